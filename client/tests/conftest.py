@@ -1,4 +1,4 @@
-"""One real system for all tests of the client: give topics and groups names of your own, kill nothing."""
+"""One real system for all tests of the client: use your own topics and groups, kill nothing."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the tests of consumers share: a topic of their own, filled, and waiting for conditions."""
+"""Common parts of consumer tests: a filled topic for each, and waiting for conditions."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Messages for tests, made of records as brokers store them; queues, and waiting for what a fake tells."""
+"""Received messages for tests, made from records; queues, and waiting for what a fake reports."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A nameserver and brokers in this process that answer as they are told, for tests of what the client does with their answers."""
+"""A nameserver and brokers in this process with scripted answers, for tests of the client's reactions."""
 
 import asyncio
 import contextlib
@@ -60,7 +60,7 @@ class Broker:
         return [command.code for command in self.others]
 
     def push(self, code, fields, body=b""):
-        """Send a one-way request to whoever is connected."""
+        """Send a one-way request to every connected client."""
         for peer in self.peers:
             peer.send(encode_request(code, 1, fields, body, oneway=True))
 

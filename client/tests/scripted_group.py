@@ -1,4 +1,4 @@
-"""A broker in this process that keeps one group, and a push consumer at it, for tests of what a consumer says and when."""
+"""A broker in this process with one group, and a push consumer on it, for tests of a consumer's requests and their timing."""
 
 from received import record_bytes
 

@@ -12,11 +12,11 @@ from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData
     [
         ({"nameservers": ""}, "nameservers: none is given"),
         ({"nameservers": "localhost"}, "write host:port"),
-        ({"nameservers": 7}, "nameservers: text or a list"),
-        ({"namespace": "a b"}, "namespace: letters"),
+        ({"nameservers": 7}, "nameservers: must be text or a list"),
+        ({"namespace": "a b"}, "namespace: only letters"),
         ({"access_key": "me"}, "give both or neither"),
         ({"request_timeout": 0}, "request_timeout: 0 is outside 0.01"),
-        ({"send_timeout": "3"}, "send_timeout: a number"),
+        ({"send_timeout": "3"}, "send_timeout: must be a number"),
         ({"retries": -1}, "retries: -1 is outside 0 to 64"),
         ({"linger": 5}, "linger: 5 is outside 0 to 1"),
         ({"batch_bytes_max": 5_000_000}, "batch_bytes_max"),
@@ -30,7 +30,7 @@ def test_a_wrong_option_is_named_with_its_limit(options, words, monkeypatch):
 
 
 @pytest.mark.parametrize("group", ["", "a b", "x" * 121, "DEFAULT_PRODUCER", None])
-def test_a_group_needs_a_legal_name(group):
+def test_a_group_needs_a_valid_name(group):
     with pytest.raises(ConfigurationError, match="group: "):
         Producer(group, nameservers="127.0.0.1:9876")
 
@@ -53,7 +53,7 @@ def test_nameservers_may_be_a_list_or_come_from_the_environment(monkeypatch):
         ("CID_RMQ_SYS_X", "CID_RMQ_SYS_X"),
     ],
 )
-def test_namespaces_go_in_front_and_come_off(name, wrapped):
+def test_namespaces_are_added_and_removed(name, wrapped):
     assert wrap("ns", name) == wrapped
     assert wrap("", name) == name
     assert unwrap("ns", wrapped) == name.replace("ns%", "")
@@ -75,23 +75,23 @@ def route(order=None):
     )
 
 
-def test_messages_go_to_writable_masters_and_come_from_all_that_can_be_read():
+def test_messages_go_to_writable_masters_and_come_from_all_readable_brokers():
     assert publish_queues("T", route()) == [MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)]
     assert subscribe_queues("T", route()) == [
         MessageQueue("T", "a", 0), *(MessageQueue("T", "b", n) for n in range(3)), MessageQueue("T", "slave-only", 0),
     ]  # fmt: skip
 
 
-def test_an_order_configuration_decides_alone():
+def test_an_order_configuration_overrides_the_route():
     queues = [MessageQueue("T", "x", 0), MessageQueue("T", "x", 1), MessageQueue("T", "y", 0)]
     assert publish_queues("T", route("x:2;y:1")) == subscribe_queues("T", route("x:2;y:1")) == queues
 
 
-def test_the_template_gives_no_more_queues_than_we_ask_for():
+def test_the_template_gives_no_more_queues_than_requested():
     assert [data.write_queue_nums for data in template_route(route(), 2).queue_datas] == [2, 1, 1]
 
 
-def test_the_order_of_a_route_means_nothing():
+def test_the_order_of_a_route_is_irrelevant():
     other = route()
     other.broker_datas.reverse()
     other.queue_datas.reverse()
@@ -101,7 +101,7 @@ def test_the_order_of_a_route_means_nothing():
     assert not same_route(None, route())
 
 
-def test_settings_are_shown_without_what_is_secret():
+def test_settings_are_shown_without_secrets():
     shown = repr(
         ClientSettings(nameservers="127.0.0.1:1", access_key="me", secret_key="hidden", security_token="too")
     )

@@ -1,4 +1,4 @@
-"""What an error advises fits what happened."""
+"""The advice of an error fits its cause."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 
 
-def test_each_of_our_reasons_has_advice_of_its_own() -> None:
+def test_each_reason_has_its_own_advice() -> None:
     line = next(
         line for line in PROTOCOL.read_text().splitlines() if line.startswith("| answer to a refusal")
     )
@@ -22,7 +22,7 @@ def test_each_of_our_reasons_has_advice_of_its_own() -> None:
     assert reasons <= set(_ADVICE_OF_REASON)
 
 
-def test_a_conflict_of_keys_advises_a_new_key_and_a_message_too_large_a_shorter_one() -> None:
+def test_a_key_conflict_advises_a_new_key_and_a_too_large_message_a_shorter_one() -> None:
     conflict = Refused(13, "the key was used", "sending to T", "IDEMPOTENCY_CONFLICT")
     assert "give new content a new key" in str(conflict)
     assert "shorten" not in str(conflict)
@@ -37,7 +37,7 @@ def test_a_conflict_of_keys_advises_a_new_key_and_a_message_too_large_a_shorter_
         ("orders", "create it first"),
     ],
 )
-async def test_a_topic_that_brokers_make_themselves_is_not_to_be_created(topic: str, words: str) -> None:
+async def test_a_topic_that_brokers_create_need_not_be_created(topic: str, words: str) -> None:
     async with (
         cluster(Broker("a"), topics=(), creates=False) as (_, address),
         Producer("g", nameservers=address) as producer,
@@ -50,7 +50,7 @@ async def test_a_topic_that_brokers_make_themselves_is_not_to_be_created(topic: 
             assert ("create it first" in str(refused.value)) == (topic == "orders")
 
 
-async def test_a_topic_that_a_send_creates_gets_the_default_of_all_faces() -> None:
+async def test_a_topic_created_by_a_send_gets_the_common_default() -> None:
     broker = Broker("a")
     async with (
         cluster(broker, topics=()) as (_, address),

@@ -1,4 +1,4 @@
-"""client/pyproject.toml: what is promised there agrees with the code and with the checkout that it is built from. Builds nothing."""
+"""client/pyproject.toml agrees with the code and with the checkout. Builds nothing."""
 
 import ast
 import sys
@@ -31,7 +31,7 @@ def names(requirements: set[str]) -> set[str]:
     return {one.partition(">=")[0] for one in requirements}
 
 
-def test_everything_that_is_imported_is_in_the_wheel_or_required() -> None:
+def test_every_import_is_in_the_wheel_or_required() -> None:
     for name, folder in FOLDERS.items():
         for path in folder.rglob("*.py"):
             place = f"{name}/{path.relative_to(folder).as_posix()}"
@@ -50,7 +50,7 @@ def test_bounds_and_version_are_those_of_the_checkout() -> None:
         assert PROJECT[name] == checkout["project"][name]
 
 
-def test_entry_points_are_there() -> None:
+def test_entry_points_exist() -> None:
     module, _, function = PROJECT["scripts"]["gantry"].partition(":")
     assert callable(getattr(import_module(module), function))
     [(name, place)] = PROJECT["entry-points"]["pytest11"].items()

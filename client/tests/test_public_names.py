@@ -1,4 +1,4 @@
-"""`import gantry`: every public name is there, and loading it is left until it is used."""
+"""`import gantry`: every public name exists, and is loaded on first use."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import gantry
 
 
-def test_every_public_name_is_there_and_no_other() -> None:
+def test_every_public_name_exists_and_no_other() -> None:
     assert sorted(gantry.__all__) == sorted(gantry._MODULES)
     for name in gantry.__all__:
         assert getattr(gantry, name) is not None

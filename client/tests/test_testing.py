@@ -1,4 +1,4 @@
-"""gantry.testing: a real system for a block or for a run of pytest, ended in every case."""
+"""gantry.testing: a real system for a block or for a run of pytest, always stopped at the end."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def test_the_fixture_gives_addresses_that_answer(gantry_broker: System) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_it_ends_with_the_program_that_started_it(number: signal.Signals) -> None:
+def test_the_system_ends_with_the_program_that_started_it(number: signal.Signals) -> None:
     command = [sys.executable, "-c", PROGRAM, "200"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as program:  # fmt: skip
         assert program.stdout is not None
@@ -69,7 +69,7 @@ def test_a_failed_start_says_why(tmp_path: Path) -> None:
         pass
 
 
-def test_a_checkout_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_checkout_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GANTRY_HOME", str(tmp_path))
     with pytest.raises(SystemFailed, match=f"no launcher {tmp_path}/gantry; set GANTRY_HOME"), system():
         pass

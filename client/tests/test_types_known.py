@@ -1,4 +1,4 @@
-"""What a user's type checker sees of the package: a type for every public name."""
+"""The package's types for a user's type checker: every public name has one."""
 
 import json
 import os

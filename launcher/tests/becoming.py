@@ -10,7 +10,7 @@ from gantry_launcher import install
 
 
 class Became(Exception):
-    """Stands for the process that goes on as another program."""
+    """Stands for the process that continues as another program."""
 
 
 @pytest.fixture

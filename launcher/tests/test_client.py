@@ -13,7 +13,7 @@ from gantry_launcher.words import CLIENT_WORDS, USAGE
 
 
 class Handed(Exception):
-    """Stands for the process that goes on as another program."""
+    """Stands for the process that continues as another program."""
 
 
 @pytest.fixture

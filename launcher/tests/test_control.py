@@ -76,7 +76,7 @@ while True:
         print(connection.recv(64), flush=True)
         connection.sendall(sys.argv[2].encode() + b"\\n")
     except OSError:
-        pass  # whoever asked has gone
+        pass  # the caller has disconnected
 """
 NOBODY = 65534
 

@@ -80,7 +80,7 @@ def test_what_was_set_for_all_stores_and_for_one_wins_in_that_order() -> None:
     )
 
 
-def test_a_set_port_is_told_to_whoever_asks() -> None:
+def test_a_set_port_is_reported_to_every_caller() -> None:
     system = plan("--set gateway.port=9000 --set broker-a.port=9100 --set broker-a.store_dir=/other")
     assert system.http == "http://127.0.0.1:9000"
     assert (system.stores[0].address, system.stores[0].http) == ("127.0.0.1:9100", "http://127.0.0.1:9102")

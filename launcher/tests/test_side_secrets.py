@@ -128,7 +128,7 @@ def test_the_program_says_what_it_cannot_write_or_read(
 
 
 @pytest.mark.parametrize("health", [True, False])
-def test_nats_asks_for_the_token_and_answers_health_checks_only_where_it_is_told(
+def test_nats_requires_the_token_and_answers_health_checks_only_at_a_given_port(
     tmp_path: Path, health: bool
 ) -> None:
     data = DataDir(tmp_path)

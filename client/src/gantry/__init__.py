@@ -1,4 +1,4 @@
-"""The Python SDK of Gantry, and of RocketMQ's own broker: producers and consumers over remoting or HTTP, asyncio first."""
+"""The Python SDK of Gantry and of RocketMQ's own broker: producers and consumers over remoting or HTTP, asyncio first."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -113,7 +113,7 @@ _PLACES = {
     "gantry.settings": "ClientSettings",
     "gantry_wire.client_bodies": "ConsumeFromWhere MessageModel",
 }
-"""Where each name is: loaded when it is first used, since a command or a program over HTTP needs few of them (0.2 s of CPU for all)."""
+"""The module of each name. Modules are loaded on first use: a command or a program over HTTP needs few of them (0.2 s of CPU for all)."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}
 
 

@@ -1,4 +1,4 @@
-"""Code of users that runs around sends and consumption. A hook that raises is logged and changes nothing."""
+"""User hooks around sends and consumption. An exception of a hook is logged and has no other effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ContextT = TypeVar("ContextT")
 
 @dataclass(slots=True)
 class SendContext:
-    """One request on its way. The same object is given to both calls of a hook."""
+    """One request. Both calls of a hook get the same object."""
 
     group: str
     messages: Sequence[Message]
@@ -26,16 +26,16 @@ class SendContext:
     kind: str
     """"normal", "batch", "half", "reply", "oneway"."""
     started_ms: int
-    """When it was sent (ms since 1970)."""
+    """The time of the send (ms since 1970)."""
     begun: float
     """The same in the event loop's time."""
     seconds: float = 0.0
-    """How long it took, all tries together."""
+    """Its duration, all tries together."""
     results: Sequence[SendResult | None] = ()
-    """One for each message, None for one that the broker refused by itself; empty where all failed, or it was one-way."""
+    """One for each message, None for one that the broker refused individually; empty if all failed, or it was one-way."""
     error: GantryError | None = None
     notes: dict[str, Any] = field(default_factory=dict[str, Any])
-    """For the hook itself."""
+    """For the hook's own use."""
 
     @property
     def message(self) -> Message:
@@ -44,13 +44,13 @@ class SendContext:
 
     @property
     def result(self) -> SendResult | None:
-        """What became of the first message; None where it failed, or was one-way."""
+        """The result of the first message; None if it failed, or was one-way."""
         return self.results[0] if self.results else None
 
 
 @dataclass(slots=True)
 class EndContext:
-    """A transaction that was decided."""
+    """A decided transaction."""
 
     group: str
     message: Message
@@ -63,19 +63,19 @@ class EndContext:
 
 
 class SendHook(Protocol):
-    """Told of every message, before it leaves and when its outcome is known. Must not block: it runs in the event loop."""
+    """Called for every message, before it is sent and when its outcome is known. Must not block: it runs in the event loop."""
 
     def before_send(self, context: SendContext) -> None:
-        """Hear that a message is about to leave."""
+        """Handle a message before it is sent."""
         ...
 
     def after_send(self, context: SendContext) -> None:
-        """Hear what became of it."""
+        """Handle the known outcome."""
         ...
 
 
 def run_hooks(calls: Sequence[Callable[[ContextT], None]], context: ContextT) -> None:
-    """Call each with the context; what one raises is logged."""
+    """Call each with the context; exceptions are logged."""
     for call in calls:
         try:
             call(context)
@@ -85,7 +85,7 @@ def run_hooks(calls: Sequence[Callable[[ContextT], None]], context: ContextT) ->
 
 @dataclass(slots=True)
 class ConsumeCall:
-    """One call of a listener, as hooks see it."""
+    """A call of a listener, for hooks."""
 
     group: str
     queue: MessageQueue
@@ -95,45 +95,45 @@ class ConsumeCall:
     failure: str | None = None
     seconds: float = 0.0
     notes: dict[str, Any] = field(default_factory=dict[str, Any])
-    """For a hook to keep what it needs again after the call."""
+    """For data that a hook needs after the call."""
 
 
 class ConsumeHook(Protocol):
-    """Told of every call of the listener. What it raises is logged and changes nothing."""
+    """Called for every call of the listener. Its exceptions are logged and have no other effect."""
 
     def before(self, call: ConsumeCall) -> None:
-        """Before the listener is called."""
+        """Run before the listener."""
         ...
 
     def after(self, call: ConsumeCall) -> None:
-        """After it returned or raised."""
+        """Run after it returned or raised."""
         ...
 
 
 MessageFilter: TypeAlias = "Callable[[ReceivedMessage], bool]"
-"""Whether a pulled message reaches the listener. What is kept away counts as consumed."""
+"""Whether a pulled message reaches the listener. Excluded messages count as consumed."""
 
 
-def tell_before(hooks: Sequence[ConsumeHook], call: ConsumeCall) -> None:
-    """Tell every hook that a call begins."""
+def run_before(hooks: Sequence[ConsumeHook], call: ConsumeCall) -> None:
+    """Call every hook before a call of the listener."""
     for hook in hooks:
         try:
             hook.before(call)
         except Exception:
-            log.exception("a consume hook failed before a call; it goes on")
+            log.exception("a consume hook failed before a call; the call continues")
 
 
-def tell_after(hooks: Sequence[ConsumeHook], call: ConsumeCall) -> None:
-    """Tell every hook that a call ended."""
+def run_after(hooks: Sequence[ConsumeHook], call: ConsumeCall) -> None:
+    """Call every hook after a call of the listener."""
     for hook in hooks:
         try:
             hook.after(call)
         except Exception:
-            log.exception("a consume hook failed after a call; it goes on")
+            log.exception("a consume hook failed after a call; consumption continues")
 
 
 def passes(filters: Sequence[MessageFilter], message: ReceivedMessage) -> bool:
-    """Whether all filters let a message through; one that raises lets it through: nothing is lost by a faulty filter."""
+    """Whether all filters let a message through; one that raises lets it through, so that a faulty filter loses nothing."""
     for each in filters:
         try:
             if not each(message):

@@ -1,4 +1,4 @@
-"""Messages as users give and get them, queues, and what became of a send. Knows no connection."""
+"""Messages to send and received messages, queues, and the result of a send. Independent of connections."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from gantry_wire.record import Record
 
 DELAY_LEVEL_MAX = 18
 DELAY_SECONDS_MAX = 10**9
-"""Some 31 years: no broker takes more, Gantry's takes 40 days unless it is set otherwise."""
+"""Some 31 years: no broker accepts more; Gantry's accepts 40 days by default."""
 _FLAG_MAX = 2**31 - 1
 _TIME_MS_MAX = 2**63 - 1
 KEY_SEPARATOR = " "
 RESERVED = frozenset({KEYS, TAGS, WAIT, DELAY, UNIQ_KEY, SHARDING_KEY, TIMER_DELAY_MS, TIMER_DELIVER_MS})
-"""Properties that are set by the arguments of a message, never by `properties`."""
+"""Properties set by the arguments of a message, never by `properties`."""
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a topic on one broker. Sorted as RocketMQ's rebalance sorts: topic, broker, number."""
+    """A queue of a topic on a broker. Sorted as RocketMQ's rebalance sorts: topic, broker, number."""
 
     topic: str
     broker: str
@@ -46,7 +46,7 @@ class MessageQueue(NamedTuple):
 
 
 class SendStatus(StrEnum):
-    """How safe a stored message is. All four mean that it is in the log."""
+    """The durability of a stored message. All four mean that it is in the log."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -55,29 +55,29 @@ class SendStatus(StrEnum):
 
 
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """A message was stored."""
+    """The result of a stored message."""
 
     message_id: str
-    """The unique id the producer gave it."""
+    """The unique id from its producer."""
     queue: MessageQueue
     queue_offset: int
     offset_message_id: str
-    """Where it lies in the broker's log, as `gantry message show` takes it."""
+    """Its place in the broker's log, in the form that `gantry message show` takes."""
     status: SendStatus = SendStatus.SEND_OK
     transaction_id: str | None = None
     recall_handle: str | None = None
-    """Of a message that waits for its time: `producer.cancel(result)` takes it back until then."""
+    """For a delayed message: `producer.cancel(result)` cancels it until its delivery."""
     region: str | None = None
     trace_on: bool = True
     duplicate: bool = False
-    """Answered by Gantry from its idempotency window: it was stored before."""
+    """Gantry answered from its idempotency window: the message was stored before."""
 
 
 class Message:
-    """A message to send. Arguments of a wrong type or size are refused here, or at the latest before anything leaves.
+    """A message to send. Arguments of a wrong type or size are refused here, or at the latest before it is sent.
 
-    `keys` are what it can be found by; `tag` is what consumers filter by. At most one of `delay_level` (1 to 18),
-    `delay` (seconds) and `deliver_at` (a datetime with a zone, or ms since 1970) says when it may be consumed.
+    `keys` are for finding it; consumers filter by `tag`. At most one of `delay_level` (1 to 18),
+    `delay` (seconds) and `deliver_at` (a datetime with a zone, or ms since 1970) sets its delivery time.
     Messages of one `sharding_key` go to one queue, in the order they are sent. `wait_stored` False: the answer
     does not wait for the disk.
     """
@@ -124,9 +124,9 @@ class Message:
         self.flag: int = flag
         self.wait_stored: bool = wait_stored
         self.unique_id: str | None = None
-        """Set when it is sent, and kept when it is sent again: a duplicate can be told by it."""
+        """Set at the first send, and kept at repeats, so that duplicates can be recognized."""
         if type(topic) is not str or not topic:
-            raise InvalidMessage("topic", f"a name, not {topic!r}")
+            raise InvalidMessage("topic", f"must be a name, not {topic!r}")
         if type(body) is not bytes:
             raise InvalidMessage("body", f"bytes, not {type(body).__name__}; text needs .encode()")
         if tag is not None or sharding_key is not None or properties or flag:
@@ -136,7 +136,7 @@ class Message:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it is to be consumed later."""
+        """Whether it is delayed."""
         return self.delay_level != 0 or self.delay_ms is not None or self.deliver_at_ms is not None
 
     def __repr__(self) -> str:
@@ -145,9 +145,9 @@ class Message:
     def _check_texts(self, properties: Mapping[str, str] | None) -> None:
         for field, value in (("tag", self.tag), ("sharding_key", self.sharding_key)):
             if value is not None and (not isinstance(value, str) or not value):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidMessage(field, f"text of at least one character, not {value!r}")
+                raise InvalidMessage(field, f"must be text of at least one character, not {value!r}")
         if self.tag is not None and "||" in self.tag:
-            raise InvalidMessage("tag", "one tag; `||` divides tags in subscriptions only")
+            raise InvalidMessage("tag", "one tag; `||` separates tags only in subscriptions")
         check_flag(self.flag)
         if properties:
             self.properties = dict(properties)
@@ -163,7 +163,9 @@ class Message:
         if delay is not None:
             is_number = isinstance(delay, int | float) and not isinstance(delay, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
             if not is_number or not 0 <= delay <= DELAY_SECONDS_MAX:
-                raise InvalidMessage("delay", f"seconds from now, 0 to {DELAY_SECONDS_MAX}, not {delay!r}")
+                raise InvalidMessage(
+                    "delay", f"must be seconds from now, 0 to {DELAY_SECONDS_MAX}, not {delay!r}"
+                )
             self.delay_ms = round(delay * 1000)
         if isinstance(deliver_at, datetime):
             if deliver_at.tzinfo is None:
@@ -171,38 +173,40 @@ class Message:
             self.deliver_at_ms = round(deliver_at.timestamp() * 1000)
         elif deliver_at is not None:
             if isinstance(deliver_at, bool) or not isinstance(deliver_at, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidMessage("deliver_at", f"a datetime, or ms since 1970, not {deliver_at!r}")
+                raise InvalidMessage(
+                    "deliver_at", f"must be a datetime, or ms since 1970, not {deliver_at!r}"
+                )
             self.deliver_at_ms = deliver_at
         if self.deliver_at_ms is not None and not 0 <= self.deliver_at_ms <= _TIME_MS_MAX:
-            raise InvalidMessage("deliver_at", f"an instant from 1970 on, not {deliver_at!r}")
+            raise InvalidMessage("deliver_at", f"must be an instant from 1970 on, not {deliver_at!r}")
 
 
 def check_flag(flag: object) -> None:
-    """Raise InvalidMessage unless it can be the flag of a message."""
+    """Raise InvalidMessage unless it is a valid flag of a message."""
     if not isinstance(flag, int) or isinstance(flag, bool) or abs(flag) > _FLAG_MAX:
-        raise InvalidMessage("flag", f"a whole number of 32 bits, not {flag!r}")
+        raise InvalidMessage("flag", f"must be a whole number of 32 bits, not {flag!r}")
 
 
 def check_message(message: object) -> None:
     """Raise InvalidMessage unless it is a message to send."""
     if not isinstance(message, Message):
-        raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
+        raise InvalidMessage("message", f"must be a gantry.Message, not {type(message).__name__}")
 
 
 def check_property(key: object, value: object) -> None:
     """Raise InvalidMessage unless a user may set this property."""
     if not isinstance(key, str) or not isinstance(value, str):
-        raise InvalidMessage("properties", f"text by text, not {key!r}: {value!r}")
+        raise InvalidMessage("properties", f"must be text by text, not {key!r}: {value!r}")
     if not key or not value:
         raise InvalidMessage(
             "properties", f"{key!r}: neither name nor value may be empty (brokers drop such)"
         )
     if key in RESERVED:
-        raise InvalidMessage("properties", f"{key} is set by the argument of the message, not here")
+        raise InvalidMessage("properties", f"{key} is set by an argument of the message, not here")
 
 
 def _joined(keys: str | Iterable[str]) -> str:
-    """Return keys as they travel: divided by blanks, so that none can hold one."""
+    """Return keys in their wire form: separated by blanks, so that none can contain one."""
     parts = [keys] if isinstance(keys, str) else list(keys)
     for key in parts:
         if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
@@ -212,18 +216,18 @@ def _joined(keys: str | Iterable[str]) -> str:
         if " " in key:
             raise InvalidMessage(
                 "keys",
-                f"{key!r} holds a blank, which divides keys: give several keys as a list, and one without blanks",
+                f"{key!r} contains a blank, which separates keys: give several keys as a list, and one without blanks",
             )
     return " ".join(parts)
 
 
 class ReceivedMessage:
-    """A message that was consumed. Body and properties are taken apart when they are first asked for."""
+    """A consumed message. Body and properties are decoded when first used."""
 
     __slots__ = ("_body", "_properties", "_topic", "broker", "namespace", "reconsume_times", "record")
 
     def __init__(self, record: Record, broker: str, *, namespace: str = "", topic: str | None = None) -> None:
-        """`topic` where it is known already: it is not read from the record then."""
+        """Take the record; a known `topic` is not read from it."""
         self.record: Record = record
         self.broker: str = broker
         self.namespace: str = namespace
@@ -234,7 +238,7 @@ class ReceivedMessage:
 
     @property
     def topic(self) -> str:
-        """The topic it was sent to, also when it comes from a group's retry topic."""
+        """The topic it was sent to, even if it comes from a group's retry topic."""
         if self._topic is None:
             topic = self.properties.get(RETRY_TOPIC) or self.record.topic.decode(errors="replace")
             self._topic = unwrap(self.namespace, topic)
@@ -252,21 +256,21 @@ class ReceivedMessage:
 
     @property
     def body(self) -> bytes:
-        """What was sent, decompressed; UnreadableBody where that is impossible."""
+        """The body as sent, decompressed; UnreadableBody if that is impossible."""
         if self._body is None:
             self._body = decompress(self.record.body, self.record.sys_flag)
         return self._body
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties, the broker's among them."""
+        """All properties, including the broker's."""
         if self._properties is None:
             self._properties = parse_properties(self.record.properties.decode(errors="replace"))
         return self._properties
 
     @property
     def message_id(self) -> str:
-        """The unique id its producer gave it, else its place in the log."""
+        """The unique id from its producer, else its place in the log."""
         return self.properties.get(UNIQ_KEY) or self.record.message_id
 
     @property
@@ -281,57 +285,57 @@ class ReceivedMessage:
 
     @property
     def keys(self) -> list[str]:
-        """What it can be found by."""
+        """Its keys."""
         return [key for key in self.properties.get(KEYS, "").split(KEY_SEPARATOR) if key]
 
     @property
     def sharding_key(self) -> str | None:
-        """What its order belongs to."""
+        """The key whose messages are in order."""
         return self.properties.get(SHARDING_KEY)
 
     @property
     def transaction_id(self) -> str | None:
-        """Of a message sent in a transaction."""
+        """The id of its transaction."""
         return self.properties.get(TRANSACTION_ID) or self.properties.get(UNIQ_KEY)
 
     @property
     def queue_id(self) -> int:
-        """Number of the queue it was read from."""
+        """The number of the queue it was read from."""
         return self.record.queue_id
 
     @property
     def queue_offset(self) -> int:
-        """Its number in the queue."""
+        """Its offset in the queue."""
         return self.record.queue_offset
 
     @property
     def position(self) -> int:
-        """Its place in the broker's log."""
+        """Its position in the broker's log."""
         return self.record.position
 
     @property
     def flag(self) -> int:
-        """The number its producer gave along."""
+        """The number that its producer set."""
         return self.record.flag
 
     @property
     def born_timestamp_ms(self) -> int:
-        """When it was made, by the producer's clock (ms since 1970)."""
+        """The time of its creation, by the producer's clock (ms since 1970)."""
         return self.record.born_timestamp
 
     @property
     def store_timestamp_ms(self) -> int:
-        """When it was stored, by the broker's clock (ms since 1970)."""
+        """The time it was stored, by the broker's clock (ms since 1970)."""
         return self.record.store_timestamp
 
     @property
     def born_host(self) -> str:
-        """Address of the producer."""
+        """The address of the producer."""
         return "{}:{}".format(*self.record.born_address)
 
     @property
     def store_host(self) -> str:
-        """Address of the broker that took it."""
+        """The address of the broker that stored it."""
         return "{}:{}".format(*self.record.store_address)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What every client of one cluster needs to know: where it is, who we are, how long to wait. Checked when made; reads no file."""
+"""Settings of every client: the cluster's address, the client's identity, timeouts. Validated on creation; reads no file."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ class ClientOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """One cluster as one client sees it. Clients of equal settings in one event loop share connections and heartbeats.
+    """A cluster, as seen by a client. Clients with equal settings in one event loop share connections and heartbeats.
 
     All times are in seconds. Raises ConfigurationError, which names the setting and its limit.
     """
 
     nameservers: str
-    """"host:port", several divided by ";", or an http(s) URL that answers such a list. Default: NAMESRV_ADDR of the environment."""
+    """"host:port", several separated by ";", or an http(s) URL that returns such a list. Default: NAMESRV_ADDR of the environment."""
     namespace: str = ""
-    """Put in front of every topic and group, so that tenants of one cluster do not meet."""
+    """A prefix of every topic and group, which separates the tenants of a cluster."""
     unit: str = ""
     """Name of the deployment unit; becomes part of the client id."""
     instance_name: str = DEFAULT_INSTANCE
-    """Tells clients of one process apart that must not share connections."""
+    """Separates clients of one process that must not share connections."""
     access_key: str = ""
     secret_key: str = field(default="", repr=False)
-    """With an access key every request is signed with it (HMAC-SHA1)."""
+    """With an access key it signs every request (HMAC-SHA1)."""
     security_token: str = field(default="", repr=False)
     vip_channel: bool = False
     """Sends go to the broker's second listener, whose port is two below the first."""
@@ -81,12 +81,12 @@ class ClientSettings:
 
 
 def client_settings(options: ClientOptions) -> ClientSettings:
-    """Return the settings of a client's keyword options; ConfigurationError where one is wrong or unknown."""
+    """Return the settings of a client's keyword options; ConfigurationError if one is wrong or unknown."""
     chosen = cast("dict[str, Any]", dict(options))
     servers: object = chosen.get("nameservers") or os.environ.get(NAMESERVERS_VARIABLE, "")
     if not isinstance(servers, str):
         if not isinstance(servers, Sequence):
-            raise ConfigurationError(f"nameservers: text or a list of text, not {servers!r}")
+            raise ConfigurationError(f"nameservers: must be text or a list of text, not {servers!r}")
         servers = ";".join(map(str, cast("Sequence[object]", servers)))
     chosen["nameservers"] = servers
     return make_settings(ClientSettings, chosen)
@@ -103,18 +103,18 @@ def split_options(options: dict[str, Any]) -> tuple[ClientOptions, dict[str, Any
 
 
 def make_settings(kind: type[SettingsT], options: dict[str, Any]) -> SettingsT:
-    """Return a settings dataclass made of options; ConfigurationError names those it does not know."""
+    """Return a settings dataclass from options; ConfigurationError names unknown ones."""
     known = [one.name for one in fields(cast("Any", kind))]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise ConfigurationError(f"unknown option {', '.join(unknown)}; there are {', '.join(known)}")
+        raise ConfigurationError(f"unknown option {', '.join(unknown)}; available: {', '.join(known)}")
     return kind(**options)
 
 
 def check_number(name: str, value: object, least: float, most: float) -> None:
     """Raise ConfigurationError unless a setting is a number between two bounds, both included."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigurationError(f"{name}: a number, not {value!r}")
+        raise ConfigurationError(f"{name}: must be a number, not {value!r}")
     if not least <= value <= most:
         raise ConfigurationError(f"{name}: {value:g} is outside {least:g} to {most:g}")
 
@@ -122,4 +122,4 @@ def check_number(name: str, value: object, least: float, most: float) -> None:
 def check_text(name: str, value: object) -> None:
     """Raise ConfigurationError unless a setting can be part of a name."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ConfigurationError(f"{name}: letters, digits and % | - _ . # only, not {value!r}")
+        raise ConfigurationError(f"{name}: only letters, digits and % | - _ . #, not {value!r}")

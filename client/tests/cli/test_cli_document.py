@@ -1,4 +1,4 @@
-"""docs/cli.md: every screen in it is what the commands print. With WRITE_SCREENS=1 in the environment it is written anew.
+"""Every screen in docs/cli.md shows the actual output. WRITE_SCREENS=1 in the environment rewrites the screens.
 
 Numbers, ids and places differ from run to run and are not compared, nor is how wide a column is. Lists may have more lines than
 are shown: other tests use the same system.
@@ -109,7 +109,7 @@ def differs(line: str, expected: str, text: str) -> bool:
     return wanted != found
 
 
-def test_every_screen_is_what_is_printed(gantry_broker: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_screen_shows_the_actual_output(gantry_broker: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GANTRY_HTTP", gantry_broker.http)
     names: dict[str, str] = {}
     is_writing = "WRITE_SCREENS" in os.environ
@@ -129,7 +129,7 @@ def test_every_screen_is_what_is_printed(gantry_broker: System, monkeypatch: pyt
         assert not wrong, "\n\n".join(wrong)
 
 
-def test_every_word_of_the_command_line_is_in_it() -> None:
+def test_the_document_has_every_command() -> None:
     from gantry.cli.main import make_app
 
     text = DOCUMENT.read_text()

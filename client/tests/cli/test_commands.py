@@ -1,4 +1,4 @@
-"""Commands on a real system, as programs use them: JSON, exit statuses, refusals. What people see is in test_cli_document.py."""
+"""Commands on a real system, as programs use them: JSON, exit statuses, refusals. test_cli_document.py tests the output for people."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ def gantry(gantry_broker: System, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     ("words", "says"),
     [
         (["nonsense"], "No such command 'nonsense' (see gantry --help)"),
-        (["topic"], "gantry topic: a word is missing: list, show, create, set, delete (see gantry topic --help)"),
+        (["topic"], "gantry topic: a command is missing: list, show, create, set, delete (see gantry topic --help)"),
         (["topic", "lst"], "No such command 'lst'. Did you mean 'list', 'set'? (see gantry topic --help)"),
         (["send"], "Missing argument 'TOPIC' (see gantry send --help)"),
-        (["send", "a b", "x"], "'a b' is no name of a topic: 1 to 127 letters, digits or % | - _"),
+        (["send", "a b", "x"], "'a b' is not a valid name of a topic: 1 to 127 letters, digits or % | - _"),
         (["send", "t", "x", "--key"], "Option '--key' requires an argument"),
         (["send", "t", "x", "--colour", "red"], "No such option: --colour"),
-        (["send", "t", "x", "--delay", "soon"], "'soon' is no duration: write 500ms, 1.5s, 10m, 1h30m or 2d"),
+        (["send", "t", "x", "--delay", "soon"], "'soon' is not a duration: write 500ms, 1.5s, 10m, 1h30m or 2d"),
         (["send", "t", "x", "--delay", "1s", "--at", "now"], "give one of --delay, --delay-level and --at"),
-        (["send", "t", "x", "--property", "a"], "'a' is no property: write NAME=VALUE, neither empty"),
-        (["send", "t", "x", "--queue", "3"], "'3' is no queue: write BROKER:ID, as broker-a:3"),
+        (["send", "t", "x", "--property", "a"], "'a' is not a property: write NAME=VALUE, neither empty"),
+        (["send", "t", "x", "--queue", "3"], "'3' is not a queue: write BROKER:ID, as broker-a:3"),
         (["send", "t", "x", "--file", "y"], "give one body: BODY, --file or --lines"),
-        (["pull", "t", "--offset", "3"], "say which with --queue BROKER:ID"),
+        (["pull", "t", "--offset", "3"], "name it with --queue BROKER:ID"),
         (["pull", "t", "--filter", "a", "--sql", "b"], "give --filter or --sql: one of the two"),
         (["receive", "t", "g", "--invisible", "2d"], "'2d': a lease is 1s to 12h"),
         (["consume", "t", "g", "--exec", " "], "--exec is empty: give the command to run"),
@@ -80,20 +80,20 @@ def gantry(gantry_broker: System, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (["topic", "create", "t", "--queues", "0"], "Invalid value for '--queues': at least 1 (see"),
         (["topic", "create", "t", "--perm", "x"], "Invalid value for '--perm': 'x' is not one of 'rw', 'r', 'w'"),
         (["group", "create", "g", "--retry-after", "1m*0.5<1s"], "the factor of '1m*0.5<1s' is under 1"),
-        (["send", "t", "x", "--property", "a=1", "--property", "a=2"], "property a stands twice"),
-        (["send", "t", "x", "--token", "ä"], "a token is of printable ASCII characters"),
+        (["send", "t", "x", "--property", "a=1", "--property", "a=2"], "property a is given twice"),
+        (["send", "t", "x", "--token", "ä"], "a token consists of printable ASCII characters"),
         (["group", "create", "g", "--retry-after", "often"], "a policy is levels, 1s,5s,1m or 1s*2<1m"),
         (["offsets", "reset", "g", "t"], "Missing option '--to'"),
         (["offsets", "reset", "g", "t", "--to", "begin"], "write earliest, latest, an offset or a time"),
-        (["schedule", "move", "A1"], "say when: --at TIME, or --shift DURATION"),
+        (["schedule", "move", "A1"], "give a time: --at TIME, or --shift DURATION"),
         (["schedule", "cancel"], "which messages? name ids to cancel, or give --topic, --key, --broker, --from or --to"),
         (["lag", "--every", "1ms"], "--every is at least 100ms"),
-        (["broker", "set", "b", "a=1", "a=2"], "setting a stands twice"),
-        (["tail", "t", "--http", "localhost"], "'localhost' is no address of a gateway: write it like http://127.0.0.1:8080"),
-        (["message", "query", "t", "--from", "soon"], "'soon' is no time: write it like"),
+        (["broker", "set", "b", "a=1", "a=2"], "setting a is given twice"),
+        (["tail", "t", "--http", "localhost"], "'localhost' is not the address of a gateway: write it like http://127.0.0.1:8080"),
+        (["message", "query", "t", "--from", "soon"], "'soon' is not a time: write it like"),
     ],
 )  # fmt: skip
-def test_wrong_use_is_one_line_that_says_what_to_do(run: Run, words: list[str], says: str) -> None:
+def test_wrong_use_prints_one_line_that_says_what_to_do(run: Run, words: list[str], says: str) -> None:
     ran = run(*words)
     assert ran.status == 2
     assert says in ran.err
@@ -101,7 +101,7 @@ def test_wrong_use_is_one_line_that_says_what_to_do(run: Run, words: list[str], 
     assert (ran.err.count("\n"), ran.out) == (1, "")
 
 
-def test_a_gateway_that_is_away_is_4(run: Run) -> None:
+def test_an_unreachable_gateway_exits_with_4(run: Run) -> None:
     for words in (["topic", "list"], ["tail", "t", "-f"], ["doctor"]):
         ran = run(*words, "--http", DEAD)
         assert ran.status == 4
@@ -111,7 +111,7 @@ def test_a_gateway_that_is_away_is_4(run: Run) -> None:
 def test_the_system_on_a_data_directory_is_found(
     gantry: Run, gantry_broker: System, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert "GANTRY_HTTP says where the gateway is" in gantry("cluster", "list", "--data", str(tmp_path)).err
+    assert "GANTRY_HTTP gives the gateway's address" in gantry("cluster", "list", "--data", str(tmp_path)).err
     monkeypatch.delenv("GANTRY_HTTP")
     assert gantry("cluster", "list", "--data", str(gantry_broker.data)).status == 0
     nothing = gantry("cluster", "list", "--data", str(tmp_path))
@@ -119,7 +119,7 @@ def test_the_system_on_a_data_directory_is_found(
     assert f"start one with ./gantry up --data {tmp_path}, or give --http" in nothing.err
 
 
-def test_refusals_speak_of_options(gantry: Run) -> None:
+def test_refusals_name_options(gantry: Run) -> None:
     gantry("topic", "create", "cli-words")
     told = {
         ("message", "show", "7F0000010CF77F6DE72A69BBC7760001"): "; a message id is found with --topic TOPIC",
@@ -130,7 +130,7 @@ def test_refusals_speak_of_options(gantry: Run) -> None:
         assert says in gantry(*words).err
 
 
-def test_what_is_too_large_or_nothing_at_all(
+def test_too_large_and_empty_bodies_are_refused(
     gantry: Run, gantry_broker: System, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gantry("topic", "create", "cli-sizes")
@@ -148,7 +148,7 @@ def test_what_is_too_large_or_nothing_at_all(
     assert (ran.returncode, "standard input is empty, nothing was sent" in ran.stderr) == (2, True)
 
 
-def test_an_unknown_thing_is_3(gantry: Run) -> None:
+def test_an_unknown_object_exits_with_3(gantry: Run) -> None:
     for words in (
         ["topic", "show", "cli-none"], ["topic", "set", "cli-none", "--queues", "1"], ["group", "show", "cli-none"], ["send", "cli-none", "x"],
         ["group", "set", "cli-none", "--retry-max", "1"], ["broker", "show", "cli-none"], ["cluster", "show", "cli-none"],
@@ -159,7 +159,7 @@ def test_an_unknown_thing_is_3(gantry: Run) -> None:
         assert (ran.status, ran.err.count("\n")) == (3, 1), ran
 
 
-def test_help_of_every_word_ends_with_examples(run: Run) -> None:
+def test_the_help_of_every_command_ends_with_examples(run: Run) -> None:
     from gantry.cli.main import make_app
 
     app = make_app()
@@ -175,7 +175,7 @@ def test_help_of_every_word_ends_with_examples(run: Run) -> None:
         assert not re.search(r"<\w|\{|\[\[", ran.out), ran.out
 
 
-def test_what_is_sent_is_found_again(gantry: Run) -> None:
+def test_sent_messages_are_found(gantry: Run) -> None:
     assert gantry("topic", "create", "cli-orders", "--queues", "1", "--json").json["brokers"] == [
         "broker-a",
         "broker-b",
@@ -248,7 +248,7 @@ def test_receive_and_consume(gantry: Run) -> None:
     assert "cli-workers" in every
 
 
-def test_a_reset_brings_messages_again(gantry: Run) -> None:
+def test_a_reset_delivers_messages_again(gantry: Run) -> None:
     assert gantry("topic", "create", "cli-again", "--queues", "1").status == 0
     assert gantry("send", "cli-again", "once", "--queue", "broker-a:0").status == 0
     assert gantry("receive", "cli-again", "cli-readers", "--wait", "30", "--ack").status == 0
@@ -262,10 +262,10 @@ def test_a_reset_brings_messages_again(gantry: Run) -> None:
     done = gantry("offsets", "reset", "cli-readers", "cli-again", "--to", "earliest", "--yes", "--json").json
     assert (done["dryRun"], done["replayed"], len(done["queues"])) == (False, 1, 2)
     asked = gantry("offsets", "reset", "cli-readers", "cli-again", "--to", "latest")
-    assert (asked.status, "say --yes" in asked.err) == (1, True)
+    assert (asked.status, "use --yes" in asked.err) == (1, True)
 
 
-def test_what_waits_is_moved_and_cancelled(gantry: Run) -> None:
+def test_delayed_messages_are_moved_and_cancelled(gantry: Run) -> None:
     assert gantry("topic", "create", "cli-later", "--queues", "1").status == 0
     sent = [gantry("send", "cli-later", "x", "--key", "c1", "--delay", "1h", "--json").json for _ in range(2)]
     ids = [one["messageId"] for one in sent]
@@ -295,7 +295,7 @@ def test_settings_and_doctor(gantry: Run) -> None:
     }  # fmt: skip
 
 
-def test_who_reads_no_more_ends_a_command_quietly(gantry: Run, gantry_broker: System) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(gantry: Run, gantry_broker: System) -> None:
     source = f"{sys.executable} -m gantry.cli topic list --system --json | true; echo ${{PIPESTATUS[0]}}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GANTRY_HTTP": gantry_broker.http}
     ran = subprocess.run(["bash", "-c", source], capture_output=True, text=True, env=environment, check=True)

@@ -1,4 +1,4 @@
-"""The loop of `gantry consume`, over a gateway and commands that a test plays: who is received, kept, settled, given back."""
+"""The loop of `gantry consume`, with a scripted gateway and scripted commands: receiving, extending leases, settling, giving back."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def consuming(played: Played, lease: int = 30) -> Consuming:
     return Consuming(played, "t", "g", played, lease, now=played.now)  # pyright: ignore[reportArgumentType]
 
 
-def test_until_there_is_nothing() -> None:
+def test_it_consumes_until_the_topic_is_empty() -> None:
     played = Played(["A", "B"], [[("A", 0)], [("B", 3)]])
     work = consuming(played)
     work.run({}, None, until_empty=True)
@@ -71,7 +71,7 @@ def test_until_there_is_nothing() -> None:
     assert played.err.getvalue() == "B: exit status 3; given back\n"
 
 
-def test_no_more_than_asked_for() -> None:
+def test_it_stops_at_the_limit() -> None:
     played = Played(["A", "B", "C"], [[("A", 0), ("B", 0)]], parallel=8)
     work = consuming(played)
     work.run({}, 2, until_empty=False)
@@ -80,7 +80,7 @@ def test_no_more_than_asked_for() -> None:
     assert played.posts[0][1]["waitSeconds"] == HOLD_SECONDS
 
 
-def test_a_long_one_keeps_its_lease_while_short_ones_come_and_go() -> None:
+def test_a_long_command_keeps_its_lease_while_short_ones_run() -> None:
     played = Played(["long"], [[], [], [], [], [("long", 0)]], parallel=2)
     work = consuming(played, lease=6)
     work.run({}, None, until_empty=True)
@@ -91,7 +91,7 @@ def test_a_long_one_keeps_its_lease_while_short_ones_come_and_go() -> None:
     assert work.done == 1
 
 
-def test_a_lease_of_a_second_is_kept_also_where_there_is_room_for_more() -> None:
+def test_a_lease_of_a_second_is_extended_even_with_room_for_more() -> None:
     played = Played(["long"], [*[[]] * 12, [("long", 0)]], parallel=2)
     pauses: list[float] = []
     finished = played.finished
@@ -116,16 +116,16 @@ def test_a_lease_of_a_second_is_kept_also_where_there_is_room_for_more() -> None
     assert max(after - before for before, after in pairwise(kept)) <= 0.51
 
 
-def test_one_that_was_too_late_is_told() -> None:
+def test_a_late_acknowledgement_is_reported() -> None:
     played = Played(["A"], [[("A", 0)]])
     played.acks = {"A": "leaseExpired"}
     work = consuming(played)
     work.run({}, None, until_empty=True)
     assert (work.done, work.failed) == (0, 1)
-    assert "A: exit status 0; not settled (leaseExpired), it comes again" in played.err.getvalue()
+    assert "A: exit status 0; not settled (leaseExpired), it is delivered again" in played.err.getvalue()
 
 
-def test_what_was_not_finished_is_given_back() -> None:
+def test_unfinished_messages_are_given_back() -> None:
     played = Played(["A", "B"], [], parallel=2)
     work = consuming(played)
     with pytest.raises(IndexError):  # as Ctrl-C ends it, in the middle

@@ -1,4 +1,4 @@
-"""What doctor finds wrong, and the setting it names: against addresses where nobody, or somebody else, answers."""
+"""The problems that doctor finds, and the setting it names: for addresses that do not answer, or belong to another program."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def closed_port() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-async def test_a_gateway_that_is_away_ends_the_examination(closed_port: str) -> None:
+async def test_an_unreachable_gateway_ends_the_checks(closed_port: str) -> None:
     [finding] = await examining.examine(Calls(f"http://{closed_port}", None))
     assert not finding.is_well
     assert "cannot reach the gateway" in finding.words
     assert "--http or GANTRY_HTTP" in finding.remedy
 
 
-async def test_a_nameserver_that_only_the_gateway_reaches(closed_port: str) -> None:
+async def test_a_nameserver_only_the_gateway_can_reach_is_reported(closed_port: str) -> None:
     pool = ConnectionPool()
     [seen], told = await examining.try_nameservers(pool, [{"address": closed_port, "alive": True}])
     [unseen], _ = await examining.try_nameservers(pool, [{"address": closed_port, "alive": False}])
     await pool.close()
     assert (seen.is_well, told) == (False, {})
     assert "nameserver.listen" in seen.remedy
-    assert "start it, or take it out of gateway.nameservers" in unseen.remedy
+    assert "start it, or remove it from gateway.nameservers" in unseen.remedy
 
 
-async def test_a_broker_at_an_address_that_is_not_its_own(closed_port: str) -> None:
+async def test_a_broker_at_a_wrong_address_is_reported(closed_port: str) -> None:
     pool = ConnectionPool()
     told = {"ns:1": {"broker-a": {0: closed_port}}, "ns:2": {}}
     listed = [{"broker": "broker-a", "address": closed_port, "alive": True}]
@@ -56,7 +56,7 @@ async def test_a_broker_at_an_address_that_is_not_its_own(closed_port: str) -> N
     assert found[1].remedy == "broker-a.nameservers must name every nameserver"
 
 
-async def test_something_else_listens_there() -> None:
+async def test_another_program_on_the_port_is_reported() -> None:
     async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 

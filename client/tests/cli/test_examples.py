@@ -1,4 +1,4 @@
-"""The examples that end every --help are command lines that the command takes, as they are written."""
+"""The examples at the end of every --help are valid command lines."""
 
 import re
 import shlex
@@ -28,7 +28,7 @@ def examples(command: Any) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("path", "command"), commands(typer.main.get_command(make_app()), "gantry"), ids=lambda one: str(one)[:40]
 )
-def test_an_example_is_taken_as_it_is_written(
+def test_an_example_is_accepted_as_written(
     path: list[str], command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GANTRY_HTTP", raising=False)

@@ -1,4 +1,4 @@
-"""What `gantry tail -f` does while the gateway or a broker is away, and when its topic is deleted."""
+"""`gantry tail -f` while the gateway or a broker is down, and when its topic is deleted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Quiet:
         self.screen = Screen(as_json=False, out=self.out, err=self.err)
 
 
-def test_it_waits_for_what_is_away_and_ends_with_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_for_unreachable_parts_and_ends_with_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "AWAY_SECONDS", 0)
     found = {"status": "FOUND", "nextOffset": 8, "minOffset": 0, "maxOffset": 8, "messages": [MESSAGE]}
     gone = {"code": "TOPIC_NOT_EXIST", "detail": "topic t does not exist"}

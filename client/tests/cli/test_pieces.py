@@ -1,4 +1,4 @@
-"""The pieces of commands that need no system: lines, tables, batches, calls that fail, commands that run."""
+"""Parts of commands without a system: lines, tables, batches, failing calls, running commands."""
 
 import base64
 import io
@@ -41,12 +41,12 @@ def test_a_message_on_a_line() -> None:
     assert line == "2026-01-01 00:00:00.001 broker-a:3@17 [paid] #o-1 #o-2 two\\nlines"
 
 
-def test_a_line_takes_no_control_of_the_terminal() -> None:
+def test_a_line_contains_no_control_characters() -> None:
     assert shapes.one_line("a\x1b[2Jb\x07") == "a\\x1b[2Jb\\x07"
     assert shapes.one_line("x" * 30, 10) == "x" * 10 + "… (30 characters)"
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_binary_bodies_are_shown_as_base64() -> None:
     assert body_fields(b"\xff\x00") == {"bodyBase64": "/wA="}
     binary = {**MESSAGE, "body": None, "bodyBase64": "/wA="}
     assert shapes.body_bytes(binary) == b"\xff\x00"
@@ -59,7 +59,7 @@ def test_bytes_that_are_no_text() -> None:
     assert len(shapes.message_line(many, plain)) < 320
 
 
-def test_a_body_that_the_gateway_gives_as_it_lies_is_decompressed() -> None:
+def test_a_compressed_body_is_decompressed() -> None:
     small = base64.b64encode(zlib.compress(b"one tea")).decode()
     packed = {**MESSAGE, "body": None, "bodyBase64": small, "bodyCompression": "zlib"}
     assert shapes.body_bytes(packed) == b"one tea"
@@ -71,7 +71,7 @@ def test_a_body_that_the_gateway_gives_as_it_lies_is_decompressed() -> None:
 
 
 @pytest.mark.parametrize(("compression", "module"), [("lz4", "lz4.frame"), ("zstd", "zstandard")])
-def test_a_body_whose_library_is_missing_is_handed_to_no_command(
+def test_a_body_without_its_library_goes_to_no_command(
     compression: str, module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -97,7 +97,7 @@ def test_a_full_standard_output_is_one_line_and_a_status(words: list[str]) -> No
     )
 
 
-def test_everything_of_a_message() -> None:
+def test_all_fields_of_a_message_are_shown() -> None:
     fields = dict(
         shapes.message_fields({**MESSAGE, "deadLetter": {"reason": "no stock"}, "shardingKey": "s"})
     )
@@ -107,19 +107,19 @@ def test_everything_of_a_message() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 8))
-def test_lines_cut_anywhere(cut: int) -> None:
+def test_lines_split_anywhere_are_joined(cut: int) -> None:
     data = b"one\r\n\ntwo\nend"
     pieces = iter([data[at : at + cut] for at in range(0, len(data), cut)] + [b""])
     lines = [line for batch in batches(lambda: next(pieces)) for line in batch]
     assert lines == [b"one", b"", b"two", b"end"]
 
 
-def test_many_lines_go_in_batches() -> None:
+def test_many_lines_are_sent_in_batches() -> None:
     pieces = iter([b"x\n" * (BATCH_MAX * 2 + 1), b""])
     assert [len(batch) for batch in batches(lambda: next(pieces))] == [BATCH_MAX, BATCH_MAX, 1]
 
 
-def test_a_table_in_a_pipe_is_plain_and_whole() -> None:
+def test_a_table_in_a_pipe_is_plain_and_complete() -> None:
     out = io.StringIO()
     screen = Screen(as_json=False, out=out)
     screen.table(("name", "count>"), [("a" * 300, 1), ("b", None)])
@@ -135,7 +135,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_narrow_terminal_shows_ids_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_shows_complete_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("NO_COLOR", "1")
     out = Terminal()
@@ -145,7 +145,7 @@ def test_a_narrow_terminal_shows_ids_whole(monkeypatch: pytest.MonkeyPatch) -> N
     assert max(map(len, lines)) <= 40
 
 
-def test_colours_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_appear_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert Screen(as_json=False, out=Terminal()).paint("x", "red") == "\x1b[31mx\x1b[0m"
     assert Screen(as_json=False, out=io.StringIO()).paint("x", "red") == "x"
@@ -153,7 +153,7 @@ def test_colours_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> 
     assert Screen(as_json=False, out=Terminal()).paint("x", "red") == "x"
 
 
-def test_json_is_one_line_and_nothing_else() -> None:
+def test_json_prints_one_line_only() -> None:
     out, err = io.StringIO(), io.StringIO()
     screen = Screen(as_json=True, out=out, err=err)
     screen.show({"ä": [1, None]}, lambda: screen.line("for people"))
@@ -166,8 +166,8 @@ def test_json_is_one_line_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     "address", ["", "localhost", "ftp://x", "http://", "http://a:b", "http://x:99999999"]
 )
-def test_an_address_that_is_none(address: str) -> None:
-    with pytest.raises(Stop, match="is no address of a gateway: write it like") as stopped:
+def test_an_invalid_address_is_refused(address: str) -> None:
+    with pytest.raises(Stop, match="is not the address of a gateway: write it like") as stopped:
         calls.base_of(address)
     assert stopped.value.status == WRONG_USE
 
@@ -176,16 +176,16 @@ def test_an_address_that_is_none(address: str) -> None:
     ("status", "problem", "words", "exit_status"),
     [
         (404, {"code": "TOPIC_NOT_EXIST", "detail": "topic a does not exist; create it with PUT /v1/topics/a"},
-         "topic a does not exist; gantry topic list shows the topics, gantry topic create NAME makes one", NOT_FOUND),
+         "topic a does not exist; gantry topic list shows the topics, gantry topic create NAME creates one", NOT_FOUND),
         (400, {"code": "INVALID_PARAMETER", "detail": "queueId is 0…7"}, "--queue is 0…7", WRONG_USE),
         (422, {"code": "SUBSCRIPTION_PARSE_FAILED", "detail": "no condition", "column": 3, "expected": "a name"},
          "no condition: expected a name at column 3", WRONG_USE),
         (400, {"code": "INVALID_PARAMETER", "detail": "Input should be greater than or equal to 1", "field": "retryPolicy.multiplier"},
          "--retry-after: at least 1", WRONG_USE),
         (409, {"code": "FILTER_CONFLICT", "detail": "another filter: use the same, or changeFilter to replace it for all"},
-         "another filter: use the same; --change-filter puts yours in its place, for all consumers of the group", FAILED),
+         "another filter: use the same; --change-filter replaces it with yours, for all consumers of the group", FAILED),
         (504, {"code": "UNKNOWN_WHETHER_STORED", "detail": "unknown whether stored: retry with the same idempotency key"},
-         "unknown whether stored: send it again, with the same --idempotency-key where it had one", UNREACHABLE),
+         "unknown whether stored: send it again, with the same --idempotency-key if it had one", UNREACHABLE),
         (503, {"code": "SERVICE_NOT_AVAILABLE", "detail": "broker-a is away", "retryable": True},
          "broker-a is away; try again", UNREACHABLE),
         (401, {"code": "UNAUTHORIZED", "detail": "no token"},
@@ -198,17 +198,17 @@ def test_a_problem_becomes_a_line(status: int, problem: dict[str, Any], words: s
     assert (stopped.value.words, stopped.value.status) == (words, exit_status)
 
 
-def test_something_else_that_answers_is_named() -> None:
+def test_an_answer_of_another_program_is_reported() -> None:
     with pytest.raises(Stop, match=r"not as a gateway of Gantry \(status 200, text/html") as stopped:
         calls.answer_of(200, "text/html; charset=utf-8", b"<html>", "http://x")
     assert stopped.value.status == UNREACHABLE
 
 
-def test_an_address_without_http() -> None:
+def test_an_address_without_a_scheme_is_http() -> None:
     assert calls.base_of("localhost:8080") == "http://localhost:8080"
 
 
-def test_a_list_without_its_brokers_is_not_called_empty(
+def test_a_list_with_all_brokers_down_is_not_empty(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers: dict[str, Any] = {
@@ -219,10 +219,10 @@ def test_a_list_without_its_brokers_is_not_called_empty(
     monkeypatch.setattr(calls.Calls, "call", lambda *words, **_: answers[words[2]])
     for words in (["group", "list"], ["topic", "list"], ["lag"]):
         assert main([*words, "--http", "127.0.0.1:1"]) == UNREACHABLE
-        assert "can be listed: broker-a away; gantry doctor looks for the reason" in capsys.readouterr().err
+        assert ": broker-a down; gantry doctor looks for the reason" in capsys.readouterr().err
 
 
-def test_what_answers_but_is_no_gateway() -> None:
+def test_an_answer_that_is_not_a_gateways_is_reported() -> None:
     with pytest.raises(Stop, match="not as a gateway of Gantry") as stopped:
         calls.answer_of(404, "application/json", b'{"error":"no such resource"}', "http://x")
     assert stopped.value.status == UNREACHABLE
@@ -230,7 +230,7 @@ def test_what_answers_but_is_no_gateway() -> None:
     assert calls.unreached(BrokenPipeError(), "http://x", 50_000_000).status == WRONG_USE
 
 
-def test_parameters_as_the_gateway_reads_them() -> None:
+def test_parameters_have_the_gateways_format() -> None:
     given = {"from_": "t", "offsets": False, "max": 3, "topic": None, "key": ""}
     assert calls.query_of(given) == {"from": "t", "offsets": "false", "max": "3"}
 
@@ -240,7 +240,7 @@ def test_paths_quote_what_users_name() -> None:
     assert calls.path_of("groups", "g:pause") == "/v1/groups/g:pause"
 
 
-def test_policies_and_ages_in_words() -> None:
+def test_policies_and_ages_are_formatted() -> None:
     assert groups.policy_words(None) == "levels"
     assert groups.policy_words({"type": "list", "delaysMs": [1000, 90_000, 86_400_000, 5]}) == "1s,90s,1d,5ms"
     grows = {"type": "exponential", "initialMs": 1000, "multiplier": 2.0, "maxMs": 60_000}
@@ -254,7 +254,7 @@ def test_policies_and_ages_in_words() -> None:
     ]
 
 
-def test_a_command_gets_the_message_and_its_end_is_told() -> None:
+def test_a_command_gets_the_message_and_its_end_is_reported() -> None:
     worker = Worker(
         'read body; test "$body-$GANTRY_TAG-$GANTRY_KEYS" = "two-paid-o-1 o-2" || exit 9; echo said >&2; exit 3',
         1,
@@ -267,7 +267,7 @@ def test_a_command_gets_the_message_and_its_end_is_told() -> None:
     assert worker.room == 1
 
 
-def test_a_command_is_ended_with_its_worker() -> None:
+def test_a_worker_stops_its_commands() -> None:
     worker = Worker("sleep 600; true", 1)
     worker.begin(MESSAGE)
     assert worker.finished(0.3) == []
@@ -275,7 +275,7 @@ def test_a_command_is_ended_with_its_worker() -> None:
     assert worker.finished(60) == [("H1", "A1", -15, "ended by signal 15")]
 
 
-def test_a_message_that_no_command_can_be_given_is_told() -> None:
+def test_a_message_that_no_command_can_take_is_reported() -> None:
     worker = Worker("true", 1)
     worker.begin({**MESSAGE, "tag": "a\0b"})
     [finished] = worker.finished(60)
@@ -283,14 +283,14 @@ def test_a_message_that_no_command_can_be_given_is_told() -> None:
     assert (finished.status, finished.words) == (127, "cannot run the command: embedded null byte")
 
 
-def test_names_that_no_environment_takes_are_left_out() -> None:
+def test_invalid_environment_names_are_omitted() -> None:
     found = environment(MESSAGE)
     assert found["GANTRY_PROPERTY_x"] == "1"
     assert found["GANTRY_ATTEMPT"] == "2"
     assert not any("no=name" in name for name in found)
 
 
-def test_the_launcher_knows_every_word() -> None:
+def test_the_launcher_knows_every_command() -> None:
     app = make_app()
     words = [one.name for one in app.registered_commands] + [one.name for one in app.registered_groups]
     assert sorted(map(str, words)) == sorted(CLIENT_WORDS)

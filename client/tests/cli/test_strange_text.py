@@ -1,4 +1,4 @@
-"""Whatever a stranger wrote into a message, a terminal is given no control character of it."""
+"""No control character of an untrusted message reaches the terminal."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def test_no_control_character_of_a_message_reaches_the_screen(tag, keys, body, v
 
 
 @given(TEXT)
-def test_json_says_the_same_in_escapes(text):
+def test_json_escapes_control_characters(text):
     out = io.StringIO()
     Screen(as_json=True, out=out).json({"text": text})
     written = out.getvalue()

@@ -1,4 +1,4 @@
-"""What users write, read: every wrong value is refused with words that say what to write."""
+"""Parsers of user input: every wrong value is refused with a message that says what to write."""
 
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "s", "1x", "-3s", "1h 30m", "10 minutes", "1m3"])
-def test_wrong_durations_are_shown_what_to_write(text: str) -> None:
+def test_a_wrong_duration_says_what_to_write(text: str) -> None:
     with pytest.raises(ValueError, match=r"write 500ms, 1\.5s, 10m, 1h30m or 2d"):
         values.seconds_of(text)
 
@@ -68,22 +68,22 @@ def test_queues() -> None:
 def test_pairs() -> None:
     assert values.pairs_of(["a=b=c", "b=1"], "property") == {"a": "b=c", "b": "1"}
     for wrong in ("a", "=b", "a="):
-        with pytest.raises(ValueError, match="is no setting: write NAME=VALUE"):
+        with pytest.raises(ValueError, match="is not a setting: write NAME=VALUE"):
             values.pairs_of([wrong], "setting")
-    with pytest.raises(ValueError, match="property a stands twice"):
+    with pytest.raises(ValueError, match="property a is given twice"):
         values.pairs_of(["a=b", "a=c"], "property")
 
 
 @pytest.mark.parametrize("text", ["9" * 20, "+99999999999d", "-99999999999d", "0001-01-01T00:00:00+14:00"])
-def test_instants_beyond_every_calendar(text: str) -> None:
-    with pytest.raises(ValueError, match="beyond every calendar"):
+def test_instants_out_of_range_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="out of range"):
         values.instant_of(text)
 
 
 def test_names() -> None:
     assert values.topic_name("%RETRY%g-1_x") == "%RETRY%g-1_x"
     for wrong in ("", "a b", "ä", "a" * 128):
-        with pytest.raises(ValueError, match="is no name of a topic: 1 to 127 letters"):
+        with pytest.raises(ValueError, match="is not a valid name of a topic: 1 to 127 letters"):
             values.topic_name(wrong)
     with pytest.raises(ValueError, match="group: 1 to 120"):
         values.group_name("g" * 121)

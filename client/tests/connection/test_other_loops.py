@@ -1,4 +1,4 @@
-"""Clients that meet another event loop, another process, or another of their own name."""
+"""Clients of another event loop, another process, or with a duplicate client id."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ def clients(address: str):
     return [Producer("p", nameservers=address), PullConsumer("pull", nameservers=address), lite, push]
 
 
-async def test_what_runs_in_another_loop_is_not_closed_from_here() -> None:
+async def test_a_client_of_another_loop_is_not_closed_from_here() -> None:
     async with cluster(GroupBroker()) as (_, address):
         for client in clients(address):
             await asyncio.to_thread(loop_thread.run, client.start())
@@ -34,7 +34,7 @@ async def test_what_runs_in_another_loop_is_not_closed_from_here() -> None:
             await asyncio.to_thread(loop_thread.run, client.close())
 
 
-async def test_after_a_fork_a_close_says_nothing_to_anybody_and_a_send_says_what_to_do(
+async def test_after_a_fork_a_close_sends_nothing_and_a_send_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = GroupBroker()
@@ -56,13 +56,13 @@ async def test_after_a_fork_a_close_says_nothing_to_anybody_and_a_send_says_what
             await inherited[0].send(Message("T", b"x"))
 
 
-def test_a_client_of_a_loop_that_is_gone_is_closed_without_it() -> None:
+def test_a_client_of_a_closed_loop_is_closed_without_it() -> None:
     producer = Producer("p", nameservers="127.0.0.1:9")
     asyncio.run(producer.start())
     asyncio.run(producer.close())
 
 
-async def test_code_that_wants_to_end_the_program_ends_no_later_call() -> None:
+async def test_code_that_raises_system_exit_does_not_break_later_calls() -> None:
     def leave() -> None:
         raise SystemExit(3)
 
@@ -77,7 +77,7 @@ async def test_code_that_wants_to_end_the_program_ends_no_later_call() -> None:
         assert await asyncio.wrap_future(thread.begin(asyncio.sleep(0, "alive"))) == "alive"
 
 
-async def test_a_member_with_the_same_client_id_is_told_loudly(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_member_with_the_same_client_id_logs_an_error(caplog: pytest.LogCaptureFixture) -> None:
     broker = GroupBroker()
     answer = broker.answer
 
@@ -97,12 +97,12 @@ async def test_a_member_with_the_same_client_id_is_told_loudly(caplog: pytest.Lo
             await asyncio.sleep(0.3)
             assert "TOO" not in caplog.text, "one connection of its own name is its own"
             broker.answer = with_namesakes
-            await eventually(lambda: "ANOTHER MEMBER HAS THE CLIENT ID" in caplog.text)
+            await eventually(lambda: "ANOTHER MEMBER HAS THE SAME CLIENT ID" in caplog.text)
             await asyncio.sleep(0.3)
         assert caplog.text.count("ANOTHER MEMBER") == 1
 
 
-def test_a_subscription_is_younger_than_the_one_before_whatever_the_clock_says() -> None:
+def test_a_subscription_is_newer_than_the_previous_one_whatever_the_clock_shows() -> None:
     before, after = Subscription("T", "a", version=2_000), Subscription("T", "b", version=1_000)
     assert after.after(before) == Subscription("T", "b", version=2_001)
     assert before.after(after) is before

@@ -1,4 +1,4 @@
-"""Requests of brokers to the client: who answers, and what."""
+"""Requests of brokers to the client, and their answers."""
 
 import pytest
 from scripted_cluster import eventually
@@ -42,7 +42,7 @@ async def test_a_handler_answers_its_code_and_no_other():
     assert (second.code, second.remark) == (3, "request type 999 not supported")
 
 
-async def test_what_takes_time_is_answered_when_it_is_done():
+async def test_a_slow_handler_answers_when_it_is_done():
     pushes, broker = Pushes(), Broker()
 
     async def slowly(_command, _address):
@@ -56,7 +56,7 @@ async def test_what_takes_time_is_answered_when_it_is_done():
     await pushes.close()
 
 
-async def test_a_handler_that_fails_says_so_to_the_broker_and_one_way_requests_get_nothing():
+async def test_a_failing_handler_reports_to_the_broker_and_one_way_requests_get_no_answer():
     pushes, broker = Pushes(), Broker()
 
     def fail(_command, _address):
@@ -79,7 +79,7 @@ async def test_a_handler_that_fails_says_so_to_the_broker_and_one_way_requests_g
     assert len(broker.answers) == 2
 
 
-def test_groups_have_one_member_of_a_kind_and_stand_in_the_heartbeat():
+def test_groups_have_one_member_of_a_kind_and_are_in_the_heartbeat():
     members = Members()
     assert members.heartbeat("me") is None
 
@@ -91,9 +91,9 @@ def test_groups_have_one_member_of_a_kind_and_stand_in_the_heartbeat():
     members.add_producer("p", producer)
     members.add_consumer("c", consumer)
     members.add_consumer("p", consumer)  # a producer's name may be a consumer's too
-    with pytest.raises(ConfigurationError, match="group p has a producer"):
+    with pytest.raises(ConfigurationError, match="group p already has a producer"):
         members.add_producer("p", object())
-    with pytest.raises(ConfigurationError, match="group c has a consumer"):
+    with pytest.raises(ConfigurationError, match="group c already has a consumer"):
         members.add_consumer("c", object())
     said = decode_body(encode_body(members.heartbeat("me")), HeartbeatData)
     assert [data.group_name for data in said.producer_data_set] == ["p"]

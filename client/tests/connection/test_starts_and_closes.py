@@ -1,4 +1,4 @@
-"""Clients that are started twice at once, or closed while they start: one start counts, and nothing is left behind."""
+"""Clients that are started twice concurrently, or closed during their start: one start counts, and nothing is left behind."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ def client_of(kind: str, address: str):
 
 @pytest.mark.usefixtures("slow_names")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_of_two_starts_at_once_one_counts(kind: str) -> None:
+async def test_of_two_concurrent_starts_one_counts(kind: str) -> None:
     async with cluster(GroupBroker()) as (_, address):
         client = client_of(kind, address)
         first, second = await asyncio.gather(client.start(), client.start(), return_exceptions=True)
@@ -48,7 +48,7 @@ async def test_of_two_starts_at_once_one_counts(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["producer", "pull"])
-async def test_a_close_cancels_nobody_who_asks_for_a_route(kind: str) -> None:
+async def test_a_close_cancels_no_waiter_for_a_route(kind: str) -> None:
     async with cluster(GroupBroker()) as (nameserver, address):
         nameserver.is_silent = True
         client = client_of(kind, address)
@@ -63,7 +63,7 @@ async def test_a_close_cancels_nobody_who_asks_for_a_route(kind: str) -> None:
 @pytest.mark.usefixtures("slow_names")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("after", [0.0, 0.02, 0.055])
-async def test_what_is_closed_while_it_starts_does_not_run_afterwards(kind: str, after: float) -> None:
+async def test_a_client_closed_during_its_start_does_not_run(kind: str, after: float) -> None:
     broker = GroupBroker()
     async with cluster(broker) as (_, address):
         client = client_of(kind, address)

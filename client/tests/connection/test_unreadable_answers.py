@@ -1,4 +1,4 @@
-"""A broker whose answers lack what they must have: whoever asked hears it in the words of the SDK, and what reads ahead tries again."""
+"""A broker whose answers lack required parts: the caller gets an error of the SDK, and background reads are retried."""
 
 import base64
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from gantry import LitePullConsumer, Producer, PullConsumer, Refused
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_answer_that_cannot_be_read_is_refused_in_words() -> None:
+async def test_an_unreadable_answer_raises_a_clear_error() -> None:
     async with (
         cluster(Broker("a")) as (_, address),
         PullConsumer("g", nameservers=address) as consumer,
@@ -27,11 +27,11 @@ async def test_an_answer_that_cannot_be_read_is_refused_in_words() -> None:
             consumer.offset_at(queue, datetime.now(UTC)),
             producer.cancel(handle),
         ):
-            with pytest.raises(Refused, match="an answer that cannot be read"):
+            with pytest.raises(Refused, match="the answer cannot be read"):
                 await asked
         lite = LitePullConsumer("lite", nameservers=address)
         await lite.assign([queue])
         async with lite:
             assert lite.assignment == []
-            with pytest.raises(Refused, match="an answer that cannot be read"):
+            with pytest.raises(Refused, match="the answer cannot be read"):
                 await lite.committed(queue)

@@ -1,4 +1,4 @@
-"""Who gives the port of a gateway as that of a nameserver reads what is wrong, from the gateway's own answer."""
+"""A gateway's port given as a nameserver's: the error explains it, from the gateway's own answer."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from gantry.testing import System
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 
-async def test_the_port_of_a_gateway_is_no_nameserver(gantry_broker: System) -> None:
+async def test_the_port_of_a_gateway_is_not_a_nameserver(gantry_broker: System) -> None:
     gateway = gantry_broker.http.removeprefix("http://")
     async with Producer("lost", nameservers=gateway) as producer:
         with pytest.raises(

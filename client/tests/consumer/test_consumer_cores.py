@@ -1,4 +1,4 @@
-"""The decisions of consumers, one by one: outcomes, first offsets, subscriptions, changes of hands, rates."""
+"""The decisions of consumers, one by one: outcomes, first offsets, subscriptions, changed shares, rates."""
 
 import pytest
 from received import received
@@ -50,7 +50,7 @@ def test_anything_else_means_again(returned: object) -> None:
         (FAILED, None, True, 4),
     ],
 )
-def test_messages_behind_the_ack_index_come_again(
+def test_messages_after_the_ack_index_are_delivered_again(
     outcome: Outcome, ack_index: int | None, broadcasting: bool, done: int
 ) -> None:
     messages = [received(n) for n in range(4)]
@@ -59,7 +59,7 @@ def test_messages_behind_the_ack_index_come_again(
     assert len(parts.done) == done
 
 
-def test_an_orderly_queue_rests_and_buries_what_was_tried_too_often() -> None:
+def test_an_orderly_queue_pauses_and_makes_dead_letters_after_the_last_attempt() -> None:
     fresh, worn = received(1), received(2, reconsumed=3)
     assert plan_orderly(understand(None), [fresh], 3, 1.0).rest_seconds is None
     assert plan_orderly(FAILED, [fresh], 3, 1.0).rest_seconds == 1.0
@@ -87,7 +87,7 @@ def test_an_orderly_queue_rests_and_buries_what_was_tried_too_often() -> None:
         (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, "%RETRY%g", None, AtEnd()),
     ],
 )
-def test_a_queue_begins_where_the_java_client_begins_it(
+def test_a_queue_starts_where_the_java_client_starts_it(
     start: ConsumeFromWhere, topic: str, committed: int | None, where: object
 ) -> None:
     assert first_offset(start, 5, topic, committed) == where
@@ -104,7 +104,7 @@ def test_tags_are_compared_again_because_brokers_compare_hashes() -> None:
     assert (data.tags_set, data.code_set) == (["AaAa", "other"], [tags_code("AaAa"), tags_code("other")])
 
 
-def test_members_that_want_different_things_are_named() -> None:
+def test_differences_between_members_are_described() -> None:
     mine = {"T": Subscription("T", "a || b"), "%RETRY%g": Subscription("%RETRY%g")}
     same = {"T": Subscription("T", "b||a").data()}
     assert describe_conflicts(mine, same) == []
@@ -135,7 +135,7 @@ def test_wrong_subscriptions_are_refused(topic: str, expression: str, sql: str |
         make_subscription("", topic, expression, sql)
 
 
-def test_a_change_of_hands_names_only_what_changes() -> None:
+def test_a_change_names_only_the_changed_queues() -> None:
     a, b, c = (MessageQueue("T", "b", n) for n in range(3))
     wanted = change([a, b], [c, b])
     assert (wanted.take, wanted.drop) == ([c], [a])
@@ -170,7 +170,7 @@ def test_rates_are_those_of_the_last_minute() -> None:
         ("batchsize", 3),
     ],
 )
-def test_a_wrong_option_is_refused_by_its_name(option: str, value: object) -> None:
+def test_a_wrong_option_is_refused_with_its_name(option: str, value: object) -> None:
     with pytest.raises(
         ConfigurationError, match="start_time" if value is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP else option
     ):

@@ -1,4 +1,4 @@
-"""A compressed body is read as it was sent, or UnreadableBody says why not: whatever was cut off, damaged or made up."""
+"""A compressed body is read as it was sent, or UnreadableBody says why not: truncated, damaged or forged ones."""
 
 import itertools
 import zlib
@@ -43,7 +43,7 @@ CODECS = [
 
 @pytest.mark.parametrize(("pack", "flags"), CODECS)
 @given(body=bodies, data=some.data())
-def test_a_body_that_is_cut_anywhere_is_unreadable(pack, flags, body, data) -> None:
+def test_a_body_truncated_anywhere_is_unreadable(pack, flags, body, data) -> None:
     packed = pack(body)
     assert decompress(packed, flags) == body
     cut = data.draw(some.integers(0, len(packed) - 1))
@@ -69,20 +69,20 @@ def test_a_flipped_byte_raises_no_error_of_a_library(pack, flags, body, data) ->
 
 @pytest.mark.parametrize("flags", [COMPRESSED_FLAGS, ZSTD, LZ4, SYS_COMPRESSED | 0x400, SYS_COMPRESSED])
 @given(body=some.binary(max_size=60))
-def test_what_was_never_compressed_is_unreadable(flags, body) -> None:
+def test_a_body_that_was_never_compressed_is_unreadable(flags, body) -> None:
     with pytest.raises(UnreadableBody):
         decompress(body, flags)
 
 
 @pytest.mark.parametrize(("pack", "flags"), CODECS)
-def test_a_body_has_a_bound_when_it_is_decompressed(monkeypatch, pack, flags) -> None:
+def test_a_decompressed_body_has_a_size_limit(monkeypatch, pack, flags) -> None:
     monkeypatch.setattr("gantry.formats.compression.DECOMPRESSED_BYTES_MAX", 100_000)
     assert decompress(pack(bytes(100_000)), flags) == bytes(100_000)
     with pytest.raises(UnreadableBody, match="more than 100000 bytes"):
         decompress(pack(bytes(100_001)), flags)
 
 
-def test_a_frame_that_promises_more_than_the_bound_takes_no_memory() -> None:
+def test_a_frame_that_announces_too_much_takes_no_memory() -> None:
     zstandard = pytest.importorskip("zstandard")
     promise = b"\x28\xb5\x2f\xfd" + b"\xe0" + (2**40).to_bytes(8, "little") + zstd(b"x")[6:]
     assert zstandard.frame_content_size(promise) == 2**40
@@ -96,7 +96,7 @@ def test_a_missing_library_is_named(monkeypatch) -> None:
         decompress(b"x", LZ4)
 
 
-def test_a_stream_decoder_is_read_to_its_bound_and_its_end(monkeypatch) -> None:
+def test_a_stream_decoder_is_read_to_its_limit_and_its_end(monkeypatch) -> None:
     """The library of LZ4 is seldom there: one of the same form shows that bound, end and errors are looked at."""
 
     class Frames:
@@ -131,12 +131,12 @@ def test_a_stream_decoder_is_read_to_its_bound_and_its_end(monkeypatch) -> None:
 def test_a_leased_message_with_a_damaged_body_says_so() -> None:
     fields = dict.fromkeys(LeasedMessage.__struct_fields__)
     message = LeasedMessage(**{**fields, "data": compress(b"x" * 100)[:-1], "body_compression": "ZLIB"})
-    with pytest.raises(UnreadableBody, match="cut short") as raised:
+    with pytest.raises(UnreadableBody, match="truncated") as raised:
         _ = message.body
     assert isinstance(raised.value, GantryError)
 
 
-def test_each_kind_of_bits_is_known_or_refused() -> None:
+def test_each_compression_flag_is_known_or_refused() -> None:
     for high, low in itertools.product(range(8), (0, 1)):
         flags = high << 8 | low
         if not low:
@@ -146,5 +146,5 @@ def test_each_kind_of_bits_is_known_or_refused() -> None:
             if readable:
                 assert decompress(compress(b"x"), flags) == b"x"
             else:
-                with pytest.raises(UnreadableBody, match="not known"):
+                with pytest.raises(UnreadableBody, match="is unknown"):
                     decompress(compress(b"x"), flags)

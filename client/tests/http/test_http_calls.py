@@ -1,4 +1,4 @@
-"""Calls over HTTP without a system: what is tried again, with which keys, and which error a refusal becomes."""
+"""HTTP calls without a system: which are retried, with which keys, and the error of each refusal."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def send(script: Script, **options: object) -> gantry.SendResult:
         await producer.close()
 
 
-async def test_a_send_gives_what_was_stored() -> None:
+async def test_a_send_returns_the_stored_place() -> None:
     result = await send(script := Script(stored()))
     assert (result.message_id, result.queue, result.queue_offset) == ("A1", ("orders", "broker-a", 3), 17)
     assert script.asked == ["POST /v1/topics/orders/messages"]
@@ -101,17 +101,17 @@ async def test_after_a_lost_answer_the_same_key_is_sent_again() -> None:
     assert len(set(script.keys)) == 1
 
 
-async def test_where_nothing_was_stored_another_key_leads_to_another_queue() -> None:
+async def test_after_a_refusal_another_key_leads_to_another_queue() -> None:
     await send(script := Script(httpx.Response(503, json=AWAY), httpx.ConnectError, stored()))
     assert len(set(script.keys)) == 3
 
 
-async def test_a_key_of_ones_own_stays() -> None:
+async def test_a_users_own_key_is_kept() -> None:
     await send(script := Script(httpx.Response(503, json=AWAY), stored()), idempotency_key="payment-1")
     assert script.keys == ["payment-1", "payment-1"]
 
 
-async def test_without_a_key_a_doubtful_send_is_not_repeated() -> None:
+async def test_without_a_key_a_send_with_unknown_outcome_is_not_repeated() -> None:
     with pytest.raises(ConnectionFailed) as failed:
         await send(script := Script(httpx.ReadError), idempotent=False)
     assert failed.value.sent
@@ -120,7 +120,7 @@ async def test_without_a_key_a_doubtful_send_is_not_repeated() -> None:
     assert script.keys == [None, None]
 
 
-async def test_tries_end() -> None:
+async def test_retries_are_limited() -> None:
     with pytest.raises(GatewayRefused) as refused:
         await send(script := Script(*[httpx.Response(503, json=AWAY)] * 3), retries=2)
     assert (refused.value.name, refused.value.status, refused.value.retryable) == (
@@ -144,7 +144,7 @@ async def test_tries_end() -> None:
         (504, {"code": "UNKNOWN_WHETHER_STORED", "detail": "no answer", "retryable": True}, TimedOut),
     ],
 )  # fmt: skip
-async def test_a_refusal_becomes_the_kind_it_is(
+async def test_a_refusal_raises_the_matching_error(
     status: int, problem: dict[str, object], kind: type[Exception]
 ) -> None:
     with pytest.raises(kind) as raised:
@@ -153,7 +153,7 @@ async def test_a_refusal_becomes_the_kind_it_is(
     assert getattr(raised.value, "field", "keys") in {"keys", ""}
 
 
-async def test_something_between_us_and_the_gateway_answers() -> None:
+async def test_an_answer_of_a_proxy_is_reported() -> None:
     with pytest.raises(GatewayRefused, match="502") as refused:
         await send(Script(httpx.Response(502, text="<html>")), retries=0)
     assert refused.value.retryable
@@ -169,7 +169,7 @@ FATES = {"stored": STORED, "refused": REFUSED, "unknown": UNKNOWN}
         some.lists(some.sampled_from(list(FATES)), min_size=6, max_size=6), min_size=1, max_size=4
     )
 )
-def test_a_batch_says_what_became_of_each_message_and_is_resumed_without_doubles_or_losses(fates) -> None:
+def test_a_batch_reports_each_outcome_and_resumes_without_duplicates_or_losses(fates) -> None:
     """Whatever is refused or unknown, call by call: each message that is unknown keeps its key, none that is stored is sent again."""
     asyncio.run(resume_until_stored([*fates, ["stored"] * 6]))
 
@@ -224,7 +224,7 @@ async def test_a_batch_without_an_answer_is_unknown_and_resumed_with_its_keys() 
     await started(producer, script)
     messages = [gantry.Message("orders", b"1"), gantry.Message("orders", b"2")]
     with pytest.raises(
-        gantry.BatchIncomplete, match="0 of 2 messages were stored, of 2 it is not known"
+        gantry.BatchIncomplete, match="0 of 2 messages were stored, the outcome of 2 is unknown"
     ) as failed:
         await producer.send_batch(messages)
     assert failed.value.unknown == [0, 1]
@@ -234,7 +234,7 @@ async def test_a_batch_without_an_answer_is_unknown_and_resumed_with_its_keys() 
     await producer.close()
 
 
-async def test_a_refusal_after_a_try_in_doubt_says_that_it_may_be_stored() -> None:
+async def test_a_refusal_after_an_unknown_outcome_says_that_it_may_be_stored() -> None:
     with pytest.raises(ConnectionFailed, match="may have been carried out") as failed:
         await send(Script(httpx.ReadTimeout, httpx.Response(503, json=AWAY)), retries=1)
     assert failed.value.sent
@@ -244,7 +244,7 @@ async def test_a_batch_has_a_key_for_each_message_or_none() -> None:
     producer = Producer(http="http://x")
     await started(producer, script := Script(ok({"results": [STORED, REFUSED]}), ok({"results": [STORED]})))
     messages = [gantry.Message("orders", b"1"), gantry.Message("orders", b"2")]
-    with pytest.raises(InvalidMessage, match="1 of them for 2 messages"):
+    with pytest.raises(InvalidMessage, match="1 keys for 2 messages"):
         await producer.send_batch(messages, idempotency_keys=["a"])
     with pytest.raises(gantry.BatchIncomplete, match="1 of 2 messages were stored") as incomplete:
         await producer.send_batch(messages, idempotency_keys=["a", "b"])
@@ -258,7 +258,7 @@ async def test_a_batch_has_a_key_for_each_message_or_none() -> None:
     await producer.close()
 
 
-async def test_received_messages_have_the_names_of_others() -> None:
+async def test_received_messages_have_the_names_of_the_remoting_ones() -> None:
     consumer = Consumer("g", "orders", "a || b", http="http://x")
     await started(consumer, script := Script(ok({"messages": [MESSAGE]})))
     [message] = await consumer.receive(4, wait=1, invisible=60)
@@ -275,7 +275,7 @@ async def test_received_messages_have_the_names_of_others() -> None:
     await consumer.close()
 
 
-async def test_what_becomes_of_handles() -> None:
+async def test_each_handle_gets_its_result() -> None:
     message = msgspec.convert(MESSAGE, LeasedMessage)
     consumer = Consumer("g", "orders", http="http://x")
     away = {"code": "SERVICE_NOT_AVAILABLE", "detail": "away", "retryable": True}
@@ -301,8 +301,8 @@ async def test_what_becomes_of_handles() -> None:
     await consumer.close()
 
 
-def test_what_http_does_not_carry_is_refused_before_it_leaves() -> None:
-    with pytest.raises(InvalidMessage, match="flag: HTTP carries none"):
+def test_unsupported_fields_are_refused_before_sending() -> None:
+    with pytest.raises(InvalidMessage, match="flag: HTTP has no flag"):
         message_body(gantry.Message("t", b"x", flag=1), None, None)
     with pytest.raises(InvalidMessage, match="4194305 bytes; the limit is 4194304"):
         message_body(gantry.Message("t", b"x" * 4_194_305), None, None)
@@ -310,7 +310,7 @@ def test_what_http_does_not_carry_is_refused_before_it_leaves() -> None:
         message_body(
             gantry.Message("t", b"x", sharding_key="k"), gantry.MessageQueue("t", "broker-a", 0), None
         )
-    with pytest.raises(InvalidMessage, match="it is one of other"):
+    with pytest.raises(InvalidMessage, match="it belongs to other"):
         message_body(gantry.Message("t", b"x"), gantry.MessageQueue("other", "broker-a", 0), None)
     binary = message_body(
         gantry.Message("t", b"\xff", deliver_at=datetime(2026, 1, 1, tzinfo=UTC)), None, "k"
@@ -322,10 +322,10 @@ def test_what_http_does_not_carry_is_refused_before_it_leaves() -> None:
     ("options", "words"),
     [
         ({}, 'pass http="http://127.0.0.1:8080" or set GANTRY_HTTP'),
-        ({"http": "localhost:8080"}, "http: an address as"),
+        ({"http": "localhost:8080"}, "http: must be an address as"),
         ({"http": "http://x", "timeout": 0}, "timeout: 0 is outside"),
-        ({"http": "http://x", "retries": True}, "retries: a number"),
-        ({"http": "http://x", "tries": 3}, "unknown option tries; there are http, token"),
+        ({"http": "http://x", "retries": True}, "retries: must be a number"),
+        ({"http": "http://x", "tries": 3}, "unknown option tries; available: http, token"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_named(
@@ -340,7 +340,7 @@ def test_wrong_options_are_named(
 async def test_a_client_that_was_not_started_says_so() -> None:
     with pytest.raises(NotRunning, match="use it in `async with`"):
         await Producer(http="http://x").send(gantry.Message("t", b"x"))
-    with pytest.raises(InvalidMessage, match="idempotency_key: a text of 1 to 100 bytes"):
+    with pytest.raises(InvalidMessage, match="idempotency_key: must be a text of 1 to 100 bytes"):
         await Producer(http="http://x").send(gantry.Message("t", b"x"), idempotency_key="ä" * 51)
     with pytest.raises(ConfigurationError, match="wait: 31 is outside 0 to 30"):
         await Consumer("g", "t", http="http://x").receive(wait=31)

@@ -1,4 +1,4 @@
-"""The producer and the consumer over HTTP against a real system."""
+"""The HTTP producer and consumer on a real system."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_topic(system: System, topic: str, queues: int = 2) -> None:
     httpx.put(f"{system.http}/v1/topics/{topic}", json=body, timeout=90).raise_for_status()
 
 
-async def test_what_is_sent_is_received_once_and_acknowledged(gantry_broker: System) -> None:
+async def test_a_sent_message_is_received_once_and_acknowledged(gantry_broker: System) -> None:
     make_topic(gantry_broker, "http-orders")
     message = gantry.Message("http-orders", b"\xff\x00", tag="paid", keys=["o-1"], properties={"x": "1"})
     async with Producer(http=gantry_broker.http, timeout=60) as producer:
@@ -57,7 +57,7 @@ async def test_what_is_sent_is_received_once_and_acknowledged(gantry_broker: Sys
         assert await consumer.receive(wait=0) == []
 
 
-async def test_what_is_given_back_comes_again(gantry_broker: System) -> None:
+async def test_a_nacked_message_is_delivered_again(gantry_broker: System) -> None:
     make_topic(gantry_broker, "http-back")
     async with (
         Producer(http=gantry_broker.http, timeout=60) as producer,
@@ -75,7 +75,7 @@ async def test_what_is_given_back_comes_again(gantry_broker: System) -> None:
         await consumer.ack(second)
 
 
-async def test_queues_and_what_waits(gantry_broker: System) -> None:
+async def test_queues_and_delayed_messages(gantry_broker: System) -> None:
     make_topic(gantry_broker, "http-later", queues=1)
     async with Producer(http=gantry_broker.http, timeout=60) as producer:
         queues = await producer.queues("http-later")

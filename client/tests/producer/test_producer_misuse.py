@@ -1,4 +1,4 @@
-"""What users and their event loops do to a producer by mistake: nothing hangs, nothing is left behind, and words say what is wrong."""
+"""Mistakes of users and their event loops: nothing hangs, nothing is left behind, and the error says what is wrong."""
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -39,9 +39,7 @@ def changed(**parts):
         (changed(topic=5), "topic"),
     ],
 )
-async def test_what_is_no_message_any_more_is_refused_and_does_not_count_as_on_its_way(
-    linger, message, field
-):
+async def test_a_message_made_invalid_is_refused_and_not_counted_as_outstanding(linger, message, field):
     async with cluster(Broker("a")) as (_, address):
         producer = Producer("g", nameservers=address, linger=linger, send_timeout=600)
         await producer.start()
@@ -53,7 +51,7 @@ async def test_what_is_no_message_any_more_is_refused_and_does_not_count_as_on_i
             await producer.close()
 
 
-async def test_what_cannot_be_written_at_all_fails_alone_among_gathered_messages():
+async def test_an_unwritable_message_fails_alone_in_a_batch():
     async with (
         cluster(Broker("a")) as (_, address),
         asyncio.timeout(60),
@@ -69,7 +67,7 @@ async def test_what_cannot_be_written_at_all_fails_alone_among_gathered_messages
         assert isinstance(outcomes[1], SendResult)
 
 
-async def test_every_way_to_send_says_what_is_no_message():
+async def test_every_way_to_send_refuses_invalid_messages():
     class Listener:
         def execute_local_transaction(self, message, argument): ...
         def check_local_transaction(self, message): ...
@@ -83,10 +81,10 @@ async def test_every_way_to_send_says_what_is_no_message():
             lambda what: producer.send_batch([what]),
         )  # fmt: skip
         for way in ways:
-            with pytest.raises(InvalidMessage, match=r"message: a gantry.Message, not bytes"):
+            with pytest.raises(InvalidMessage, match=r"message: must be a gantry.Message, not bytes"):
                 await way(b"x")
         for what in ((Message("T", b"x") for _ in range(2)), None, Message("T", b"x")):
-            with pytest.raises(InvalidMessage, match=r"messages: a list of gantry.Message, not"):
+            with pytest.raises(InvalidMessage, match=r"messages: must be a list of gantry.Message, not"):
                 await producer.send_batch(what)
         with pytest.raises(InvalidMessage, match=r"body: bytes, not str, in number 1"):
             await producer.send_batch([Message("T", b"x"), changed(body="text")])
@@ -110,7 +108,7 @@ async def test_a_close_that_is_cancelled_leaves_nothing_behind():
             pass
 
 
-async def test_what_closing_gives_up_ends_though_the_client_goes_on_for_others(monkeypatch):
+async def test_sends_of_a_closed_producer_end_while_the_client_serves_others(monkeypatch):
     monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", 0.0)
     broker = Broker("a", SILENT)
     async with cluster(broker) as (_, address), AsyncExitStack() as stack:
@@ -153,7 +151,7 @@ async def crowded(broker):
         yield producer
 
 
-async def test_more_than_a_connection_takes_waits_in_its_order():
+async def test_sends_beyond_the_capacity_of_a_connection_wait_in_order():
     broker = Broker("a")
     async with crowded(broker) as producer, asyncio.timeout(60):
         await producer.send(Message("T", b"connected now"))
@@ -165,13 +163,13 @@ async def test_more_than_a_connection_takes_waits_in_its_order():
     assert [body for _, body in broker.raw if body.isdigit()] == [b"%d" % n for n in range(40)]
 
 
-async def test_what_finds_no_room_in_its_time_or_before_the_close_says_so(monkeypatch):
+async def test_a_send_without_room_in_time_or_before_the_close_says_so(monkeypatch):
     monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", -600.0)
     async with crowded(Broker("a", "stored", SILENT)) as producer, asyncio.timeout(60):
         await producer.send(Message("T", b"connected now"))
         silent = [producer.send_soon(Message("T", b"x")) for _ in range(2)]
         late, early = (producer.send_soon(Message("T", b"x"), timeout=seconds) for seconds in (0.05, 600))
-        with pytest.raises(TimedOut, match="did not read what was sent before it"):
+        with pytest.raises(TimedOut, match="did not read earlier messages"):
             await late
         assert not early.done()
         await producer.close()

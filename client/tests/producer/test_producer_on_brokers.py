@@ -1,4 +1,4 @@
-"""Producers against a real system: ours, or RocketMQ's brokers behind SDK_NAMESERVER."""
+"""Producers on a real system: Gantry's, or RocketMQ's brokers behind SDK_NAMESERVER."""
 
 import asyncio
 import contextlib
@@ -87,7 +87,7 @@ async def known_queues(instance, topic):
     return []
 
 
-async def test_what_is_sent_lies_in_the_topic_as_it_was_given(served):
+async def test_a_sent_message_is_stored_as_given(served):
     servers = served.nameserver
     large = b"large " * 2000
     async with reading(servers) as read, Producer("pg-plain", nameservers=servers, **LONG) as producer:
@@ -130,7 +130,7 @@ async def test_keys_keep_their_queue_and_all_queues_of_both_brokers_are_used(ser
         assert (await producer.send(Message("sdk-queues", b"x"), queue=wanted)).queue == wanted
 
 
-async def test_a_delayed_message_comes_later_and_a_cancelled_one_never(served):
+async def test_a_delayed_message_is_delivered_later_and_a_cancelled_one_never(served):
     servers = served.nameserver
     async with reading(servers) as read, Producer("pg-delay", nameservers=servers, **LONG) as producer:
         await producer.send(Message("sdk-delay", b"now"))
@@ -147,7 +147,7 @@ async def test_a_delayed_message_comes_later_and_a_cancelled_one_never(served):
             await producer.cancel(plain)
 
 
-async def test_a_request_is_answered_by_whoever_consumes_it(served):
+async def test_a_consumer_answers_a_request(served):
     servers = served.nameserver
     async with reading(servers) as read, Producer("pg-ask", nameservers=servers, **LONG) as producer:
         await producer.send(Message("sdk-ask", b"makes the topic"))

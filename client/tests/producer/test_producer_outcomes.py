@@ -1,4 +1,4 @@
-"""What a producer makes of the answers of brokers, against brokers of this process."""
+"""Outcomes of sends for all answers of brokers, with brokers in this process."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ def unique_id(command):
 
 
 @pytest.mark.parametrize("outcome", [1, 2, 14, 16, 17, 1500, CLOSE])
-async def test_what_may_pass_is_tried_on_the_other_broker_with_the_same_id(outcome):
+async def test_a_temporary_failure_is_retried_on_another_broker_with_the_same_id(outcome):
     bad, good = Broker("a", outcome), Broker("b", STORED)
     async with (
         cluster(bad, good) as (_, nameserver),
@@ -38,7 +38,7 @@ async def test_what_may_pass_is_tried_on_the_other_broker_with_the_same_id(outco
 
 
 @pytest.mark.parametrize("outcome", [2, CLOSE])
-async def test_messages_of_one_turn_leave_together_and_each_one_that_fails_is_tried_elsewhere(outcome):
+async def test_messages_of_one_turn_leave_together_and_each_failed_one_is_retried_elsewhere(outcome):
     bad, good = Broker("a", outcome), Broker("b", STORED)
     async with (
         cluster(bad, good) as (_, nameserver),
@@ -56,7 +56,7 @@ async def test_messages_of_one_turn_leave_together_and_each_one_that_fails_is_tr
 
 
 @pytest.mark.parametrize("code", [13, 29, 604])
-async def test_a_final_no_is_raised_at_once_with_code_and_advice(code):
+async def test_a_permanent_refusal_is_raised_at_once_with_code_and_advice(code):
     broker = Broker("a", code)
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **LONG) as producer:
         with pytest.raises(Refused, match=f"sending to topic T .*code {code}: as the test wants") as refused:
@@ -77,7 +77,7 @@ async def test_tries_are_counted_and_the_last_error_is_raised():
         assert len(broker.sends) == 4
 
 
-async def test_a_broker_that_says_go_away_is_met_again_on_another_connection():
+async def test_after_go_away_the_broker_gets_another_connection():
     broker = Broker("a", 1500, STORED)
     async with (
         cluster(broker) as (_, nameserver),
@@ -101,7 +101,7 @@ async def test_a_chosen_queue_gets_one_try():
         assert (len(bad.sends), len(good.sends)) == (1, 0)
 
 
-async def test_silence_ends_with_the_time_of_the_send_and_is_not_repeated():
+async def test_a_send_without_an_answer_times_out_and_is_not_retried():
     broker = Broker("a", SILENT)
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver) as producer:
         with pytest.raises(TimedOut, match="no answer within") as late:
@@ -125,7 +125,7 @@ async def test_a_message_stored_with_less_durability_says_so_or_is_sent_again():
             assert {result.queue.broker for result in results} == {"b"}
 
 
-async def test_a_topic_nobody_knows_is_created_by_its_first_message_or_refused():
+async def test_an_unknown_topic_is_created_by_its_first_message_or_refused():
     broker = Broker("a")
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **LONG) as producer:
         await producer.send(Message("New", b"x"))
@@ -138,7 +138,7 @@ async def test_a_topic_nobody_knows_is_created_by_its_first_message_or_refused()
             await producer.send(Message("New", b"x"))
 
 
-async def test_requests_are_signed_whatever_they_are():
+async def test_all_requests_are_signed():
     broker = Broker("a")
     keys = {"access_key": "me", "secret_key": "secret"}
     async with (
@@ -157,7 +157,7 @@ async def test_requests_are_signed_whatever_they_are():
             assert Signer("me", "secret")(fields, body)[SIGNATURE] == said
 
 
-async def test_heartbeats_come_first_and_a_goodbye_at_the_end():
+async def test_heartbeats_come_first_and_unregister_last():
     broker = Broker("a")
     async with cluster(broker) as (_, nameserver):
         async with Producer("g", nameservers=nameserver, **LONG) as producer:
@@ -169,7 +169,7 @@ async def test_heartbeats_come_first_and_a_goodbye_at_the_end():
 
 async def test_a_second_producer_of_a_group_is_refused_unless_it_is_another_client():
     async with cluster(Broker("a")) as (_, nameserver), Producer("g", nameservers=nameserver):
-        with pytest.raises(gantry.ConfigurationError, match="group g has a producer in this process"):
+        with pytest.raises(gantry.ConfigurationError, match="group g already has a producer in this process"):
             await Producer("g", nameservers=nameserver).start()
         async with Producer("g", nameservers=nameserver, instance_name="two"):
             pass
@@ -189,7 +189,7 @@ async def test_two_clusters_and_a_namespace_live_in_one_process():
         assert second.sends[0].ext["a"] == "ns%g"
 
 
-async def test_concurrent_sends_are_gathered_and_each_gets_its_own_result():
+async def test_concurrent_sends_are_batched_and_each_gets_its_own_result():
     broker = Broker("a")
     async with (
         cluster(broker) as (_, nameserver),
@@ -205,7 +205,7 @@ async def test_concurrent_sends_are_gathered_and_each_gets_its_own_result():
         assert broker.sends[-1].code == RequestCode.SEND_MESSAGE_V2
 
 
-async def test_a_gathered_batch_that_fails_tells_everybody():
+async def test_a_failed_batch_fails_every_send_in_it():
     async with (
         cluster(Broker("a", 13)) as (_, nameserver),
         Producer("g", nameservers=nameserver, linger=0.001) as producer,
@@ -215,7 +215,7 @@ async def test_a_gathered_batch_that_fails_tells_everybody():
         assert [type(outcome) for outcome in outcomes] == [Refused] * 3
 
 
-async def test_a_batch_that_fails_in_the_middle_says_what_was_stored():
+async def test_a_batch_that_fails_in_the_middle_reports_the_stored_messages():
     broker = Broker("a", STORED, 13)
     sizes = {"message_bytes_max": 1000, "batch_bytes_max": 1000}
     async with (
@@ -243,13 +243,13 @@ async def test_a_batch_whose_answer_never_came_is_unknown_and_the_rest_not_sent(
     broker = Broker("a", STORED, SILENT)
     sizes = {"message_bytes_max": 1000, "batch_bytes_max": 1000}
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **sizes) as producer:
-        with pytest.raises(gantry.BatchIncomplete, match=r"2 of 6 .* of 2 it is not known") as failed:
+        with pytest.raises(gantry.BatchIncomplete, match=r"2 of 6 .* the outcome of 2 is unknown") as failed:
             await producer.send_batch([Message("T", bytes(300)) for _ in range(6)], timeout=0.3)
         assert (failed.value.stored, failed.value.unknown) == ([0, 1], [2, 3])
         assert failed.value.not_stored == [4, 5]
 
 
-async def test_a_batch_with_keys_asks_for_each_result_and_lives_with_brokers_that_know_none():
+async def test_a_batch_with_keys_requests_each_result_and_works_with_brokers_that_have_none():
     broker = Broker("a")
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **LONG) as producer:
         keyed = [Message("T", b"x", properties={"__GANTRY_KEY": "k"}), Message("T", b"y")]
@@ -260,7 +260,7 @@ async def test_a_batch_with_keys_asks_for_each_result_and_lives_with_brokers_tha
 
 
 @pytest.mark.parametrize("body", [b"not json", b"[]", b'[{"queueOffset":1}]'])
-async def test_results_of_each_message_that_cannot_be_read_are_no_results(body):
+async def test_unreadable_item_results_are_refused(body):
     class Odd(Broker):
         def __call__(self, peer, frame):
             command = decode_command(frame)
@@ -274,7 +274,7 @@ async def test_results_of_each_message_that_cannot_be_read_are_no_results(body):
         cluster(Odd("a")) as (_, nameserver),
         Producer("g", nameservers=nameserver, retries=0) as producer,
     ):
-        with pytest.raises(Refused, match=r"an answer (that cannot be read|with . results for 2 messages)"):
+        with pytest.raises(Refused, match=r"the answer (cannot be read|has . results for 2 messages)"):
             await producer.send_batch([Message("T", b"x", properties={"__GANTRY_KEY": "k"})] * 2)
 
 
@@ -312,7 +312,7 @@ async def test_hooks_see_which_message_of_a_batch_was_refused():
     assert failed.value.results[1].reason == "IDEMPOTENCY_CONFLICT"
 
 
-async def test_hooks_see_both_ends_and_their_failures_change_nothing(caplog):
+async def test_hooks_see_start_and_end_and_their_failures_change_nothing(caplog):
     seen = []
 
     class Hook:
@@ -338,7 +338,7 @@ async def test_hooks_see_both_ends_and_their_failures_change_nothing(caplog):
     assert "a hook failed" in caplog.text
 
 
-async def test_closing_lets_what_is_on_its_way_arrive_and_refuses_what_comes_later():
+async def test_closing_waits_for_outstanding_sends_and_refuses_later_ones():
     broker = Broker("a")
     async with cluster(broker) as (_, nameserver):
         producer = Producer("g", nameservers=nameserver, **LONG)
@@ -355,11 +355,11 @@ async def test_closing_lets_what_is_on_its_way_arrive_and_refuses_what_comes_lat
 
 async def test_a_nameserver_that_is_down_is_named_and_found_when_it_is_there():
     async with Producer("g", nameservers="127.0.0.1:1", **LONG) as producer:
-        with pytest.raises(gantry.ConnectionFailed, match="no nameserver answered when asked for topic T"):
+        with pytest.raises(gantry.ConnectionFailed, match="no nameserver answered the query for topic T"):
             await producer.send(Message("T", b"x"))
 
 
-async def test_every_message_of_a_batch_is_seen_by_hooks_and_one_way_ones_too():
+async def test_hooks_see_every_message_of_a_batch_and_one_way_messages():
     seen = []
 
     class Hook:
@@ -380,7 +380,7 @@ async def test_every_message_of_a_batch_is_seen_by_hooks_and_one_way_ones_too():
     assert seen == [("batch", [b"x", b"y"], [7, 8]), ("oneway", [b"z"], [])]
 
 
-async def test_what_closing_leaves_behind_ends_with_an_error(monkeypatch):
+async def test_sends_that_closing_abandons_end_with_an_error(monkeypatch):
     monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", 0.05)
     silent = Nameserver([])
     silent.is_silent = True
@@ -395,7 +395,7 @@ async def test_what_closing_leaves_behind_ends_with_an_error(monkeypatch):
     await server.close()
 
 
-async def test_thousands_of_topics_cost_what_they_are_asked_for():
+async def test_thousands_of_topics_cost_only_their_own_queries():
     topics = [f"T{n}" for n in range(2000)]
     async with (
         cluster(Broker("a"), topics=topics) as (nameserver, address),

@@ -31,7 +31,7 @@ def test_a_negative_hash_gives_the_absolute_remainder():
 
 
 @pytest.mark.parametrize("argument", [None, 1.5, b"key"])
-def test_what_has_no_java_hash_is_refused(argument):
+def test_an_argument_without_a_java_hash_is_refused(argument):
     with pytest.raises(InvalidMessage, match="by_hash needs text or a whole number"):
         by_hash(queues(2), MESSAGE, argument)
 

@@ -1,4 +1,4 @@
-"""What a transaction producer answers when a broker asks, against a broker of this process."""
+"""Answers of a transaction producer to checks of a broker in this process."""
 
 import asyncio
 
@@ -74,7 +74,7 @@ async def test_the_decision_names_the_half(state, kind):
         )
 
 
-async def test_a_half_that_lies_nobody_knows_where_runs_no_transaction():
+async def test_a_half_without_a_known_place_runs_no_transaction():
     ran, broker = [], Broker("a")
     broker.message_id = "not an id"
     listener = Listener()
@@ -91,7 +91,7 @@ async def test_a_half_that_lies_nobody_knows_where_runs_no_transaction():
     assert not decisions(broker)
 
 
-async def test_a_broker_that_goes_while_the_transaction_runs_changes_nothing_of_its_state():
+async def test_a_broker_lost_during_the_transaction_does_not_change_its_state():
     broker, listener = Broker("a"), Listener()
     async with (
         cluster(broker) as (_, nameserver),
@@ -108,7 +108,7 @@ async def test_a_broker_that_goes_while_the_transaction_runs_changes_nothing_of_
         await eventually(lambda: decisions(broker))
 
 
-async def test_a_half_that_is_refused_runs_no_transaction():
+async def test_a_refused_half_runs_no_transaction():
     listener, broker = Listener(), Broker("a", 13)
     async with (
         cluster(broker) as (_, nameserver),
@@ -135,7 +135,7 @@ async def test_a_half_with_less_durability_is_rolled_back():
         assert decisions(broker)[0].commit_or_rollback == ROLLBACK
 
 
-async def test_questions_of_brokers_are_answered_by_the_listener():
+async def test_the_listener_answers_checks_of_brokers():
     listener, broker = Listener(), Broker("a")
     async with (
         cluster(broker) as (_, nameserver),

@@ -31,7 +31,7 @@ def test_a_sent_message_is_recorded_as_rocketmq_does():
     assert record.keys == ("UID", "k1", "k2")
 
 
-def test_a_failed_one_says_so():
+def test_a_failed_message_is_recorded_as_failed():
     fields = sent_record(context(), MESSAGE, None, MessageType.HALF, "R").text.rstrip("\x02").split("\x01")
     assert fields[-3:] == ["1", "", "false"]
 

@@ -19,7 +19,7 @@ SENDERS = 4
 RETRY_SECONDS = 0.05
 GIVE_UP_SECONDS = 30.0
 READ_SECONDS_MAX = 60.0
-"""How long reading a queue back may stand still, after the store was killed, before that is called a fault."""
+"""How long reading a queue back may stall after the store was killed before that counts as a fault."""
 PULL_MESSAGES_MAX = 1024
 RETRYABLE = frozenset({429, 502, 503, 504})
 

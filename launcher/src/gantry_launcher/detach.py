@@ -55,7 +55,7 @@ def start_detached(options: UpOptions, lock: int) -> int:
 
 
 class _Pipe:
-    """Reports to the caller over a pipe. The start goes on when the caller no longer reads."""
+    """Reports to the caller over a pipe. The start continues when the caller no longer reads."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -66,6 +66,6 @@ class Waiting:
             if free < ROOM_BYTES_MIN:
                 remedies.append(
                     f"the disk of {store} has {free // MIB} MiB free; sends are refused below {FREE_BYTES_MIN // MIB} MiB "
-                    f"and taken again from {ROOM_BYTES_MIN // MIB} MiB on: make room, and the start goes on by itself, or give another directory with --data"
+                    f"and taken again from {ROOM_BYTES_MIN // MIB} MiB on: make room, and the start continues by itself, or give another directory with --data"
                 )
         return remedies

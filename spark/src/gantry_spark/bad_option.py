@@ -1,5 +1,5 @@
-"""How an option of the source or of the sink is refused."""
+"""The error for invalid options of the source and the sink."""
 
 
 class BadOption(ValueError):
-    """An option of the source or of the sink is unknown or its value has no meaning; the text names both and says what is expected."""
+    """An option of the source or of the sink is unknown, or its value is invalid; the text names both and the valid ones."""

@@ -1,6 +1,6 @@
-"""Starts Spark for our jobs: the Java found, the settings that a source written in Python needs, our code shipped.
+"""Starts Spark for Gantry's jobs: with the found Java, the settings that a Python source needs, and the shipped code.
 
-Works with `local[n]`, `local-cluster[…]` and a cluster's master alike. Ours are defaults: `settings` wins over them.
+Works with `local[n]`, `local-cluster[…]` and a cluster's master. The settings are defaults: `settings` overrides them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def session(
     settings: Mapping[str, str] = NO_SETTINGS,
     java: str | None = None,
 ) -> SparkSession:
-    """Return a running session that knows the source `gantry`; one that runs in this process already is used as it is.
+    """Return a running session that knows the source `gantry`; an existing one of this process is used unchanged.
 
-    Sets JAVA_HOME, and PYSPARK_PYTHON where it is not set: Spark starts its processes by them. Raises jvm.NoJava with one line that says
+    Sets JAVA_HOME, and PYSPARK_PYTHON if it is not set: Spark starts its processes by them. Raises jvm.NoJava with one line that says
     what to install.
     """
     running = SparkSession.getActiveSession()
@@ -52,7 +52,9 @@ def session(
         running = builder.getOrCreate()
     else:
         ship(running.sparkContext)
-        running.dataSource.register(GantrySource)  # it may have looked for sources before our code was there
+        running.dataSource.register(
+            GantrySource
+        )  # it may have searched for sources before our code was there
     return running
 
 
@@ -64,9 +66,9 @@ def context(
     settings: Mapping[str, str] = NO_SETTINGS,
     java: str | None = None,
 ) -> SparkContext:
-    """Return what jobs run on, of which `session` with the same arguments makes a session: SQL's half of a start, which a job can do without.
+    """Return the context for jobs, of which `session` with the same arguments makes a session: a job does not need SQL's half of a start.
 
-    One that runs in this process already is used as it is. Sets and raises what `session` does.
+    An existing one of this process is used unchanged. Sets and raises what `session` does.
     """
     os.environ["JAVA_HOME"] = _java_home(java)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -83,13 +85,13 @@ def context(
 
 
 def defaults(master: str, *, ui: bool = False) -> dict[str, str]:
-    """Return our settings for a master. Each is here for a reason."""
+    """Return the default settings for a master. Each has a reason."""
     found = {
-        # A source in Python costs a socket a task: unix sockets save the wait for delayed acknowledgements of TCP.
+        # A Python source costs a socket per task: unix sockets avoid the wait for delayed acknowledgements of TCP.
         "spark.python.unix.domain.socket.enabled": "true",
         # A new worker costs more than a second.
         "spark.python.worker.reuse": "true",
-        # A process of Python that starts has 15 s to say hello, else a stream ends; on a busy machine it may take longer.
+        # A starting Python process has 15 s to report, else a stream ends; on a busy machine it may take longer.
         "spark.python.authenticate.socketTimeout": "300s",
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
@@ -103,20 +105,20 @@ def defaults(master: str, *, ui: bool = False) -> dict[str, str]:
 
 
 def java_starts(conf: SparkConf | None = None) -> None:
-    """Start Java where it does not run yet. From then on SparkConf() tells what the user's files and spark-submit say."""
+    """Start Java if it does not run yet. From then on SparkConf() has the settings of the user's files and of spark-submit."""
     SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no other way to know before jobs run
 
 
 def worker_pool(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return the setting of Arrow's memory in workers: the user's environment, else the system's; nothing where `given` has one.
 
-    Arrow's own pools keep what was freed: 250 MB of a worker instead of 220, and no faster.
+    Arrow's own pools keep freed memory: 250 MB of a worker instead of 220, and no faster.
     """
     return {} if POOL in given else {POOL: environment.get(ARROW_POOL, "system")}
 
 
 def cores(master: str) -> int:
-    """Return how many tasks run at once under a local master, as far as its name tells; else those of this machine."""
+    """Return the number of concurrent tasks of a local master by its name; else the cores of this machine."""
     numbers = re.fullmatch(r"local(?:-cluster)?\[(\d+)(?:,\s*(\d+))?.*\]", master)
     if numbers is None:
         return 1 if master == "local" else os.cpu_count() or 1
@@ -128,21 +130,21 @@ def cores(master: str) -> int:
 
 
 def ship(running: SparkContext) -> None:
-    """Give our code to every Python process of a context, which then finds the source by its name. Harmless when done before."""
+    """Ship the code to every Python process of a context, which then finds the source by its name. Harmless if done before."""
     running.addPyFile(str(_packed()))
 
 
 @functools.cache
 def _java_home(java: str | None) -> str:
-    """Return the home of the Java that is taken; asking one what it is takes a third of a second."""
+    """Return the home of the chosen Java; checking one takes a third of a second."""
     return str(jvm.find(java).home)
 
 
 @functools.cache
 def _packed() -> Path:
-    """Return our code, packed once a process.
+    """Return the code, packed once per process.
 
-    Spark puts the zip on this process's path, where packing anew would find half of it; and a cluster refuses a file of the same name
+    Spark puts the zip on this process's path, where packing again would find half of it; and a cluster refuses a file of the same name
     from another place.
     """
     folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))

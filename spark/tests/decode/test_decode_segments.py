@@ -182,7 +182,7 @@ def test_a_split_point_before_a_blank_is_the_end(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
-def test_compressed_bodies_are_unpacked_on_request(tmp_path, kind) -> None:
+def test_compressed_bodies_are_decompressed_on_request(tmp_path, kind) -> None:
     log = LogMade()
     log.add("plain", b"plain")
     log.add_packed("orders", b"abc" * 1000, kind)
@@ -196,7 +196,7 @@ def test_compressed_bodies_are_unpacked_on_request(tmp_path, kind) -> None:
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
 @pytest.mark.parametrize("spoil", [lambda body: body[:-5], lambda body: b"??" + body[2:]])
-def test_a_body_that_cannot_be_unpacked_is_damage(tmp_path, kind, spoil) -> None:
+def test_a_body_that_cannot_be_decompressed_is_damage(tmp_path, kind, spoil) -> None:
     made = LogMade()
     made.add_packed("orders", bytes(range(256)) * 40, kind)
     record = made.content[88:]
@@ -209,7 +209,7 @@ def test_a_body_that_cannot_be_unpacked_is_damage(tmp_path, kind, spoil) -> None
     table, lost = read_piece(log.write(tmp_path), log, columns=("topic", "body"), decompress=True)
     assert table["topic"].to_pylist() == ["before", "behind"]
     assert [row.position for row in lost] == [broken]
-    assert "unpacked" in lost[0].why or "ends inside" in lost[0].why
+    assert "decompressed" in lost[0].why or "ends inside" in lost[0].why
 
 
 def test_filters_choose_rows(tmp_path) -> None:

@@ -126,14 +126,14 @@ def test_a_schema_may_be_written_in_three_ways(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ('{"type":"array"}', "write a Spark DDL"),
         ('{"type":"object","properties":{"a":{"oneOf":[]}}}', "at $.a has no single type"),
         ('{"type":"object","properties":{"a":{"type":["string","integer"]}}}', "at $.a has no single type"),
         ('{"type":"object","properties":{}}', "has no columns"),
         (
             '{"type":"object","properties":{"a":{"type":"string"},"A":{"type":"string"}}}',
-            "Spark takes for one",
+            "Spark cannot distinguish",
         ),
     ],
 )

@@ -52,9 +52,9 @@ def test_folders_that_cannot_be_ours_are_refused_in_one_line(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
     for name, says in (
-        ("photos", "no export of ours (cat.png…)"),
+        ("photos", "not an export (cat.png…)"),
         ("file", "is a file"),
-        ("file/below", "below something that is no folder"),
+        ("file/below", "is not a folder"),
         ("store", "belongs to a store"),
         ("store/export", "belongs to a store"),
     ):
@@ -81,8 +81,8 @@ def test_a_first_run_reads_all_and_the_next_what_is_new() -> None:
     ("now", "says", "start"),
     [
         (view(600, 900), "has deleted positions 500 to 600", 600),
-        (view(0, 400), "ends at 400, and was exported up to 500", 400),
-        (view(0, 900, "b"), "is another one than that exported so far", 0),
+        (view(0, 400), "ends at 400, but was exported up to 500", 400),
+        (view(0, 900, "b"), "differs from the exported one", 0),
     ],
 )
 def test_a_log_that_does_not_go_on_is_never_passed_over_in_silence(now, says: str, start: int) -> None:

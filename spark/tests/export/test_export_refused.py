@@ -46,7 +46,7 @@ def test_what_is_refused_leaves_nothing(
     capfd: pytest.CaptureFixture[str], data: Path, tmp_path: Path
 ) -> None:
     assert "did you mean orders?" in refused(capfd, data, tmp_path / "deep" / "x", "ordres")
-    assert "is no directory" in refused(capfd, tmp_path / "none", tmp_path / "deep" / "x")
+    assert "is not a directory" in refused(capfd, tmp_path / "none", tmp_path / "deep" / "x")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     (tmp_path / "mine").mkdir()  # an empty folder that somebody made stays, and stays empty
     refused(capfd, data, tmp_path / "mine", "ordres")
@@ -75,6 +75,6 @@ def test_what_went_wrong_in_a_task_is_one_line_too() -> None:
     page = f"Traceback …\ngantry_spark.reading.DataLost: {DataLost([Lost('broker-a', 0, 2048)])}\n\tat org.apache…"
     told = foreseen(RuntimeError(page))
     assert isinstance(told, Failed)
-    assert str(told).endswith("positions 0 to 2048 (2048 bytes). Go on without them by --accept-loss")
+    assert str(told).endswith("positions 0 to 2048 (2048 bytes). Continue without them by --accept-loss")
     assert foreseen(RuntimeError("Job aborted")) is None
     assert isinstance(foreseen(Refused("no")), Refused)

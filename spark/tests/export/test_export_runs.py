@@ -93,7 +93,7 @@ def test_bodies_become_columns_and_what_does_not_fit_lies_beside(
     ]
     assert "malformed" in dead[0]["why"]
     (tmp_path / "order.ddl").write_text("id BIGINT NOT, total")
-    with pytest.raises(Refused, match="is no DDL that Spark reads"):
+    with pytest.raises(Refused, match="is not a DDL that Spark accepts"):
         export(spark, log, tmp_path, tmp_path / "more", *typed)
     (tmp_path / "order.ddl").write_text("id BIGINT, topic STRING")
     with pytest.raises(Refused, match="--prefix body_"):

@@ -150,7 +150,7 @@ def kill_at(patches: pytest.MonkeyPatch, out: Path, kind: str, at: int) -> None:
 def test_one_at_a_time(tmp_path: Path) -> None:
     with (
         committing.locked(tmp_path),
-        pytest.raises(Refused, match="another export is at work"),
+        pytest.raises(Refused, match="another export is running"),
         committing.locked(tmp_path),
     ):
         pass

@@ -84,7 +84,7 @@ def test_a_place_that_cannot_be_written_is_one_line_and_status_2(tmp_path: Path,
     assert report.main(["--store", str(tmp_path), "--out", str(tmp_path / "file" / "r")]) == 2
     told = capsys.readouterr().err.splitlines()
     assert told[-1].startswith(f"gantry report: cannot write the report to {tmp_path}/file/r:")
-    assert told[0].startswith("gantry report: looking at what is asked for (1 of")
+    assert told[0].startswith("gantry report: checking the options (1 of")
 
 
 def test_what_is_no_store_is_one_line_and_status_2(tmp_path: Path, capsys: Any) -> None:
@@ -128,11 +128,11 @@ def test_the_check_says_what_differs() -> None:
     ]
     assert check(Span(), rows, [{"size": 93}])["difference"] == -1
     assert (
-        "differs by -1 messages in 1 queues (14 in the log, 15 in the queues). 2 more in the log are of topics that were deleted. 1 damaged"
+        "differs by -1 messages in 1 queues (14 in the log, 15 in the queues). 2 more in the log are of deleted topics. 1 damaged"
         in check(Span(), rows, [{"size": 93}])["words"]
     )
     assert check(Span(), rows[1:])["state"] == "equal"
-    assert "2 more in the log are of topics that were deleted" in check(Span(), rows[1:])["words"]
+    assert "2 more in the log are of deleted topics" in check(Span(), rows[1:])["words"]
     assert check(Span(5), None)["state"] == "not checked"
 
 
@@ -198,7 +198,7 @@ def test_reports_that_counted_the_same_messages_are_not_merged(tmp_path: Path) -
     assert merging.read([two, one])["hourly_traffic"].num_rows == 2
     with pytest.raises(NotPossible, match="queue 0 of orders on a"):
         merging.read([one, two, three])
-    with pytest.raises(NotPossible, match="no whole report"):
+    with pytest.raises(NotPossible, match="not a complete report"):
         merging.read([tmp_path])
 
 

@@ -41,11 +41,11 @@ def offsets(queue, offset):
         ({"startingOffsets": offsets("7", 0)}, "no queue 7 of topic orders; it has 0, 1"),
         (
             {"startingOffsets": offsets("0", 11)},
-            "startingOffsets: offset 11 lies behind the end .* which is 10",
+            "startingOffsets: offset 11 is beyond the end .* which is 10",
         ),
         ({"endingOffsets": offsets("1", 11)}, "endingOffsets: offset 11"),
         ({"startingOffsets": '{"broker-a": true}'}, "startingOffsets is earliest, latest"),
-        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "lies after endingTimestamp"),
+        ({"startingTimestamp": "2", "endingTimestamp": "1"}, "is after endingTimestamp"),
     ],
 )
 def test_what_is_not_there_is_an_error(path, given, words):

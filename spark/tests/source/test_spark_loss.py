@@ -90,7 +90,7 @@ def test_a_gap_and_a_file_cut_short_leave_the_rest_readable_and_are_told(tmp_pat
         given = {"failOnDataLoss": "false", "quarantine": str(tmp_path / partitions)}
         assert read(path, minPartitions=partitions, **given) == expected
         whys = {row["why"] for row in told(tmp_path / partitions)}
-        assert "gone: deleted or cut off before it was read" in whys
+        assert "missing: deleted or cut off before it was read" in whys
 
 
 def test_a_segment_deleted_while_it_is_planned_or_before_it_is_read_is_lost_in_words(tmp_path, monkeypatch):

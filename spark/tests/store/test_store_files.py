@@ -102,7 +102,7 @@ def test_what_is_no_store_is_refused_with_what_was_looked_for(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotAStore, match="no commitlog/"):
         store_directory.find([str(tmp_path / "empty")])
-    with pytest.raises(NotAStore, match="is no directory"):
+    with pytest.raises(NotAStore, match="is not a directory"):
         store_directory.find([str(tmp_path / "nothing")])
     for parent in ("x", "y"):
         made(tmp_path / parent / "broker-a", 1).write()

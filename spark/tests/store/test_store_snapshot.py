@@ -140,5 +140,5 @@ def test_a_manifest_of_a_store_whose_links_are_gone_is_refused(tmp_path):
         "segments": [f"{segment.base:020d}" for segment in store.segments], "queues": [],
     }  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreUnreadable, match="its time is over"):
+    with pytest.raises(StoreUnreadable, match="its time to live is over"):
         snapshot.load(str(folder / "manifest.json"))

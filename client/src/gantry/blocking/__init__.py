@@ -1,4 +1,4 @@
-"""The SDK without asyncio: the same names and arguments, called from any thread. An event loop in a thread of its own does the work: never the caller's thread."""
+"""The SDK without asyncio: the same names and arguments, callable from any thread. An event loop in its own thread does the work."""
 
 from gantry.blocking.consumers import LitePullConsumer, PullConsumer, PushConsumer
 from gantry.blocking.producer import Producer, TransactionProducer

@@ -1,6 +1,6 @@
-"""Consumers without asyncio: each method is its asyncio namesake, waited for. Owns nothing but the way into the loop.
+"""Consumers without asyncio: each method waits for its asyncio namesake.
 
-Listeners are plain functions here, called in threads; a coroutine function works too, and runs in the loop's thread.
+Listeners here are plain functions, called in threads. A coroutine function works too; it runs in the loop's thread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Unpack
 
-from gantry.blocking.face import Face
+from gantry.blocking.client import BlockingClient
 from gantry.blocking.loop import loop_thread
 from gantry.consumer.lite import consumer as lite
 from gantry.consumer.lite.settings import LiteOptions
@@ -26,7 +26,7 @@ from gantry.message import MessageQueue, ReceivedMessage
 from gantry.settings import ClientOptions
 
 
-class PushConsumer(Face[push.PushConsumer]):
+class PushConsumer(BlockingClient[push.PushConsumer]):
     """`gantry.PushConsumer` for programs without asyncio."""
 
     def __init__(self, group: str, **options: Unpack[ConsumerOptions]) -> None:
@@ -68,7 +68,7 @@ class PushConsumer(Face[push.PushConsumer]):
         with caught_signals_of_thread(self._begin_to_close) as caught:
             loop_thread.run(self._inner.run_until_stopped())
         if caught:
-            self.close()  # returns when the close that the signal began is over
+            self.close()  # returns when the close that the signal started is complete
 
     def pause(self) -> None:
         """As `gantry.PushConsumer.pause`."""
@@ -98,7 +98,7 @@ class PushConsumer(Face[push.PushConsumer]):
         return loop_thread.call(lambda: self._inner.queues)
 
 
-class PullConsumer(Face[pull.PullConsumer]):
+class PullConsumer(BlockingClient[pull.PullConsumer]):
     """`gantry.PullConsumer` for programs without asyncio."""
 
     def __init__(self, group: str, **options: Unpack[ClientOptions]) -> None:
@@ -148,7 +148,7 @@ class PullConsumer(Face[pull.PullConsumer]):
         return loop_thread.run(self._inner.send_back(message, delay_level=delay_level, reason=reason))
 
 
-class LitePullConsumer(Face[lite.LitePullConsumer]):
+class LitePullConsumer(BlockingClient[lite.LitePullConsumer]):
     """`gantry.LitePullConsumer` for programs without asyncio. `for message in consumer.poll(): …`."""
 
     def __init__(self, group: str, **options: Unpack[LiteOptions]) -> None:

@@ -1,4 +1,4 @@
-"""The event loop behind the synchronous face: one a process, in a daemon thread, started when first used, anew after a fork."""
+"""The event loop behind the synchronous API: one per process, in a daemon thread, started on first use and again after a fork."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class LoopThread:
         self._starting = threading.Lock()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine; the future gives what it returns or raises."""
+        """Start a coroutine; the future has its result or exception."""
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and wait for it. Not to be called from within the loop: it would wait for itself."""
+        """Run a coroutine and wait for it. Must not be called in the loop's thread: it would wait for itself."""
         loop = self._running()
         if _current_loop() is loop:
             work.close()
             raise GantryError(
-                "a blocking call inside a callback of the SDK would wait for itself: use the asyncio face there"
+                "a blocking call inside a callback of the SDK would wait for itself: use the asyncio API there"
             )
         begun = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return begun.result()
         except BaseException:
-            begun.cancel()  # the user has stopped waiting (Ctrl-C): so does the work
+            begun.cancel()  # the user has stopped waiting (Ctrl-C), so the work stops too
             raise
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function inside the loop."""
+        """Call a function in the loop's thread."""
 
         async def inside() -> T:
             return function()
@@ -51,7 +51,7 @@ class LoopThread:
         return self.run(inside())
 
     def forget(self) -> None:
-        """Start another loop when asked again: a fork has no threads but its own."""
+        """Drop the loop, so that the next call starts another: after a fork its thread does not exist."""
         self._loop = None
         self._starting = threading.Lock()
 
@@ -74,14 +74,17 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     while True:
         try:
             loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # of a listener, selector or hook: who called it hears of it
-            log.exception("code of the user wanted to end the thread that all blocking calls need")
+        except (
+            SystemExit,
+            KeyboardInterrupt,
+        ):  # of a listener, selector or hook: its caller gets the exception
+            log.exception("user code tried to end the thread that all blocking calls need")
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
-    except ImportError:  # where it cannot be installed the standard loop does, more slowly
+    except ImportError:  # the standard loop works too, more slowly
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
 

@@ -1,4 +1,4 @@
-"""Producers without asyncio: each method is its asyncio namesake, waited for. Owns nothing but the way into the loop."""
+"""Producers without asyncio: each method waits for its asyncio namesake."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import concurrent.futures
 from collections.abc import Sequence
 from typing import Unpack
 
-from gantry.blocking.face import Face
+from gantry.blocking.client import BlockingClient
 from gantry.blocking.loop import loop_thread
 from gantry.connection.replies import Reply
 from gantry.hooks import SendHook
@@ -19,8 +19,8 @@ from gantry.producer.settings import ProducerOptions
 from gantry.producer.transactions import TransactionListener, TransactionResult
 
 
-class Producer(Face[asynchronous.Producer]):
-    """`gantry.Producer` for programs without asyncio: use it in `with`, from as many threads as you like."""
+class Producer(BlockingClient[asynchronous.Producer]):
+    """`gantry.Producer` for programs without asyncio: use it in `with`, from any number of threads."""
 
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
         super().__init__(asynchronous.Producer(group, **options))
@@ -52,7 +52,7 @@ class Producer(Face[asynchronous.Producer]):
         argument: object = None,
         timeout: float | None = None,
     ) -> concurrent.futures.Future[SendResult]:
-        """As `gantry.Producer.send_soon`: the future can be waited for in any thread."""
+        """As `gantry.Producer.send_soon`: any thread can wait for the future."""
         return loop_thread.begin(
             self._inner.send(message, queue=queue, selector=selector, argument=argument, timeout=timeout)
         )
@@ -110,7 +110,7 @@ class TransactionProducer(Producer):
 
     def __init__(self, group: str, listener: TransactionListener, **options: Unpack[ProducerOptions]) -> None:
         self._transactions = transactions.TransactionProducer(group, listener, **options)
-        Face.__init__(self, self._transactions)
+        BlockingClient.__init__(self, self._transactions)
 
     def send_in_transaction(
         self, message: Message, argument: object = None, *, timeout: float | None = None

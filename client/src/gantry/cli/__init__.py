@@ -1,10 +1,10 @@
-"""The `gantry` command: everything people and programs ask of a running system, over the gateway's HTTP API. Never speaks remoting."""
+"""The `gantry` command: sends, reads and manages messages of a running system over the gateway's HTTP API. Only `doctor` uses remoting."""
 
 import sys
 
 
 def run() -> int:
-    """Run the command line of this process and return its exit status: what an installed `gantry` calls."""
+    """Run the command line of this process and return its exit status: the entry point of an installed `gantry`."""
     try:
         from gantry.cli.main import main
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The loop behind `gantry consume`: receives as much as can run, settles what has run, keeps the leases of what runs."""
+"""The loop behind `gantry consume`: receives as many messages as can run, settles finished ones, extends the leases of running ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gantry.cli.shapes import one_line
 BATCH_MAX = 256
 HOLD_SECONDS = 20
 LOOK_SECONDS = 1.0
-"""How often messages are asked for while something runs and there is room for more."""
+"""How often to ask for messages while some run and there is room for more."""
 
 
 class Consuming:
-    """One group's work on one topic: `done` were acknowledged, `failed` given back or too late."""
+    """One group's work on one topic: `done` were acknowledged, `failed` were given back or too late."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Consuming:
         self._kept_at = now()
 
     def run(self, wanted: dict[str, Any], limit: int | None, *, until_empty: bool) -> None:
-        """Work until the limit, until there is nothing, or for ever. Raises Stop."""
+        """Work until the limit, until there is no message, or without end. Raises Stop."""
         taken = 0
         while True:
             room = self._worker.room if limit is None else min(self._worker.room, limit - taken)
@@ -48,12 +48,12 @@ class Consuming:
                 if until_empty or (limit is not None and taken >= limit):
                     return
                 continue
-            pause = self._lease_seconds / 6  # leases are extended after a third: half of one is always left
+            pause = self._lease_seconds / 6  # leases are extended after a third: at least half of one is left
             self._settle(self._worker.finished(min(LOOK_SECONDS, pause) if room > 0 else pause))
             self._keep_leases()
 
     def give_back(self) -> int:
-        """Let others have at once what was not finished; returns how many that are."""
+        """Give unfinished messages back at once; return their number."""
         nacks = [{"receiptHandle": handle, "delaySeconds": 0} for handle in sorted(self._held)]
         self._held.clear()
         if nacks:
@@ -77,7 +77,7 @@ class Consuming:
         return len(found)
 
     def _keep_leases(self) -> None:
-        """Extend the leases of what runs, three times in the time that one lasts."""
+        """Extend the leases of running messages, three times per lease."""
         if not self._held or self._now() - self._kept_at < self._lease_seconds / 3:
             return
         extends = [{"receiptHandle": handle} for handle in sorted(self._held)]
@@ -95,10 +95,10 @@ class Consuming:
         self._held -= {one.handle for one in finished}
         results = self._session.post(self._path("ack"), {"acks": acks, "nacks": nacks})["results"]
         for one, result in zip([*well, *bad], results, strict=True):
-            self._tell(one, result.get("status") or result.get("code", ""))
+            self._report(one, result.get("status") or result.get("code", ""))
 
-    def _tell(self, one: Finished, became: str) -> None:
-        """Count a message and say what became of it: `acked`, `nacked`, or why it could not be settled."""
+    def _report(self, one: Finished, became: str) -> None:
+        """Count a message and report its outcome: `acked`, `nacked`, or why it could not be settled."""
         self.done += became == "acked"
         self.failed += became != "acked"
         screen = self._session.screen
@@ -107,4 +107,6 @@ class Consuming:
         elif became == "nacked":
             screen.say(f"{one.message_id}: {one_line(one.words)}; given back")
         elif became != "acked":
-            screen.say(f"{one.message_id}: {one_line(one.words)}; not settled ({became}), it comes again")
+            screen.say(
+                f"{one.message_id}: {one_line(one.words)}; not settled ({became}), it is delivered again"
+            )

@@ -1,7 +1,7 @@
-"""What `gantry doctor` looks at: the gateway, every nameserver, every broker at the address it tells to clients.
+"""The checks of `gantry doctor`: the gateway, every nameserver, every broker at its advertised address.
 
-Asks only; changes nothing. It speaks remoting itself, from here, because clients do: a gateway beside the brokers sees
-addresses that nobody else can reach.
+Only reads. It uses remoting from this machine, as clients do: a gateway on the brokers' network sees
+addresses that other machines may not reach.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gantry_link import BrokerRefused, ConnectionPool, LinkError, NameserverClie
 ANSWER_SECONDS = 5.0
 MASTER_ID = 0
 FAST_PORT_STEP = -2
-SECRETS = "or give the system's access control what it asks for"
+SECRETS = "or give the credentials that the system's access control requires"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing tried: what happened, and where it went wrong the words and the setting that mends it."""
+    """The result of one check; for a failure also the message and the setting that fixes it."""
 
     part: str
     address: str
@@ -34,7 +34,7 @@ class Finding:
     remedy: str = ""
 
     def shown(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return it as JSON."""
         return {
             {"is_well": "ok", "took_ms": "tookMs"}.get(name, name): value
             for name, value in asdict(self).items()
@@ -42,7 +42,7 @@ class Finding:
 
 
 async def examine(calls: Calls) -> list[Finding]:
-    """Try everything; an unreachable gateway ends it, since only it knows the rest."""
+    """Run all checks; an unreachable gateway ends them, because it has the other addresses."""
     found = [await _tried("gateway", calls.base, lambda: _live(calls), "")]
     if not found[0].is_well:
         return found
@@ -51,10 +51,10 @@ async def examine(calls: Calls) -> list[Finding]:
     pool = ConnectionPool(connect_seconds=ANSWER_SECONDS)
     try:
         listed: list[dict[str, Any]] = cluster["nameservers"]
-        seen, told = await try_nameservers(pool, listed)
+        seen, known_by = await try_nameservers(pool, listed)
         found += seen
         known = await asyncio.to_thread(calls.call, "GET", path_of("brokers"))
-        found += await try_brokers(pool, [one["address"] for one in listed], told, known["brokers"])
+        found += await try_brokers(pool, [one["address"] for one in listed], known_by, known["brokers"])
     finally:
         await pool.close()
     return found
@@ -62,11 +62,11 @@ async def examine(calls: Calls) -> list[Finding]:
 
 async def _live(calls: Calls) -> None:
     await asyncio.to_thread(calls.call, "GET", "/health/live")
-    await asyncio.to_thread(calls.call, "GET", path_of("topics"))  # takes the token, which health does not
+    await asyncio.to_thread(calls.call, "GET", path_of("topics"))  # needs the token; health does not
 
 
 async def _round_trip(calls: Calls) -> Finding:
-    """Ask the gateway whether a message made the way through each broker; it says so in a 503 too, which is no problem document."""
+    """Ask the gateway whether a message made the round trip through each broker; its 503 says so too, and is not a problem document."""
     began = time.perf_counter()
     body = await asyncio.to_thread(calls.call, "GET", "/health/ready", is_report=True)
     if body.get("status") == "ready":
@@ -80,39 +80,42 @@ async def _round_trip(calls: Calls) -> Finding:
 async def try_nameservers(
     pool: ConnectionPool, listed: list[dict[str, Any]]
 ) -> tuple[list[Finding], dict[str, dict[str, dict[int, str]]]]:
-    """Ask each nameserver for the brokers it knows: name → id → address, by nameserver."""
+    """Ask each nameserver for its brokers: name → id → address, by nameserver."""
     found: list[Finding] = []
-    told: dict[str, dict[str, dict[int, str]]] = {}
+    known_by: dict[str, dict[str, dict[int, str]]] = {}
     for one in listed:
         address = one["address"]
 
         async def ask(address: str = address) -> None:
             info = await NameserverClient(pool, [address], ANSWER_SECONDS).cluster_info()
-            told[address] = {
+            known_by[address] = {
                 data.broker_name: dict(data.broker_addrs) for data in info.broker_addr_table.values()
             }
 
         remedy = (
-            "the gateway reaches it and this machine does not: have it listen here (nameserver.listen), "
+            "the gateway reaches it and this machine does not: make it listen here (nameserver.listen), "
             "open the port, or name an address that both reach (gateway.nameservers)"
             if one["alive"]
-            else "the gateway does not reach it either: start it, or take it out of gateway.nameservers and of the brokers' nameservers"
+            else "the gateway does not reach it either: start it, or remove it from gateway.nameservers and from the brokers' nameservers"
         )
         found.append(await _tried("nameserver", address, ask, remedy))
-    return found, told
+    return found, known_by
 
 
 async def try_brokers(
     pool: ConnectionPool,
     nameservers: list[str],
-    told: dict[str, dict[str, dict[int, str]]],
+    known_by: dict[str, dict[str, dict[int, str]]],
     listed: list[dict[str, Any]],
 ) -> list[Finding]:
-    """Ask each broker at every address that is told, and say which nameserver does not tell of it."""
+    """Ask each broker at every advertised address, and report nameservers that do not know it."""
     found: list[Finding] = []
     alive = {one["broker"]: bool(one["alive"]) for one in listed}
     places = {
-        (name, address) for held in told.values() for name, ids in held.items() for address in ids.values()
+        (name, address)
+        for held in known_by.values()
+        for name, ids in held.items()
+        for address in ids.values()
     }
     places |= {(one["broker"], one["address"]) for one in listed}
     for name, address in sorted(places):
@@ -131,9 +134,11 @@ async def try_brokers(
                 await _tried(f"{name} fast", fast, lambda fast=fast: _ask_broker(pool, fast), remedy)
             )
     for name in sorted({name for name, _ in places}):
-        silent = [address for address in nameservers if address in told and name not in told[address]]
+        silent = [address for address in nameservers if address in known_by and name not in known_by[address]]
         if silent and alive.get(name):
-            words = f"{', '.join(silent)} does not know it, so clients that ask there do not find it"
+            words = (
+                f"{', '.join(silent)} does not know it, so clients that use that nameserver do not find it"
+            )
             found.append(
                 Finding(
                     name,
@@ -151,8 +156,8 @@ def _broker_remedy(name: str, address: str, alive: dict[str, bool]) -> str:
     if not alive.get(name, True):
         return "the gateway does not reach it either: is it running? ./gantry status shows it; its log says why it ended"
     if host.startswith("127.") or host in {"localhost", "::1"}:
-        return f"it tells clients an address that only its own machine has: set {name}.advertise to a host that clients reach, and {name}.listen to 0.0.0.0"
-    return f"it tells clients this address: set {name}.advertise to a host that clients reach, or open the port to this machine"
+        return f"it advertises an address that only its own machine has: set {name}.advertise to a host that clients reach, and {name}.listen to 0.0.0.0"
+    return f"it advertises this address: set {name}.advertise to a host that clients reach, or open the port to this machine"
 
 
 async def _ask_broker(pool: ConnectionPool, address: str) -> None:
@@ -174,18 +179,18 @@ async def _tried(part: str, address: str, do: Callable[[], Awaitable[None]], rem
             part,
             address,
             False,
-            words=f"it answers, and refuses: {error.remark}",
+            words=f"it refuses: {error.remark}",
             remedy=f"{remedy}; {SECRETS}" if remedy else SECRETS,
         )
-    except Stop as stop:  # a sentence that ends with what to do
-        words, _, mends = stop.words.partition("): ")
-        return Finding(part, address, False, words=f"{words})" if mends else words, remedy=remedy or mends)
+    except Stop as stop:  # a message that ends with what to do
+        words, _, fix = stop.words.partition("): ")
+        return Finding(part, address, False, words=f"{words})" if fix else words, remedy=remedy or fix)
     except (LinkError, TimeoutError, OSError) as error:
         return Finding(
             part,
             address,
             False,
-            words=f"no way to it from here: {error or type(error).__name__}",
+            words=f"this machine cannot reach it: {error or type(error).__name__}",
             remedy=remedy,
         )
     return Finding(part, address, True, (time.perf_counter() - began) * 1000)

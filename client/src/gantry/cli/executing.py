@@ -1,4 +1,4 @@
-"""Runs a shell command for each message, several at once; knows no gateway."""
+"""Runs a shell command for each message, several at once; does not use the gateway."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ CANNOT_RUN = 127
 
 
 class Finished(NamedTuple):
-    """A command that has ended. `words`: the end of what it said on standard error, or its exit status."""
+    """A command that has ended. `words`: the last line of its standard error, or its exit status."""
 
     handle: str
     message_id: str
@@ -25,7 +25,7 @@ class Finished(NamedTuple):
 
 
 class Worker:
-    """Up to `parallel` commands at once, each in a process of its own."""
+    """Up to `parallel` commands at once, each in its own process."""
 
     def __init__(self, command: str, parallel: int) -> None:
         self._command, self._parallel = command, parallel
@@ -37,7 +37,7 @@ class Worker:
 
     @property
     def room(self) -> int:
-        """How many more may begin."""
+        """Return how many more may begin."""
         return self._parallel - self._begun
 
     def begin(self, message: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ class Worker:
         self._pool.submit(self._run, message)
 
     def finished(self, wait_seconds: float) -> list[Finished]:
-        """Return what has ended, at the latest after so long; nothing when nothing has."""
+        """Return the commands that have ended, after at most this time; an empty list if none has."""
         try:
             ended = [self._finished.get(timeout=wait_seconds)]
         except queue.Empty:
@@ -57,7 +57,7 @@ class Worker:
         return ended
 
     def stop(self) -> None:
-        """End what still runs."""
+        """Stop running commands."""
         self._is_stopped = True
         for process in list(self._processes):
             _end(process)
@@ -67,7 +67,7 @@ class Worker:
         try:
             status, words = self._outcome(message)
         except (OSError, ValueError, GantryError) as error:
-            # No process can be started, an environment does not take a value, or the body cannot be decompressed.
+            # The process cannot start, an environment variable is invalid, or the body cannot be decompressed.
             status, words = CANNOT_RUN, f"cannot run the command: {error}"
         self._finished.put(Finished(message["receiptHandle"], message["messageId"], status, words))
 
@@ -75,10 +75,10 @@ class Worker:
         body = body_bytes(message)
         with subprocess.Popen(  # noqa: S602 - to run the user's own command is what it is for
             self._command, shell=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment(message)},
-            process_group=0,  # so that what the command started ends with it
+            process_group=0,  # children of the command end with it
         ) as process:  # fmt: skip
             self._processes.add(process)
-            if self._is_stopped:  # it was begun while the others were ended
+            if self._is_stopped:  # it started while the others were stopped
                 _end(process)
             try:
                 _, said = process.communicate(body)
@@ -99,7 +99,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(message: dict[str, Any]) -> dict[str, str]:
-    """Return what a command finds in its environment."""
+    """Return the environment of a command."""
     named = {
         "MESSAGE_ID": message["messageId"], "TOPIC": message["topic"], "TAG": message.get("tag"), "KEYS": " ".join(message["keys"]),
         "BROKER": message["broker"], "QUEUE": message["queueId"], "OFFSET": message["queueOffset"],

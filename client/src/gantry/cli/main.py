@@ -1,4 +1,4 @@
-"""The command line: all its words, and the one place where an error becomes a line and an exit status."""
+"""The command line: all its commands, and the one place where an error becomes a line and an exit status."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import typer
 from gantry.cli.stops import DONE, FAILED, INTERRUPTED, WRONG_USE, Stop
 from gantry.cli.wording import plain
 
-HELP = """Send, read and look after messages of a running Gantry system.
+HELP = """Send, read and manage messages of a running Gantry system.
 
-It speaks HTTP to the gateway: the one of --http or GANTRY_HTTP, else of the system that ./gantry up started on --data (in a checkout: ./data), else http://127.0.0.1:8080.
+It uses the gateway's HTTP API: that of --http or GANTRY_HTTP, else of the system that ./gantry up started on --data (in a checkout: ./data), else http://127.0.0.1:8080.
 
 Exit status: 0 done, 1 failed, 2 wrong use, 3 not found, 4 unreachable.
 """
@@ -29,9 +29,9 @@ Examples:
 """
 
 OUTPUT_TAKES_NO_MORE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a full disk, or a terminal that is gone, answers to a write."""
+"""The errors of a write to a full disk, or to a terminal that is gone."""
 COMPLETING = "_GANTRY_COMPLETE"
-"""Set by a shell that asks what may stand at the cursor."""
+"""Set by a shell that completes a command line."""
 PARTS: dict[str, tuple[str, ...]] = {
     "sending": ("send",),
     "reading": ("pull", "tail"),
@@ -48,11 +48,11 @@ PARTS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "completion": ("completion",),
 }
-"""Modules and their words: only the module of the word that was typed is loaded, all of them for --help and completion."""
+"""Modules and their commands: only the module of the given command is loaded, all of them for --help and completion."""
 
 
 def make_app(word: str = "") -> typer.Typer:
-    """Return the command line; with a word only the part that knows it, where one does."""
+    """Return the command line; with a command only the module that has it, if one does."""
     app = typer.Typer(
         help=HELP, epilog=EPILOG, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=COMPLETING in os.environ,
         no_args_is_help=True, context_settings={"help_option_names": ["--help", "-h"]},
@@ -70,10 +70,10 @@ def make_app(word: str = "") -> typer.Typer:
 
 
 def main(words: list[str], program: str = "gantry") -> int:
-    """Run one command line; returns its exit status."""
+    """Run a command line; return its exit status."""
     app = make_app(words[0] if words and COMPLETING not in os.environ else "")
     if COMPLETING in os.environ:
-        app(prog_name=program)  # answers the shell and ends the process
+        app(prog_name=program)  # answers the shell's completion and ends the process
     try:
         status: Any = typer.main.get_command(app).main(
             words or ["--help"], prog_name=program, standalone_mode=False
@@ -82,7 +82,7 @@ def main(words: list[str], program: str = "gantry") -> int:
         return _refused(stop.words, stop.status)
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader has enough, as `head` has
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         _drop_output()
         return DONE
     except OSError as error:
@@ -91,7 +91,7 @@ def main(words: list[str], program: str = "gantry") -> int:
         _drop_output()
         return _refused(f"cannot write the output: {error.strerror}", FAILED)
     except Exception as error:
-        words_of = getattr(error, "format_message", None)  # of every refusal of typer
+        words_of = getattr(error, "format_message", None)  # typer's refusals have one
         if words_of is None:
             raise
         return _refused(_one_line(words_of(), error), getattr(error, "exit_code", FAILED))
@@ -99,10 +99,10 @@ def main(words: list[str], program: str = "gantry") -> int:
 
 
 def _one_line(words: str, error: Exception) -> str:
-    """Return typer's refusal in one line that says where to read on."""
+    """Return typer's refusal in one line that names the help."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
-        return f"{context.command_path}: a word is missing: {', '.join(context.command.commands)} (see {context.command_path} --help)"
+        return f"{context.command_path}: a command is missing: {', '.join(context.command.commands)} (see {context.command_path} --help)"
     path = context.command_path if context is not None else "gantry"
     what, colon, why = " ".join(words.split()).rstrip(".").partition(": ")
     words = what + colon + plain(why) if what != "Invalid value" else plain(why)
@@ -110,7 +110,7 @@ def _one_line(words: str, error: Exception) -> str:
 
 
 def _drop_output() -> None:
-    """Let what is still buffered go nowhere: the interpreter would try to write it at its end, and say so."""
+    """Discard buffered output: the interpreter would try to write it at exit, and report the error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""The options and arguments that several commands share, with what they say in --help."""
+"""Options and arguments that several commands share, with their --help texts."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def read_by(read: Callable[[str], T]) -> Callable[[Any], T]:
-    """Return a parser for typer that says in words what is wrong. Defaults pass through as they are."""
+    """Return a parser for typer that reports an error as text. Defaults pass through unchanged."""
 
     def parse(text: Any) -> T:
         try:
@@ -38,7 +38,8 @@ Tag = Annotated[
     str | None, typer.Option("--filter", metavar="TAGS", help="Only these tags: 'paid || shipped'.")
 ]
 Sql = Annotated[
-    str | None, typer.Option("--sql", metavar="CONDITION", help="Only these: \"total > 3 AND kind = 'a'\".")
+    str | None,
+    typer.Option("--sql", metavar="CONDITION", help="Only matching messages: \"total > 3 AND kind = 'a'\"."),
 ]
 From = Annotated[
     str | None,
@@ -53,26 +54,26 @@ To = Annotated[
     str | None,
     typer.Option("--to", metavar="TIME", parser=read_by(values.instant_of), help="Before this time."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")]
 Rate = Annotated[
     float | None,
-    typer.Option("--rate", min=0.001, max=1_000_000, metavar="N", help="At most so many a second."),
+    typer.Option("--rate", min=0.001, max=1_000_000, metavar="N", help="At most this many a second."),
 ]
 Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait for the end of the task, or return once it has begun.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Encoded = Annotated[bool, typer.Option("--base64", help="Show every body in base64.")]
 
 
 def refuse_both(filter_: str | None, sql: str | None) -> None:
-    """Raise where two filters are given."""
+    """Raise if two filters are given."""
     if filter_ is not None and sql is not None:
         raise typer.BadParameter("give --filter or --sql: one of the two")
 
 
 def filter_body(filter_: str | None, sql: str | None) -> dict[str, str] | None:
-    """Return the filter that these two options ask for, as the gateway takes it."""
+    """Return the filter of these two options in the gateway's format."""
     refuse_both(filter_, sql)
     if sql is not None:
         return {"type": "sql92", "expression": sql}

@@ -1,4 +1,4 @@
-"""What is shown: tables and lines for people, JSON for programs. Colours only on a terminal, rich only for a table."""
+"""Output: tables and lines for people, JSON for programs. Colours only on a terminal, rich only for a table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Literal, TextIO, cast
 from gantry.cli.shapes import printable
 
 WIDE = 10_000
-"""The width of a table that goes into a file or a pipe: as wide as it is, nothing cut."""
+"""The width of a table in a file or a pipe: nothing is cut."""
 LATIN_1_CONTROL_MAX = 0x9F
 CODES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
 class Screen:
-    """Standard output and standard error of one command."""
+    """Standard output and standard error of a command."""
 
     def __init__(self, *, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.as_json = as_json
@@ -32,29 +32,29 @@ class Screen:
         self.line(text if text.isprintable() else "".join(map(_escaped, text)))
 
     def line(self, text: str) -> None:
-        """Print a line as it is, at once."""
+        """Print a line unchanged, at once."""
         self._out.write(text + "\n")
         self._out.flush()
 
     def say(self, words: str) -> None:
-        """Say something about the work, beside the result: on standard error, nothing with --json."""
+        """Print a message about the work on standard error; nothing with --json."""
         if not self.as_json:
             self._err.write(words + "\n")
             self._err.flush()
 
     def paint(self, text: str, colour: str) -> str:
-        """Return text in a colour, where there are colours."""
+        """Return coloured text, if colours are on."""
         return f"\x1b[{CODES[colour]}m{text}\x1b[0m" if self._has_colours and text else text
 
     def show(self, value: Any, people: Callable[[], None]) -> None:
-        """Print `value` as JSON, or have `people` print it."""
+        """Print `value` as JSON, or call `people` to print it."""
         if self.as_json:
             self.json(value)
         else:
             people()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> None:
-        """Print a table; columns whose name ends with `>` are numbers, written to the right. `empty` is said where there is no row."""
+        """Print a table; columns whose name ends with `>` are right-aligned numbers. `empty` is printed if there is no row."""
         held = [[_cell(value) for value in row] for row in rows]
         if not held and empty:
             self.say(empty)
@@ -78,7 +78,7 @@ class Screen:
         table = Table(box=box.SIMPLE_HEAD if self.is_terminal else None, pad_edge=False, header_style="bold")
         for name in columns:
             is_number = name.endswith(">")
-            # Too wide for a terminal: folded, so that an id can still be copied whole.
+            # Too wide for the terminal: folded, so that an id can still be copied whole.
             justify: Literal["left", "right"] = "right" if is_number else "left"
             table.add_column(name.removesuffix(">"), justify=justify, overflow="fold")
         for row in rows:
@@ -93,7 +93,7 @@ class Screen:
 
     @contextmanager
     def progress(self, words: str, total: int | None) -> Generator[Callable[[int, int | None], None]]:
-        """Show how far long work is, on a terminal: yields what is told (done, total)."""
+        """Show progress on a terminal: yields a function that takes (done, total)."""
         if self.as_json or not self._err.isatty():
             yield lambda _done, _total: None
             return
@@ -105,7 +105,7 @@ class Screen:
             yield lambda done, of: progress.update(task, completed=done, total=of)
 
     def clear(self) -> None:
-        """Empty a terminal before what it shows is drawn again."""
+        """Clear a terminal before a redraw."""
         if self.is_terminal:
             self._out.write("\x1b[H\x1b[2J")
 
@@ -121,5 +121,5 @@ def _cell(value: object) -> str:
 
 
 def _escaped(char: str) -> str:
-    """JSON escapes the control characters of ASCII; a terminal obeys those of Latin-1 too."""
+    """Escape control characters: JSON escapes those of ASCII, and a terminal obeys those of Latin-1 too."""
     return char if char.isprintable() or ord(char) > LATIN_1_CONTROL_MAX else f"\\u{ord(char):04x}"

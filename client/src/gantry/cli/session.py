@@ -1,4 +1,4 @@
-"""What every command is given: the gateway to call and the screen to show on; and how a function becomes a command."""
+"""The session of a command: the gateway to call and the screen to print on; and how a function becomes a command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Http = Annotated[
         "--http",
         envvar="GANTRY_HTTP",
         metavar="URL",
-        help=f"Address of the gateway; else that of the system on --data, in a checkout on ./data, else {DEFAULT_HTTP}.",
+        help=f"Address of the gateway; default: that of the system on --data, in a checkout on ./data, else {DEFAULT_HTTP}.",
         show_default=False,
     ),
 ]
@@ -33,28 +33,28 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Speak to the system that ./gantry up --data DIR started on this machine.",
+        help="Use the system that ./gantry up --data DIR started on this machine.",
     ),
 ]
 Token = Annotated[
     str,
     typer.Option(
-        "--token", envvar="GANTRY_TOKEN", metavar="TOKEN", help="The gateway's token, where it has one."
+        "--token", envvar="GANTRY_TOKEN", metavar="TOKEN", help="The gateway's token, if it has one."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 class Command(TyperCommand):
-    """A command whose --help names things as they are typed."""
+    """A command whose --help shows names as they are typed."""
 
     def get_help(self, ctx: Any) -> str:
-        """Return what --help shows."""
+        """Return the text of --help."""
         return help_words(super().get_help(ctx))
 
 
 class Session:
-    """One command line at work."""
+    """The state of one command line."""
 
     def __init__(self, http: str, token: str, *, as_json: bool) -> None:
         self.calls: Calls = Calls(http, token or None)
@@ -73,34 +73,34 @@ class Session:
         return self.calls.call("PUT", path, body)
 
     def warn_missing(self, missing: list[str]) -> None:
-        """Say who could not be asked."""
+        """Report the brokers that could not be asked."""
         if missing:
-            self.screen.say(f"not asked, because away: {', '.join(missing)}")
+            self.screen.say(f"not asked, because down: {', '.join(missing)}")
 
     def warn_away(self, kind: str, *, is_empty: bool) -> None:
-        """Say which brokers could not tell theirs. Raises Stop where nothing is left to list."""
+        """Report the brokers that could not be asked. Raises Stop if nothing is left to list."""
         missing: list[str] = self.get(path_of("cluster"))["missing"]
         if missing and is_empty:
-            words = f"no {kind} can be listed: {', '.join(missing)} away"
+            words = f"cannot list any {kind}: {', '.join(missing)} down"
             raise Stop(f"{words}; gantry doctor looks for the reason", UNREACHABLE)
         self.warn_missing(missing)
 
     def confirm(self, question: str, *, is_sure: bool) -> None:
-        """Ask a person; a program says --yes. Raises Stop."""
+        """Ask for confirmation; programs pass --yes. Raises Stop."""
         if is_sure:
             return
         if not sys.stdin.isatty():
-            raise Stop(f"{question} Nobody can be asked here: say --yes", FAILED)
+            raise Stop(f"{question} There is no terminal to ask: use --yes", FAILED)
         if not typer.confirm(question, err=True):
             raise Stop("nothing was done", FAILED)
 
 
 def gateway_of(http: str, data: Path | None) -> str:
-    """Return the gateway that is meant: of --http or GANTRY_HTTP, else of the system on a data directory. Raises Stop."""
+    """Return the address of the gateway: of --http or GANTRY_HTTP, else of the system on a data directory. Raises Stop."""
     if http:
         if data is not None:
             named = "GANTRY_HTTP" if http == os.environ.get("GANTRY_HTTP") else "--http"
-            sys.stderr.write(f"gantry: {named} says where the gateway is ({http}), --data is not asked\n")
+            sys.stderr.write(f"gantry: {named} gives the gateway's address ({http}), so --data is ignored\n")
         return http
     if data is None:
         return DEFAULT_HTTP
@@ -109,7 +109,9 @@ def gateway_of(http: str, data: Path | None) -> str:
     try:
         state = status_of(data.absolute())
     except SystemFailed as error:
-        words = f"no system can be asked on --data {data} ({str(error).removeprefix('gantry: ')})"
+        words = (
+            f"cannot find the gateway of the system on --data {data} ({str(error).removeprefix('gantry: ')})"
+        )
         raise Stop(
             f"{words}: start one with ./gantry up --data {data}, or give --http", UNREACHABLE
         ) from None
@@ -119,7 +121,7 @@ def gateway_of(http: str, data: Path | None) -> str:
 def command(
     app: typer.Typer, name: str, examples: str
 ) -> Callable[[Callable[Concatenate[Session, Words], None]], Callable[Concatenate[Session, Words], None]]:
-    """Make a function a command of `app`: it gets a session first; --http, --token and --json are added, `examples` end its --help."""
+    """Make a function a command of `app`: it gets a session first; --http, --token and --json are added, `examples` are the last part of its --help."""
 
     def add(
         function: Callable[Concatenate[Session, Words], None],

@@ -1,4 +1,4 @@
-"""How a message looks on one line and in full. Pure."""
+"""Formats a message on one line and in full. Pure."""
 
 import base64
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from gantry_wire.record import (
 )
 
 BODY_CHARS_MAX = 2000
-"""What a line shows of a body; --json shows all of it."""
+"""The most of a body that a line shows; --json shows all of it."""
 BINARY_CHARS_MAX = 200
-"""The same of one that nobody can read."""
+"""The same for a binary body."""
 COMPRESSIONS = {
     "zlib": SYS_COMPRESSION_ZLIB,
     "lz4": SYS_COMPRESSION_LZ4,
     "zstd": SYS_COMPRESSION_ZSTD,
 }
-"""The system flag of a body that the gateway gives as it lies, by its `bodyCompression`."""
+"""The system flag of a body that the gateway returns compressed, by its `bodyCompression`."""
 Paint = Callable[[str, str], str]
 
 
@@ -31,7 +31,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def body_text(message: dict[str, Any]) -> str:
-    """Return the body for people; bytes that are no text as base64, said so."""
+    """Return the body as text; binary bytes as base64, marked as such."""
     if message.get("body") is not None:
         return str(message["body"])
     encoded = str(message.get("bodyBase64") or "")
@@ -45,7 +45,7 @@ def body_text(message: dict[str, Any]) -> str:
 
 
 def body_bytes(message: dict[str, Any]) -> bytes:
-    """Return the body as it was sent, decompressed. Raises UnreadableBody where that cannot be done."""
+    """Return the body as it was sent, decompressed. Raises UnreadableBody."""
     if message.get("body") is not None:
         return str(message["body"]).encode()
     body = base64.b64decode(str(message.get("bodyBase64") or ""))
@@ -58,20 +58,20 @@ def body_bytes(message: dict[str, Any]) -> bytes:
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Return text whose control characters are written as escapes: a terminal obeys those of a stranger's message. `kept` stay."""
+    """Return text with its control characters escaped: a terminal would obey those of an untrusted message. `kept` stay."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in kept else repr(char)[1:-1] for char in text)
 
 
 def one_line(text: str, chars_max: int = BODY_CHARS_MAX) -> str:
-    """Return text without line breaks and control characters, cut where it is longer than a line should be."""
+    """Return text without line breaks and control characters, cut to a maximum length."""
     shown = printable(text[:chars_max])
     return shown if len(text) <= chars_max else f"{shown}… ({len(text)} characters)"
 
 
 def message_line(message: dict[str, Any], paint: Paint) -> str:
-    """Return a message on one line: when it was stored, where it lies, tag, keys, body."""
+    """Return a message on one line: its store time, place, tag, keys, body."""
     when = str(message["storeTimestamp"]).replace("T", " ").removesuffix("Z")
     place = f"{message['broker']}:{message['queueId']}@{message['queueOffset']}"
     words = [paint(when, "dim"), paint(place, "cyan")]

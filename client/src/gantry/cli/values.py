@@ -1,4 +1,4 @@
-"""What users write in options and arguments, read: times, durations, queues, pairs. Pure; ValueError says what to write instead."""
+"""Parsers of options and arguments: times, durations, queues, pairs. Pure; the ValueError says what to write instead."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ def seconds_of(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", words):
         return float(words)
     if not words or not re.fullmatch(f"({_PART.pattern})+", words):
-        raise ValueError(f"{text!r} is no duration: write 500ms, 1.5s, 10m, 1h30m or 2d")
+        raise ValueError(f"{text!r} is not a duration: write 500ms, 1.5s, 10m, 1h30m or 2d")
     return sum(float(number) * UNIT_SECONDS[unit] for number, unit in _PART.findall(words))
 
 
@@ -29,7 +29,7 @@ def instant_of(text: str, now: datetime | None = None) -> str:
     try:
         return _instant(text, now or datetime.now(UTC))
     except (OverflowError, OSError):
-        raise ValueError(f"{text!r} is beyond every calendar") from None
+        raise ValueError(f"{text!r} is out of range") from None
 
 
 def _instant(text: str, now: datetime) -> str:
@@ -45,12 +45,12 @@ def _instant(text: str, now: datetime) -> str:
         instant = datetime.fromisoformat(words)
     except ValueError:
         ways = "2026-01-31T12:00:00Z, 2026-01-31, now, -10m (ago), +10m (from now), or ms since 1970"
-        raise ValueError(f"{text!r} is no time: write it like {ways}") from None
+        raise ValueError(f"{text!r} is not a time: write it like {ways}") from None
     return _written(instant if instant.tzinfo else instant.astimezone())
 
 
 def reset_target(text: str) -> str | int:
-    """Read where a group goes on: `earliest`, `latest`, an offset, or a time."""
+    """Read the target of a reset: `earliest`, `latest`, an offset, or a time."""
     words = text.strip()
     if words in {"earliest", "latest"}:
         return words
@@ -66,7 +66,7 @@ def queue_of(text: str) -> tuple[str, int]:
     """Read a queue: BROKER:ID."""
     broker, colon, number = text.rpartition(":")
     if not colon or not broker or not (number.isascii() and number.isdigit()):
-        raise ValueError(f"{text!r} is no queue: write BROKER:ID, as broker-a:3")
+        raise ValueError(f"{text!r} is not a queue: write BROKER:ID, as broker-a:3")
     return broker, int(number)
 
 
@@ -76,9 +76,9 @@ def pairs_of(texts: list[str], kind: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
-            raise ValueError(f"{text!r} is no {kind}: write NAME=VALUE, neither empty")
+            raise ValueError(f"{text!r} is not a {kind}: write NAME=VALUE, neither empty")
         if name in pairs:
-            raise ValueError(f"{kind} {name} stands twice: give each once")
+            raise ValueError(f"{kind} {name} is given twice: give each once")
         pairs[name] = value
     return pairs
 
@@ -94,7 +94,7 @@ def group_name(text: str) -> str:
 
 
 def retry_policy(text: str) -> dict[str, object] | None:
-    """Read when a failed message comes again: `levels`, `1s,5s,1m` (the last is repeated), or `1s*2<1m` (from, factor, at most)."""
+    """Read a retry policy: `levels`, `1s,5s,1m` (the last repeats), or `1s*2<1m` (first, factor, maximum)."""
     words = text.replace(" ", "")
     if words == "levels":
         return None
@@ -114,7 +114,9 @@ def retry_policy(text: str) -> dict[str, object] | None:
 def _name(text: str, kind: str, chars_max: int) -> str:
     if not _NAME.fullmatch(text) or len(text) > chars_max:
         shown = text if len(text) <= 40 else f"{text[:40]}…"
-        raise ValueError(f"{shown!r} is no name of a {kind}: 1 to {chars_max} letters, digits or % | - _")
+        raise ValueError(
+            f"{shown!r} is not a valid name of a {kind}: 1 to {chars_max} letters, digits or % | - _"
+        )
     return text
 
 

@@ -1,16 +1,16 @@
-"""The gateway's and typer's words in those of the command line: options instead of fields of a request. Pure."""
+"""Translates messages of the gateway and of typer for the command line: options instead of fields of a request. Pure."""
 
 import re
 from typing import Any
 
 HINTS = {
-    "TOPIC_NOT_EXIST": "gantry topic list shows the topics, gantry topic create NAME makes one",
-    "SUBSCRIPTION_GROUP_NOT_EXIST": "gantry group list shows the groups, gantry group create NAME makes one",
+    "TOPIC_NOT_EXIST": "gantry topic list shows the topics, gantry topic create NAME creates one",
+    "SUBSCRIPTION_GROUP_NOT_EXIST": "gantry group list shows the groups, gantry group create NAME creates one",
     "BROKER_NOT_EXIST": "gantry broker list shows the brokers",
-    "FILTER_CONFLICT": "--change-filter puts yours in its place, for all consumers of the group",
+    "FILTER_CONFLICT": "--change-filter replaces it with yours, for all consumers of the group",
     "UNAUTHORIZED": "give the gateway's token with --token or GANTRY_TOKEN",
 }
-"""What to type next, by the gateway's code; its own words name HTTP calls."""
+"""What to type next, by the gateway's code; the gateway's own message names HTTP calls."""
 REMEDIES_OF_HTTP = re.compile(r"; create it with PUT .*|, or changeFilter to replace it for all")
 """Ends of sentences that HINTS replace."""
 OPTIONS = {
@@ -25,7 +25,7 @@ OPTIONS = {
 PHRASES = (
     (re.compile(r"it is no offset id, and a unique id needs \?topic="), "a message id is found with --topic TOPIC"),
     (re.compile(r"if this is a unique id, give \?topic="), "a message id is found with --topic TOPIC"),
-    (re.compile(r"retry with the same idempotency key"), "send it again, with the same --idempotency-key where it had one"),
+    (re.compile(r"retry with the same idempotency key"), "send it again, with the same --idempotency-key if it had one"),
     (re.compile(r"^Value error, "), ""),
     (re.compile(r"Input should be greater than or equal to (\S+)"), r"at least \1"),
     (re.compile(r"Input should be less than or equal to (\S+)"), r"at most \1"),
@@ -35,11 +35,11 @@ PHRASES = (
 )  # fmt: skip
 _FIELDS_IN_TEXT = re.compile(r"\b(" + "|".join(name for name in OPTIONS if not name.islower()) + r")\b")
 _NAMELESS = re.compile(r"Expected |Input should")
-"""Words of a validator, which do not say what they are about."""
+"""Texts of a validator that do not name their subject."""
 
 
 def problem_words(body: dict[str, Any], http_status: int) -> str:
-    """Return what the gateway says of a refusal, as one line that a user of the command line can act on."""
+    """Return the gateway's message about a refusal, as one line that a user of the command line can act on."""
     detail = str(body.get("detail") or body.get("title") or f"status {http_status}")
     field = option_of(str(body.get("field", ""))) if _NAMELESS.match(detail) else ""
     words = REMEDIES_OF_HTTP.sub("", detail)
@@ -56,20 +56,20 @@ def problem_words(body: dict[str, Any], http_status: int) -> str:
 
 
 def plain(words: str) -> str:
-    """Return a validator's sentence as a person would say it."""
+    """Return a validator's message in plain words."""
     for pattern, replacement in PHRASES:
         words = pattern.sub(replacement, words)
     return words
 
 
 def option_of(field: str) -> str:
-    """Return the option that fills a field, as `messages[0].tag`; the field itself where there is none."""
+    """Return the option that fills a field such as `messages[0].tag`; the field itself if there is none."""
     parts = re.findall(r"[A-Za-z]+", field)
     return next((OPTIONS[part] for part in reversed(parts) if part in OPTIONS), field)
 
 
 def help_words(text: str) -> str:
-    """Return typer's help with names of arguments as they are typed, and without names of Python's types."""
+    """Return typer's help with argument names as they are typed, and without names of Python's types."""
     usage, blank, rest = text.partition("\n\n")
     usage = re.sub(r"\{([^{}]+)\}(?:\.\.\.)?", r"\1", usage)
     usage = re.sub(r"\[(\[[^\[\]]+\])\](?:\.\.\.)?", r"\1", usage)

@@ -1,1 +1,1 @@
-"""One client of one cluster: connections, routes, heartbeats, what brokers ask. Shared by producers and consumers, and never knows either."""
+"""A client of a cluster: connections, routes, heartbeats, requests from brokers. Shared by producers and consumers, and independent of both."""

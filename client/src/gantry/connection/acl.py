@@ -15,7 +15,7 @@ ACCESS_KEY, SIGNATURE, SECURITY_TOKEN = "AccessKey", "Signature", "SecurityToken
 
 
 class Signer:
-    """Adds who we are, and the proof, to the fields of a request."""
+    """Adds access key and signature to the fields of a request."""
 
     __slots__ = ("_access_key", "_secret", "_token")
 
@@ -36,5 +36,5 @@ class Signer:
 
 
 def signature(secret: bytes, content: bytes) -> str:
-    """Return Base64 of the HMAC-SHA1 of some content."""
+    """Return the Base64 of the HMAC-SHA1 of the content."""
     return base64.b64encode(hmac.digest(secret, content, "sha1")).decode()

@@ -1,4 +1,4 @@
-"""Tells every broker who we are: every 30 s, at once when that changes, and first of all on each new connection."""
+"""Sends heartbeats to every broker: every 30 s, at once when the members change, and first on each new connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gantry_wire.headers import UnregisterClientHeader
 log: logging.Logger = logging.getLogger("gantry")
 RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.5, 30.0
 GATHER_SECONDS = 0.01
-"""Changes that come together are told together."""
+"""Changes within this time share a heartbeat."""
 
 
 class Heartbeats:
@@ -35,25 +35,25 @@ class Heartbeats:
         self._interval = settings.heartbeat_interval
         self._timeout = settings.request_timeout
         self._wanted = asyncio.Event()
-        self._told: set[str] = set()
-        """Addresses that were told at least once."""
+        self._informed: set[str] = set()
+        """Addresses that got at least one heartbeat."""
 
     def soon(self) -> None:
-        """Tell all brokers in a moment."""
+        """Send a heartbeat to all brokers in a moment."""
         self._wanted.set()
 
     def brokers_changed(self) -> None:
-        """Hear that routes changed: brokers that were never told are told soon."""
+        """React to changed routes: new brokers get a heartbeat soon."""
         has_members = self._members.producers or self._members.consumers
-        if has_members and set(self._addresses()) - self._told:
+        if has_members and set(self._addresses()) - self._informed:
             self._wanted.set()
 
-    def all_told(self) -> bool:
-        """Whether every broker was told what we are now."""
-        return not self._wanted.is_set() and not set(self._addresses()) - self._told
+    def all_informed(self) -> bool:
+        """Whether every broker has the current state."""
+        return not self._wanted.is_set() and not set(self._addresses()) - self._informed
 
     async def run(self) -> None:
-        """Tell all brokers again and again, sooner where one could not be reached, until cancelled."""
+        """Send heartbeats to all brokers until cancelled, sooner if one could not be reached."""
         wait, retry = self._interval, RETRY_SECONDS_MIN
         while True:
             with contextlib.suppress(TimeoutError):
@@ -62,22 +62,22 @@ class Heartbeats:
                 await asyncio.sleep(GATHER_SECONDS)
             self._wanted.clear()
             try:
-                all_told = await self.beat()
+                all_informed = await self.beat()
             except Exception:
                 log.exception("the heartbeat failed")
-                all_told = False
-            retry = RETRY_SECONDS_MIN if all_told else min(retry * 2, RETRY_SECONDS_MAX)
-            wait = self._interval if all_told else min(retry, self._interval)
+                all_informed = False
+            retry = RETRY_SECONDS_MIN if all_informed else min(retry * 2, RETRY_SECONDS_MAX)
+            wait = self._interval if all_informed else min(retry, self._interval)
 
     async def beat(self) -> bool:
-        """Tell all brokers now; False when one could not be told."""
+        """Send a heartbeat to all brokers now; False if one could not be reached."""
         if self._body() is None:
             return True
-        told = await asyncio.gather(*(self._tell(address) for address in self._addresses()))
-        return all(told)
+        results = await asyncio.gather(*(self._send_to(address) for address in self._addresses()))
+        return all(results)
 
     def greet(self, connection: Connection) -> None:
-        """Tell the broker on a new connection who we are, before anything else goes over it."""
+        """Send the heartbeat first on a new connection."""
         body = self._body()
         if body is None:
             return
@@ -87,8 +87,8 @@ class Heartbeats:
             return
         answer.add_done_callback(lambda done: self._greeted(connection.address, done))
 
-    async def say_goodbye(self, client_id: str, producer: str | None, consumer: str | None) -> None:
-        """35: a group leaves. Only brokers with an open connection need to hear it."""
+    async def unregister(self, client_id: str, producer: str | None, consumer: str | None) -> None:
+        """Unregister a group (35). Only brokers with an open connection need it."""
         header = UnregisterClientHeader(
             client_id=client_id, producer_group=producer or "", consumer_group=consumer or ""
         )
@@ -105,10 +105,10 @@ class Heartbeats:
         with contextlib.suppress(BrokerRefused, LinkError):
             await StoreCalls(self._pool, address, self._timeout).ask(RequestCode.UNREGISTER_CLIENT, header)
 
-    async def _tell(self, address: str) -> bool:
+    async def _send_to(self, address: str) -> bool:
         try:
             await self._pool.get(address)
-            body = self._body()  # made now: who has left while a connection was made must not be back
+            body = self._body()  # built now: a member that left while the connection was made must not return
             if body is None:
                 return True
             answer = await StoreCalls(self._pool, address, self._timeout).call(
@@ -121,7 +121,7 @@ class Heartbeats:
         return True
 
     def _hear(self, address: str, answer: Command) -> None:
-        self._told.add(address)
+        self._informed.add(address)
         if answer.code:
             log.warning("%s refused the heartbeat with code %d: %s", address, answer.code, answer.remark)
 
@@ -130,7 +130,7 @@ class Heartbeats:
         return None if data is None else encode_body(data)
 
     def _addresses(self, *, slaves: bool = False) -> list[str]:
-        """Only consumers need the slaves to know them."""
+        """Return the addresses for heartbeats. Only consumers need them sent to slaves."""
         with_slaves = slaves or bool(self._members.consumers)
         return [
             address

@@ -1,6 +1,6 @@
-"""One client of one cluster in one event loop: connections, routes, heartbeats, and what brokers ask. Shared by its producers and consumers.
+"""A client of a cluster in an event loop: connections, routes, heartbeats, and requests from brokers. Shared by its producers and consumers.
 
-Owns every connection and background task of the SDK. Knows no message.
+Owns every connection and background task of the SDK. Does not know messages.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ log: logging.Logger = logging.getLogger("gantry")
 VIP_OFFSET = 2
 _GROUP_FIELDS = ("group", "consumerGroup")
 ConnectionEvent = Callable[[str], None]
-"""Told the address of a broker whose connection was made, or was lost."""
+"""Called with the address of a broker whose connection was made or lost."""
 
 
 class ClientInstance:
-    """Made by `acquire`, shared by all who give equal settings in one loop, closed with the last `release`."""
+    """Created by `acquire`, shared by all users of equal settings in a loop, closed by the last `release`."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -75,7 +75,7 @@ class ClientInstance:
 
     @classmethod
     async def acquire(cls, settings: ClientSettings) -> ClientInstance:
-        """Return the client of these settings in this loop, started. Every call needs its `release`."""
+        """Return the started client of these settings in this loop. Every call needs its `release`."""
         shared = _instances.current()
         instance = shared.get(settings)
         if instance is None:
@@ -91,9 +91,9 @@ class ClientInstance:
         return instance
 
     def is_here(self, whose: str) -> bool:
-        """Whether this is the loop of the client; False when that is gone: it was closed, or a fork has left it behind.
+        """Whether this is the loop of the client; False if that loop is closed, or a fork has left it behind.
 
-        Raises ConnectionFailed where it goes on elsewhere: what is `whose` is not closed from here.
+        Raises ConnectionFailed if it runs elsewhere: `whose` cannot be closed from here.
         """
         if self._loop is asyncio.get_running_loop():
             return True
@@ -102,7 +102,7 @@ class ClientInstance:
         return False
 
     async def release(self) -> None:
-        """Give the client back; the last one closes its connections."""
+        """Release the client; the last release closes its connections."""
         self._users -= 1
         if self._users > 0:
             return
@@ -118,33 +118,33 @@ class ClientInstance:
         finally:
             await self.pool.close()
 
-    # Where things are
+    # Routes and addresses
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRouteData:
-        """Return a topic's route, asked for at once where it is unknown or `fresh`; NoRoute, ConnectionFailed."""
+        """Return a topic's route, queried if it is unknown or `fresh`; NoRoute, ConnectionFailed."""
         return await self.routing.route(topic, fresh=fresh)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues messages of a topic go to; NoRoute, ConnectionFailed."""
+        """Return the queues that messages of a topic go to; NoRoute, ConnectionFailed."""
         return await self.routing.publish_queues(topic)
 
     async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues a topic is read from; NoRoute, ConnectionFailed."""
+        """Return the queues that a topic is read from; NoRoute, ConnectionFailed."""
         return await self.routing.subscribe_queues(topic)
 
     def brokers(self) -> list[str]:
-        """Return the names of all brokers known."""
+        """Return the names of all known brokers."""
         return self.routing.brokers()
 
     def broker_address(self, broker: str, *, slave_ok: bool = False) -> str:
-        """Return a broker's master address, with `slave_ok` any of its addresses; NoRoute when there is none."""
+        """Return a broker's master address, with `slave_ok` any of its addresses; NoRoute if there is none."""
         found = self.routing.addresses(broker, slaves=slave_ok)
         if not found:
-            raise NoRoute(f"broker {broker} is not known, or has no master now")
+            raise NoRoute(f"broker {broker} is unknown, or has no master now")
         return found[0]
 
     def send_address(self, broker: str) -> str:
-        """Return where messages for a broker go: its master, or the VIP listener beside it."""
+        """Return the send address of a broker: its master, or the VIP listener next to it."""
         address = self.broker_address(broker)
         if not self.settings.vip_channel:
             return address
@@ -152,30 +152,30 @@ class ClientInstance:
         return f"{host if ':' not in host else f'[{host}]'}:{port - VIP_OFFSET}"
 
     def store(self, broker: str) -> StoreClient:
-        """Return typed calls to a broker's master, signed where there is an access key; NoRoute."""
+        """Return typed calls to a broker's master, signed if there is an access key; NoRoute."""
         return self.store_at(self.broker_address(broker))
 
     def store_at(self, address: str) -> StoreClient:
-        """Return typed calls to a broker by its address."""
+        """Return typed calls to a broker at an address."""
         return StoreClient(self.pool, address, self.settings.request_timeout)
 
-    # Who is here
+    # Members
 
     def register_producer(self, group: str, member: GroupMember) -> None:
-        """Take a producer in; ConfigurationError when its group has one in this client."""
+        """Add a producer; ConfigurationError if its group already has one in this client."""
         self.members.add_producer(group, member)
         self.heartbeat_soon()
 
     def register_consumer(self, group: str, member: ConsumerMember) -> None:
-        """Take a consumer in; ConfigurationError when its group has one in this client."""
+        """Add a consumer; ConfigurationError if its group already has one in this client."""
         self.members.add_consumer(group, member)
         self.heartbeat_soon()
 
     async def unregister(self, group: str, member: object) -> None:
-        """Forget a member and tell every broker. Never raises for a broker that is away."""
+        """Remove a member and unregister it from every broker. Never raises if a broker is down."""
         as_producer, as_consumer = self.members.remove(group, member)
         if as_producer or as_consumer:
-            await self._heartbeats.say_goodbye(self.client_id, as_producer, as_consumer)
+            await self._heartbeats.unregister(self.client_id, as_producer, as_consumer)
 
     async def leave(self, group: str, member: object) -> None:
         """As `unregister`, then `release`: also where who leaves has no time for goodbyes."""
@@ -185,19 +185,19 @@ class ClientInstance:
             await self.release()
 
     def heartbeat_soon(self) -> None:
-        """Tell all brokers soon who we are and what we want: it has changed."""
+        """Send a heartbeat to all brokers soon, because the members changed."""
         self._heartbeats.soon()
 
     async def make_known(self) -> None:
-        """Return when every broker that can be reached knows this client: its answers would not find us before."""
-        if not self._heartbeats.all_told():
+        """Wait until every reachable broker knows this client: its replies would not reach the client before."""
+        if not self._heartbeats.all_informed():
             await self._heartbeats.beat()
 
     def on_push(self, code: int, handler: PushHandler) -> None:
-        """Have a request of brokers answered. 39, 40, 220, 221, 307 and 309 go to the member of the group."""
+        """Register a handler for a request of brokers. 39, 40, 220, 221, 307 and 309 go to the member of the group."""
         self.pushes.on(code, handler)
 
-    # Within
+    # Internals
 
     async def _start(self) -> None:
         ip = await self._own_ip()
@@ -213,7 +213,7 @@ class ClientInstance:
         ]
 
     async def _own_ip(self) -> str:
-        """Return the address packets to the nameserver leave from."""
+        """Return the local address of packets to the nameserver."""
         try:
             host, port = split_address((await self.nameservers.addresses.current())[0])
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -229,31 +229,31 @@ class ClientInstance:
             try:
                 await self.routing.poll()
             except Exception:
-                log.exception("asking for routes failed")
+                log.exception("the query of routes failed")
 
     def _route_changed(self, _topic: str) -> None:
         self._heartbeats.brokers_changed()
         for member in self.members.consumers.values():
             member.rebalance_soon()
 
-    def _connected(self, connection: Connection, lane: str) -> None:
-        if lane != SMALL or self.routing.broker_of(connection.address) is None:
+    def _connected(self, connection: Connection, connection_class: str) -> None:
+        if connection_class != SMALL or self.routing.broker_of(connection.address) is None:
             return
         self._heartbeats.greet(connection)
-        for told in self.connected:
-            told(connection.address)
+        for callback in self.connected:
+            callback(connection.address)
 
-    def _lost(self, connection: Connection, lane: str) -> None:
-        if lane != SMALL or self.routing.broker_of(connection.address) is None:
+    def _lost(self, connection: Connection, connection_class: str) -> None:
+        if connection_class != SMALL or self.routing.broker_of(connection.address) is None:
             return
         self.heartbeat_soon()
-        for told in self.lost:
-            told(connection.address)
+        for callback in self.lost:
+            callback(connection.address)
         for member in self.members.consumers.values():
             member.rebalance_soon()
 
     def _group_push(self, command: Command, address: str) -> PushAnswer:
-        """Hand a request about a group to its member."""
+        """Pass a request about a group to its member."""
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             return self._transaction_check(command, address)
         fields = command.ext
@@ -271,7 +271,7 @@ class ClientInstance:
         try:
             group = producer_group_of(command)
         except WireError as error:
-            log.warning("%s asks about a transaction in words that cannot be read: %s", address, error)
+            log.warning("%s sent an unreadable question about a transaction: %s", address, error)
             return None
         member = self.members.producers.get(group)
         if member is None:

@@ -1,4 +1,4 @@
-"""The producers and consumers of one client, by group: who is in the heartbeat, and who answers what brokers ask of a group."""
+"""The producers and consumers of a client, by group: the content of the heartbeat, and the receivers of requests about a group."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ RESERVED_GROUPS = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
 
 
 class GroupMember(Protocol):
-    """A producer as its client knows it."""
+    """A producer, as seen by its client."""
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:
-        """Answer what a broker asks of the group (39)."""
+        """Answer a request of a broker about the group (39)."""
         ...
 
 
 class ConsumerMember(Protocol):
-    """A consumer as its client knows it."""
+    """A consumer, as seen by its client."""
 
     def heartbeat(self) -> ConsumerData:
-        """Return what goes into the heartbeat."""
+        """Return its part of the heartbeat."""
         ...
 
     def rebalance_soon(self) -> None:
-        """Hear that the group or the brokers changed: 40 arrived, a broker came or went."""
+        """React to a change of the group or the brokers: 40 arrived, a broker appeared or disappeared."""
         ...
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:
-        """Answer what a broker asks of the group (220, 221, 307, 309)."""
+        """Answer a request of a broker about the group (220, 221, 307, 309)."""
         ...
 
 
 class Members:
-    """Groups of one client. A group has one producer and one consumer at most."""
+    """The groups of a client. A group has at most one producer and one consumer."""
 
     def __init__(self) -> None:
         self.producers: dict[str, GroupMember] = {}
         self.consumers: dict[str, ConsumerMember] = {}
 
     def add_producer(self, group: str, member: GroupMember) -> None:
-        """Take a producer in; ConfigurationError when the group has one already."""
+        """Add a producer; ConfigurationError if the group already has one."""
         if group in self.producers:
             raise ConfigurationError(_taken("producer", group))
         self.producers[group] = member
 
     def add_consumer(self, group: str, member: ConsumerMember) -> None:
-        """Take a consumer in; ConfigurationError when the group has one already."""
+        """Add a consumer; ConfigurationError if the group already has one."""
         if group in self.consumers:
             raise ConfigurationError(_taken("consumer", group))
         self.consumers[group] = member
 
     def remove(self, group: str, member: object) -> tuple[str | None, str | None]:
-        """Forget a member; returns its group as (producer group, consumer group), None for what it is not."""
+        """Remove a member; returns its group as (producer group, consumer group), with None for the other."""
         as_producer = as_consumer = None
         if self.producers.get(group) is member:
             del self.producers[group]
@@ -69,7 +69,7 @@ class Members:
         return as_producer, as_consumer
 
     def heartbeat(self, client_id: str) -> HeartbeatData | None:
-        """Return what brokers are told, None when there is nothing to tell."""
+        """Return the heartbeat for brokers, None if there are no members."""
         if not self.producers and not self.consumers:
             return None
         return HeartbeatData(
@@ -80,11 +80,11 @@ class Members:
 
 
 def check_group_name(group: object) -> None:
-    """Raise ConfigurationError unless this may be the name of a group."""
+    """Raise ConfigurationError unless this is a valid group name."""
     if not isinstance(group, str):
-        raise ConfigurationError(f"group: a name, not {group!r}")
+        raise ConfigurationError(f"group: must be a name, not {group!r}")
     if group in RESERVED_GROUPS:
-        raise ConfigurationError(f"group: {group} is reserved; give the group a name of its own")
+        raise ConfigurationError(f"group: {group} is reserved; use another name")
     try:
         check_group(group)
     except IllegalName as error:
@@ -93,6 +93,6 @@ def check_group_name(group: object) -> None:
 
 def _taken(kind: str, group: str) -> str:
     return (
-        f"group {group} has a {kind} in this process already: use that one, take another group, "
+        f"group {group} already has a {kind} in this process: use that one, take another group, "
         "or give one of them an instance_name of its own"
     )

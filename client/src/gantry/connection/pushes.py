@@ -1,6 +1,6 @@
-"""What brokers ask of us: each request goes to the handler of its code, and its answer back on the same connection.
+"""Requests from brokers: each goes to the handler of its code, and the answer back on the same connection.
 
-Owns no meaning: producers and consumers register what they answer. A handler never blocks; what takes time is awaitable.
+Producers and consumers register their handlers. A handler never blocks; slow work is awaitable.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ PushHandler: TypeAlias = "Callable[[Command, str], PushAnswer]"
 
 
 class Pushes:
-    """The table of handlers of one client."""
+    """The handlers of a client."""
 
     def __init__(self) -> None:
         self._handlers: dict[int, PushHandler] = {}
         self._running: set[asyncio.Task[None]] = set()
 
     def on(self, code: int, handler: PushHandler) -> None:
-        """Have a request code answered. One handler a code."""
+        """Register the handler of a request code. A code has one handler."""
         self._handlers[code] = handler
 
     def receive(self, connection: Connection, command: Command) -> None:
-        """Answer one request; called by the connection it came on."""
+        """Answer a request; called by the connection it came on."""
         handler = self._handlers.get(command.code)
         if handler is None:
             words = f"request type {command.code} not supported"
@@ -69,7 +69,7 @@ class Pushes:
             self._answer(connection, command, answer)
 
     async def close(self) -> None:
-        """End what is still being answered."""
+        """Cancel answers in progress."""
         running = list(self._running)
         for task in running:
             task.cancel()
@@ -100,6 +100,4 @@ class Pushes:
         try:
             connection.send(frame)
         except LinkError:
-            log.info(
-                "%s is gone: nobody hears the answer to its request %d", connection.address, command.code
-            )
+            log.info("%s is gone: the answer to its request %d is dropped", connection.address, command.code)

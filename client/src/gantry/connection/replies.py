@@ -1,4 +1,4 @@
-"""Answers to our requests: brokers push them (326), each goes to who waits for its correlation id."""
+"""Replies to our requests: brokers push them (326), and each goes to the waiter of its correlation id."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gantry_wire.record import MAGIC_V1, Record
 
 log: logging.Logger = logging.getLogger("gantry")
 Reply = ReceivedMessage
-"""The answer of a consumer. It lies in no queue: its offset and position mean nothing."""
+"""A consumer's reply. It is in no queue: its offset and position have no meaning."""
 
 
 class PendingReply:
-    """One request that waits for its answer."""
+    """A request that waits for its reply."""
 
     __slots__ = ("_answer", "_replies", "_topic", "correlation_id")
 
@@ -34,57 +34,57 @@ class PendingReply:
         self._answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
     async def wait(self, seconds: float) -> Reply:
-        """Return the answer; TimedOut when there is none within the time."""
+        """Return the reply; TimedOut if none comes within the time."""
         try:
             async with asyncio.timeout(max(seconds, 0)):
                 return await self._answer
         except TimeoutError:
             raise TimedOut(
-                f"no answer to the request to topic {self._topic} within its time: "
+                f"no reply to the request to topic {self._topic} within its time: "
                 "the message is stored, but no consumer has answered it",
                 sent=True,
             ) from None
 
     def take(self, reply: Reply) -> None:
-        """Hear the answer; of several, the first counts."""
+        """Take the reply; of several, the first counts."""
         if not self._answer.done():
             self._answer.set_result(reply)
 
     def forget(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self._replies.forget(self.correlation_id)
 
 
 class Replies:
-    """All requests of one client that wait."""
+    """All waiting requests of a client."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
         self._waiting: dict[str, PendingReply] = {}
 
     def expect(self, topic: str) -> PendingReply:
-        """Start waiting; to be forgotten by who asked."""
+        """Start waiting; the caller must call `forget`."""
         pending = PendingReply(self, topic)
         self._waiting[pending.correlation_id] = pending
         return pending
 
     def forget(self, correlation_id: str) -> None:
-        """Stop waiting for an answer."""
+        """Stop waiting for a reply."""
         self._waiting.pop(correlation_id, None)
 
     def receive(self, command: Command, address: str) -> PushReply:
-        """326: hand an answer over. One nobody waits for any more is taken all the same."""
+        """Deliver a reply (326). One without a waiter is accepted too."""
         reply = Reply(_record(command), "", namespace=self._namespace)
         pending = self._waiting.get(reply.properties.get(CORRELATION_ID, ""))
         if pending is None:
-            log.info("%s brings the answer to a request nobody waits for any more", address)
+            log.info("%s sent a reply to a request that no longer waits", address)
         else:
             pending.take(reply)
         return PushReply()
 
 
 def _record(command: Command) -> Record:
-    """Return a pushed answer as a record."""
+    """Return a pushed reply as a record."""
     header = command.read(PushReplyHeader)
     return Record(
         size=0,
@@ -108,7 +108,7 @@ def _record(command: Command) -> Record:
 
 
 def _host(text: str) -> bytes:
-    """`ip:port`, with a slash in front where Java wrote it."""
+    """Return the host of `ip:port`; Java writes a slash in front."""
     try:
         return pack_host(*split_address(text.rpartition("/")[2]))
     except (LinkError, ValueError):

@@ -1,4 +1,4 @@
-"""Routes become queues: those a topic is published to, those it is read from. Pure."""
+"""Turns routes into queues: those to publish to and those to read from. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData
 PERM_READ, PERM_WRITE = 4, 2
 MASTER = 0
 QUEUES_MAX = 65_536
-"""Of one topic; a route that says more is wrong."""
+"""The most queues of a topic; a route with more is wrong."""
 
 
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """Return the queues messages of a topic go to: the order configuration's, else those of every writable master."""
+    """Return the queues that messages of a topic go to: the order configuration's, else those of every writable master."""
     if route.order_topic_conf:
         return _ordered(topic, route.order_topic_conf)
     with_master = {broker.broker_name for broker in route.broker_datas if MASTER in broker.broker_addrs}
@@ -25,7 +25,7 @@ def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
 
 
 def subscribe_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """Return the queues of a topic that can be read, on masters or slaves."""
+    """Return the readable queues of a topic, on masters or slaves."""
     if route.order_topic_conf:
         return _ordered(topic, route.order_topic_conf)
     readable = [data for data in _by_name(route) if data.perm & PERM_READ]
@@ -33,7 +33,7 @@ def subscribe_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
 
 
 def template_route(route: TopicRouteData, queues_max: int) -> TopicRouteData:
-    """Return the route of the template topic as that of a topic a broker will create at the first send."""
+    """Return the route of the template topic as that of a topic that a broker will create at the first send."""
     limited: list[QueueData] = []
     for data in route.queue_datas:
         count = min(queues_max, data.read_queue_nums)
@@ -42,12 +42,12 @@ def template_route(route: TopicRouteData, queues_max: int) -> TopicRouteData:
 
 
 def same_route(first: TopicRouteData | None, second: TopicRouteData) -> bool:
-    """Whether two routes say the same, in whatever order."""
+    """Whether two routes are equal, in any order."""
     return first is not None and _sorted(first) == _sorted(second)
 
 
 def broker_table(routes: Iterable[TopicRouteData]) -> dict[str, BrokerData]:
-    """Return every broker the routes name."""
+    """Return every broker in the routes."""
     return {broker.broker_name: broker for route in routes for broker in route.broker_datas}
 
 

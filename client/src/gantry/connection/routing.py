@@ -1,4 +1,4 @@
-"""Where topics and brokers are: asks the nameservers, remembers, asks again every 30 s and at once for what is unknown."""
+"""Routes of topics and brokers: queries the nameservers, caches the answers, and queries every 30 s and at once for unknown topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log: logging.Logger = logging.getLogger("gantry")
 
 
 class Routing:
-    """The routes of all topics that were asked for. `changed` is told each topic whose route is another now."""
+    """The routes of all requested topics. `changed` callbacks get each topic whose route changed."""
 
     def __init__(self, nameservers: NameserverClient) -> None:
         self.nameservers = nameservers
@@ -31,12 +31,12 @@ class Routing:
         self._templates: set[str] = set()
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRouteData:
-        """Return a topic's route; NoRoute when no nameserver knows it, ConnectionFailed when none answers."""
+        """Return a topic's route; NoRoute if no nameserver knows it, ConnectionFailed if none answers."""
         known = None if fresh else self._routes.get(topic)
         return known if known is not None else await self._ask_once(topic)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues messages of a topic go to, those of the template for a topic still to be created; or NoRoute."""
+        """Return the queues that messages of a topic go to, those of the template for a topic that does not exist yet; or NoRoute."""
         try:
             route = await self.route(topic)
         except NoRoute:
@@ -47,24 +47,24 @@ class Routing:
             queues = routes.publish_queues(topic, route)
         if not queues:
             raise NoRoute(
-                f"topic {topic} has no queue that can be written now: its master is away, or it lacks permission"
+                f"topic {topic} has no writable queue now: its master is down, or it lacks permission"
             )
         return queues
 
     async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic that can be read; NoRoute when no nameserver knows the topic."""
+        """Return the readable queues of a topic; NoRoute if no nameserver knows the topic."""
         return routes.subscribe_queues(topic, await self.route(topic))
 
     def has_template(self, topic: str) -> bool:
-        """Whether the route is the template's: the topic is still to be created."""
+        """Whether the route is the template's, because the topic does not exist yet."""
         return topic in self._templates
 
     def brokers(self) -> list[str]:
-        """Return the names of all brokers known."""
+        """Return the names of all known brokers."""
         return list(self._brokers)
 
     def addresses(self, broker: str, *, slaves: bool) -> list[str]:
-        """Return the addresses of a broker: the master's first, with `slaves` those of its slaves."""
+        """Return the addresses of a broker: the master's first, with `slaves` also those of its slaves."""
         data = self._brokers.get(broker)
         if data is None:
             return []
@@ -75,19 +75,19 @@ class Routing:
         ]
 
     def address_of(self, broker: str, broker_id: int) -> str | None:
-        """Return one address of a broker, None when it has no such; 0 is the master's."""
+        """Return one address of a broker, None if it has none with this id; 0 is the master's."""
         data = self._brokers.get(broker)
         return None if data is None else data.broker_addrs.get(broker_id)
 
     def broker_of(self, address: str) -> str | None:
-        """Return the name of the broker at an address, None when it is none's."""
+        """Return the name of the broker at an address, None if it is unknown."""
         for name, data in self._brokers.items():
             if address in data.broker_addrs.values():
                 return name
         return None
 
     async def poll(self) -> None:
-        """Ask for every known topic again. What cannot be asked stays as it was."""
+        """Query every known topic again. Routes that cannot be queried stay."""
         for topic in list(self._routes):
             try:
                 await self._ask_once(topic)
@@ -95,16 +95,18 @@ class Routing:
                 if topic not in self._templates:
                     log.warning("topic %s is no longer known to the nameservers", topic)
             except (ConnectionFailed, Refused) as error:
-                log.warning("the routes cannot be asked for: %s", error)
+                log.warning("cannot query the routes: %s", error)
                 return
-        self._brokers = routes.broker_table(self._routes.values())  # without those no route names any more
+        self._brokers = routes.broker_table(
+            self._routes.values()
+        )  # drops brokers that no route names any more
 
     async def _template(self, topic: str) -> TopicRouteData:
         try:
             template = await self.route(AUTO_CREATE_TOPIC)
         except NoRoute as error:
             raise NoRoute(
-                f"no nameserver knows topic {topic}, and brokers do not create topics: {how_it_comes(topic)}"
+                f"no nameserver knows topic {topic}, and brokers do not create topics: {how_it_is_created(topic)}"
             ) from error
         route = routes.template_route(template, TOPIC_QUEUES_DEFAULT)
         self._templates.add(topic)
@@ -112,13 +114,13 @@ class Routing:
         return route
 
     async def _ask_once(self, topic: str) -> TopicRouteData:
-        """Ask for one topic; callers that come together share the question."""
+        """Query one topic; concurrent callers share the query."""
         asking = self._asking.get(topic)
         if asking is None:
             asking = asyncio.ensure_future(self._ask(topic))
             self._asking[topic] = asking
             asking.add_done_callback(lambda done: self._asked(topic, done))
-        await asyncio.wait([asking])  # the others' question goes on where this caller stops waiting
+        await asyncio.wait([asking])  # the shared query continues if this caller is cancelled
         if asking.cancelled():
             raise ConnectionFailed(f"the client was closed before the route of {topic} was known", sent=False)
         return asking.result()
@@ -126,18 +128,18 @@ class Routing:
     def _asked(self, topic: str, done: asyncio.Future[TopicRouteData]) -> None:
         self._asking.pop(topic, None)
         if not done.cancelled():
-            done.exception()  # whoever asked may have stopped waiting
+            done.exception()  # the callers may have stopped waiting
 
     async def _ask(self, topic: str) -> TopicRouteData:
         try:
             route = await self.nameservers.route(topic)
         except BrokerRefused as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                raise NoRoute(f"no nameserver knows topic {topic}: {how_it_comes(topic)}") from error
-            raise sdk_error(error, f"asking for the route of {topic}") from error
+                raise NoRoute(f"no nameserver knows topic {topic}: {how_it_is_created(topic)}") from error
+            raise sdk_error(error, f"querying the route of {topic}") from error
         except LinkError as error:
             raise ConnectionFailed(
-                f"no nameserver answered when asked for topic {topic} ({error}): is the address right, and does it run?",
+                f"no nameserver answered the query for topic {topic} ({error}): is the address right, and does it run?",
                 sent=False,
             ) from error
         self._templates.discard(topic)
@@ -148,24 +150,24 @@ class Routing:
         if routes.same_route(self._routes.get(topic), route):
             return
         self._routes[topic] = route
-        self._brokers.update(routes.broker_table([route]))  # not of all routes: there may be thousands
-        for told in self.changed:
-            told(topic)
+        self._brokers.update(routes.broker_table([route]))  # only this route: there may be thousands
+        for callback in self.changed:
+            callback(topic)
 
     async def close(self) -> None:
-        """End questions on their way."""
+        """Cancel queries in progress."""
         asking = list(self._asking.values())
         for question in asking:
             question.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
 
-def how_it_comes(topic: str) -> str:
-    """Return what makes a topic known, in words for who asked for it in vain."""
+def how_it_is_created(topic: str) -> str:
+    """Return how a topic is created, as advice in an error."""
     if topic.startswith(RETRY_PREFIX):
         group = topic.removeprefix(RETRY_PREFIX)
         return f"brokers create it when a consumer of group {group} joins; check the name of the group"
     if topic.startswith(DLQ_PREFIX):
         group = topic.removeprefix(DLQ_PREFIX)
-        return f"brokers create it with the first dead letter of group {group}: there is none, or the name is another"
+        return f"brokers create it with the first dead letter of group {group}: there is none, or the name is wrong"
     return "create it first, or check its name"

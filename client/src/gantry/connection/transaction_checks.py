@@ -1,4 +1,4 @@
-"""What a broker's question about a half message (39) says. Pure."""
+"""Decodes a broker's question about a half message (39). Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from gantry_wire.record import Record, decode_record
 
 
 def checked_record(command: Command) -> Record:
-    """Return the half message that is asked about; MalformedRecord when there is none."""
+    """Return the half message of the question; MalformedRecord if there is none."""
     return decode_record(command.body)
 
 
 def producer_group_of(command: Command) -> str:
-    """Return the group whose half message is asked about, empty when it names none."""
+    """Return the producer group of the half message, empty if it names none."""
     return checked_record(command).property_map().get(PRODUCER_GROUP, "")

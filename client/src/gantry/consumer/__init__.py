@@ -1,1 +1,1 @@
-"""Consumers over remoting: PushConsumer calls a function, PullConsumer and LitePullConsumer are asked for messages. Never keeps a connection of its own."""
+"""Consumers over remoting: PushConsumer calls a listener; PullConsumer and LitePullConsumer return messages on request."""

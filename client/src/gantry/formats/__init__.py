@@ -1,1 +1,1 @@
-"""How RocketMQ's clients and the gateway write bodies, names and ids. Never opens a connection and knows no message."""
+"""Formats of bodies, names and ids that RocketMQ's clients and the gateway use. Opens no connection and does not know messages."""

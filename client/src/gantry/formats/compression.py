@@ -1,4 +1,4 @@
-"""Bodies made small and large again: zlib as RocketMQ's clients write it; LZ4 and zstd are read where their libraries are. Pure."""
+"""Compresses and decompresses bodies: zlib as RocketMQ's clients do; LZ4 and zstd are decompressed if their libraries are installed. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gantry_wire.record import (
 )
 
 LEVEL = 5
-"""RocketMQ's default: little is gained above it."""
+"""RocketMQ's default: higher levels gain little."""
 COMPRESSED_FLAGS = SYS_COMPRESSED | SYS_COMPRESSION_ZLIB
 DECOMPRESSED_BYTES_MAX = INFLATED_BYTES_MAX
-"""A body that is larger when decompressed is refused, whichever way it was compressed: a few kB must not fill the memory."""
+"""A body that is larger when decompressed is refused, whatever its compression: a few kB must not fill the memory."""
 
 
 class UnreadableBody(GantryError):
-    """A compressed body cannot be read: damaged, cut short, too large, or of a kind that is not known or has no library here."""
+    """A compressed body cannot be read: damaged, truncated, too large, or of a kind that is unknown or has no library here."""
 
 
 def compress(body: bytes) -> bytes:
@@ -34,20 +34,20 @@ def compress(body: bytes) -> bytes:
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
-    """Return a body as it was sent, by what its system flag says of it; UnreadableBody when that cannot be done."""
+    """Return a body as it was sent, by its system flag; UnreadableBody if that is impossible."""
     if not sys_flag & SYS_COMPRESSED:
         return body
     kind = (sys_flag & SYS_COMPRESSION_MASK) or SYS_COMPRESSION_ZLIB  # clients before 5.0 name none
     if kind not in _CODECS:
-        raise UnreadableBody(f"the body is compressed in a way that is not known here (bits {kind:#x})")
+        raise UnreadableBody(f"the compression of the body is unknown (bits {kind:#x})")
     name, read = _CODECS[kind]
     try:
         return read(body)
     except UnreadableBody:
         raise
-    except Exception as error:  # each library has errors of its own, and some of no kind in particular
+    except Exception as error:  # each library raises its own errors, some without a common base
         raise UnreadableBody(
-            f"the body says it is compressed with {name} and is not, or is damaged: {error}"
+            f"the body is marked as compressed with {name}, but is not, or is damaged: {error}"
         ) from error
 
 
@@ -65,25 +65,27 @@ def _from_stream(stream: Any, body: bytes, name: str) -> bytes:
     if len(read) > DECOMPRESSED_BYTES_MAX:
         raise _too_large()
     if not stream.eof:
-        raise UnreadableBody(f"the body is cut short: it ends inside its {name} stream")
+        raise UnreadableBody(f"the body is truncated: it ends inside its {name} stream")
     return read
 
 
 def _from_zstd(body: bytes) -> bytes:
-    """Where the frame says its size the library takes that much memory at once, whatever limit it is given."""
+    """Limit the size first: if the frame states its size, the library allocates that much, whatever limit it is given."""
     zstandard = _library("zstandard", "zstandard")
     size: int = zstandard.frame_content_size(body)
     if size > DECOMPRESSED_BYTES_MAX:
         raise _too_large()
     if size >= 0:
-        return zstandard.ZstdDecompressor().decompress(body)  # raises for a frame that is cut short
+        return zstandard.ZstdDecompressor().decompress(body)  # raises for a truncated frame
     read: bytes = zstandard.ZstdDecompressor().stream_reader(body).read(DECOMPRESSED_BYTES_MAX + 1)
     if len(read) > DECOMPRESSED_BYTES_MAX:
         raise _too_large()
-    whole = zstandard.ZstdDecompressor().decompressobj()  # a reader does not say whether the frame has ended
+    whole = (
+        zstandard.ZstdDecompressor().decompressobj()
+    )  # a reader does not report whether the frame has ended
     whole.decompress(body)
     if not whole.eof:
-        raise UnreadableBody("the body is cut short: it ends inside its zstd stream")
+        raise UnreadableBody("the body is truncated: it ends inside its zstd stream")
     return read
 
 

@@ -1,4 +1,4 @@
-"""Namespaces: what stands in front of the names of topics and groups, and comes off again. RocketMQ's rule. Pure."""
+"""Namespaces: a prefix of the names of topics and groups. RocketMQ's rule. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SYSTEM = SEND_FORBIDDEN_TOPICS | {
 
 
 def wrap(namespace: str, name: str) -> str:
-    """Return a topic or group as the cluster knows it. System names and wrapped ones stay as they are."""
+    """Return the cluster's name of a topic or group. System names and already prefixed ones stay as they are."""
     if not namespace or not name or _is_system(name):
         return name
     prefix, bare = _split(name)
@@ -31,7 +31,7 @@ def wrap(namespace: str, name: str) -> str:
 
 
 def unwrap(namespace: str, name: str) -> str:
-    """Return a name of the cluster as this namespace's clients know it."""
+    """Return the name of a topic or group for clients of this namespace."""
     if not namespace:
         return name
     prefix, bare = _split(name)

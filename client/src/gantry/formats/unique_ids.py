@@ -1,4 +1,4 @@
-"""One maker of unique message ids a process, as RocketMQ's clients make them: address, process, salt, time, counter."""
+"""Generates unique message ids, one generator per process, as RocketMQ's clients do: address, process, salt, time, counter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IP_BYTES = 4
 
 
 class ProcessIds:
-    """Makes ids for all producers of this process; starts anew after a fork, so that no two processes make the same."""
+    """Generates ids for all producers of this process; restarts after a fork, so that no two processes generate the same."""
 
     __slots__ = ("next",)
 
@@ -21,10 +21,10 @@ class ProcessIds:
         self.renew()
 
     def renew(self) -> None:
-        """Make other ids from now on."""
-        chance = random.SystemRandom()
-        # The address only tells machines apart: chance does that as well, and needs no look at the network.
-        ids = UniqueIds(chance.randbytes(_IP_BYTES), os.getpid(), chance.getrandbits(32))
+        """Generate different ids from now on."""
+        rng = random.SystemRandom()
+        # The address only tells machines apart: random bytes do that too, without network access.
+        ids = UniqueIds(rng.randbytes(_IP_BYTES), os.getpid(), rng.getrandbits(32))
         self.next: Callable[[int], str] = ids.next
         """Return a new id for a message born now (ms since 1970)."""
 
@@ -34,5 +34,5 @@ os.register_at_fork(after_in_child=unique_ids.renew)
 
 
 def now_ms() -> int:
-    """Return the time messages born now have (ms since 1970)."""
+    """Return the born time of messages created now (ms since 1970)."""
     return time.time_ns() // 1_000_000

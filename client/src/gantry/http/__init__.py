@@ -1,7 +1,7 @@
-"""Producers and consumers for those who may only speak HTTP: over the gateway, with the names of the remoting ones where the meaning is the same.
+"""Producers and consumers over HTTP, using the gateway, with the names of the remoting ones for the same things.
 
-Differences: messages are received on lease and acknowledged one by one (no offsets, no connection); an idempotency key lets every send be
-repeated safely. `gantry.http.blocking` has the same without asyncio.
+Differences: messages are received on lease and acknowledged one by one (no offsets, no connection); an idempotency key makes every send
+safe to repeat. `gantry.http.blocking` has the same without asyncio.
 """
 
 from importlib.util import find_spec

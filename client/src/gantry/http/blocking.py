@@ -1,11 +1,11 @@
-"""The clients over HTTP without asyncio: each method is its asyncio namesake, waited for. Owns nothing but the way into the loop."""
+"""The HTTP clients without asyncio: each method waits for its asyncio namesake."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Unpack
 
-from gantry.blocking.face import Face
+from gantry.blocking.client import BlockingClient
 from gantry.blocking.loop import loop_thread
 from gantry.http import consumer as consumers
 from gantry.http import producer as producers
@@ -15,8 +15,8 @@ from gantry.message import Message, MessageQueue, SendResult
 from gantry.producer.batching.batches import BatchIncomplete
 
 
-class Producer(Face[producers.Producer]):
-    """`gantry.http.Producer` for programs without asyncio: use it in `with`, from as many threads as you like."""
+class Producer(BlockingClient[producers.Producer]):
+    """`gantry.http.Producer` for programs without asyncio: use it in `with`, from any number of threads."""
 
     def __init__(self, *, idempotent: bool = True, **options: Unpack[HttpOptions]) -> None:
         super().__init__(producers.Producer(idempotent=idempotent, **options))
@@ -60,8 +60,8 @@ class Producer(Face[producers.Producer]):
         return loop_thread.run(self._inner.cancel(result))
 
 
-class Consumer(Face[consumers.Consumer]):
-    """`gantry.http.Consumer` for programs without asyncio: use it in `with`, from as many threads as you like."""
+class Consumer(BlockingClient[consumers.Consumer]):
+    """`gantry.http.Consumer` for programs without asyncio: use it in `with`, from any number of threads."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The consumer over HTTP: messages on lease, acknowledged one by one. Keeps no offset and no connection; any number share a group's work."""
+"""The HTTP consumer: messages on lease, acknowledged one by one. Keeps no offset and no connection; any number share a group's work."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ NACK_SECONDS_MAX = 40 * 86_400
 
 
 class LeaseExpired(GantryError):
-    """Too late: the lease of `messages` ended, or they were given back before; somebody else has them or will get them."""
+    """Too late: the lease of `messages` ended, or they were given back before; another consumer has them or will get them."""
 
     def __init__(self, messages: list[LeasedMessage], doing: str) -> None:
         ids = ", ".join(message.message_id for message in messages[:5])
         super().__init__(
-            f"{doing}: the lease ended before ({ids}); they come again. Receive with a longer `invisible`, or extend it"
+            f"{doing}: the lease ended before ({ids}); they are delivered again. Receive with a longer `invisible`, or extend it"
         )
         self.messages = messages
 
 
 class _Settled(msgspec.Struct, rename="camel"):
-    """What became of one handle."""
+    """The result of one handle."""
 
     status: str = ""
     code: str = ""
@@ -45,11 +45,11 @@ class _Answer(msgspec.Struct):
 
 
 class Consumer(GatewayClient):
-    """Receives messages of a topic for a group over one gateway. Options: HttpSettings. Use it in `async with`.
+    """Receives messages of a topic for a group over a gateway. Options: HttpSettings. Use it in `async with`.
 
-    What was not acknowledged when it closes comes again when its lease ends.
-    `expression` is the group's filter in this topic: tags as "paid || shipped" (None: what the group has, everything for a new one), or with
-    `sql` True a condition. Another one than the group has is refused with FILTER_CONFLICT, unless `change_filter`.
+    Unacknowledged messages are delivered again when their lease ends, also after close.
+    `expression` is the group's filter in this topic: tags as "paid || shipped" (None: the group's filter, everything for a new one), or with
+    `sql` True a condition. One that differs from the group's is refused with FILTER_CONFLICT, unless `change_filter`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Consumer(GatewayClient):
         **options: Unpack[HttpOptions],
     ) -> None:
         if not group or not topic:
-            raise ConfigurationError("group and topic: neither may be empty")
+            raise ConfigurationError("group and topic: must not be empty")
         if sql and expression is None:
             raise ConfigurationError("expression: sql=True needs a condition")
         super().__init__(options)
@@ -77,7 +77,7 @@ class Consumer(GatewayClient):
     async def receive(
         self, max_messages: int = 16, *, wait: int = 10, invisible: int = 30
     ) -> list[LeasedMessage]:
-        """Return up to `max_messages` (1 to 256) on lease for `invisible` seconds; none when none came within `wait` (0 to 30) seconds."""
+        """Return up to `max_messages` (1 to 256) on lease for `invisible` seconds; none if none came within `wait` (0 to 30) seconds."""
         check_number("max_messages", max_messages, 1, MESSAGES_MAX)
         check_number("wait", wait, 0, WAIT_SECONDS_MAX)
         check_number("invisible", invisible, 1, INVISIBLE_SECONDS_MAX)
@@ -92,7 +92,7 @@ class Consumer(GatewayClient):
         return msgspec.json.decode(answer, type=Received).messages
 
     async def ack(self, *messages: LeasedMessage) -> None:
-        """Say that messages are done; durable when it returns. LeaseExpired names those that come again."""
+        """Acknowledge messages; durable when it returns. LeaseExpired names those that are delivered again."""
         await self._settle(
             messages, "acks", [{"receiptHandle": one.receipt_handle} for one in messages], "acknowledging"
         )
@@ -100,9 +100,9 @@ class Consumer(GatewayClient):
     async def nack(
         self, *messages: LeasedMessage, delay: float | None = None, reason: str | None = None
     ) -> None:
-        """Give messages back: they come again after `delay` seconds, else as the group's retry policy says.
+        """Give messages back: they are delivered again after `delay` seconds, else as the group's retry policy says.
 
-        `reason` is kept with the dead letter it becomes when its attempts are used up.
+        `reason` is kept with the dead letter after the last attempt.
         """
         if delay is not None:
             check_number("delay", delay, 0, NACK_SECONDS_MAX)
@@ -116,7 +116,7 @@ class Consumer(GatewayClient):
         )
 
     async def extend(self, *messages: LeasedMessage, invisible: int = 30) -> None:
-        """Let the leases of messages end `invisible` seconds from now."""
+        """Make the leases of messages end `invisible` seconds from now."""
         check_number("invisible", invisible, 1, INVISIBLE_SECONDS_MAX)
         handles = [{"receiptHandle": one.receipt_handle} for one in messages]
         await self._settle(messages, "extends", handles, "extending", invisible)

@@ -1,6 +1,6 @@
-"""Calls of one gateway: over httpx, tried again where the caller says that it is safe, within one deadline.
+"""Calls of a gateway over httpx, repeated if the caller says that it is safe, within one deadline.
 
-Knows no message. What may be repeated is decided by who calls: a send only with idempotency keys.
+Does not know messages. The caller decides what may be repeated: a send only with idempotency keys.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ PAUSE_SECONDS_MAX = 2.0
 
 
 def path_of(*parts: str) -> str:
-    """Return /v1/… of these parts, each quoted; a verb (`messages:ack`) keeps its colon."""
+    """Return the path /v1/… of these parts, each quoted; a verb (`messages:ack`) keeps its colon."""
     return "/v1/" + "/".join(quote(part, safe=":") for part in parts)
 
 
 class Gateway:
-    """One gateway, from `start` to `close`."""
+    """A gateway, from `start` to `close`."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self.settings = settings
         self._client: httpx.AsyncClient | None = None
 
     async def start(self) -> None:
-        """Make ready for calls; connects with the first one."""
+        """Prepare for calls; the first one connects."""
         if self._client is None:
             headers = {"content-type": "application/json"}
             if self.settings.token:
@@ -57,7 +57,7 @@ class Gateway:
         if client is not None:
             await client.aclose()
 
-    async def call(  # noqa: PLR0913 - each says something else of a call
+    async def call(  # noqa: PLR0913 - each sets another property of a call
         self,
         method: str,
         path: str,
@@ -68,11 +68,11 @@ class Gateway:
         params: dict[str, str] | None = None,
         is_send: bool = False,
         is_safe: bool = True,
-        anew: Callable[[], Any] | None = None,
+        other_body: Callable[[], Any] | None = None,
     ) -> bytes:
-        """Return the body of a successful answer; `seconds` for all tries together.
+        """Return the body of a successful answer; `seconds` is for all tries together.
 
-        Tried again after what is worth it; unless `is_safe`, only where nothing can have been done. As long as that is so, `anew` makes
+        Repeats a call that may succeed later; unless `is_safe`, only if it certainly was not carried out. In that case `other_body` makes
         another body for the next try. Raises GantryError.
         """
         content = None if body is None else msgspec.json.encode(body)
@@ -86,8 +86,8 @@ class Gateway:
                 if loop.time() + pause >= deadline:
                     break
                 await asyncio.sleep(pause)
-                if anew is not None and not is_in_doubt:
-                    content = msgspec.json.encode(anew())
+                if other_body is not None and not is_in_doubt:
+                    content = msgspec.json.encode(other_body())
             left = deadline - loop.time()
             try:
                 return await self._once(method, path, content, params, doing, left, is_send=is_send)
@@ -127,14 +127,14 @@ class Gateway:
 
 
 class GatewayClient:
-    """What every client over HTTP has: its settings, and its life from `start` to `close`, as an `async with` block."""
+    """The common part of HTTP clients: their settings, and their life from `start` to `close`, as an `async with` block."""
 
     def __init__(self, options: HttpOptions) -> None:
         self.settings: HttpSettings = make_settings(HttpSettings, cast("dict[str, Any]", options))
         self._gateway = Gateway(self.settings)
 
     async def start(self) -> None:
-        """Make ready for calls; connects with the first one."""
+        """Prepare for calls; the first one connects."""
         await self._gateway.start()
 
     async def close(self) -> None:
@@ -150,14 +150,14 @@ class GatewayClient:
 
 
 def was_sent(error: GantryError) -> bool:
-    """Whether what failed may have been done all the same."""
+    """Whether a failed call may have been carried out."""
     return isinstance(error, ConnectionFailed | TimedOut) and error.sent
 
 
 def _pause(attempt: int, failure: GantryError) -> float:
-    """Return how long to wait before another try: as the gateway says, else twice as long each time, varied by a half."""
-    told = getattr(failure, "retry_after_ms", None)
-    if told is not None:
-        return told / 1000
+    """Return the pause before another try: the gateway's, else doubled each time, with a random half."""
+    pause_ms = getattr(failure, "retry_after_ms", None)
+    if pause_ms is not None:
+        return pause_ms / 1000
     longest = min(PAUSE_SECONDS_MAX, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads repeats, guards nothing

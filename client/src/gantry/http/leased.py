@@ -1,4 +1,4 @@
-"""Messages as the gateway takes and gives them, and as users have them. Pure."""
+"""Messages in the gateway's form, and in the user's. Pure."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class LeasedMessage(msgspec.Struct, rename="camel", kw_only=True):
     born_at: datetime = msgspec.field(name="bornTimestamp")
     stored_at: datetime = msgspec.field(name="storeTimestamp")
     invisible_until: datetime
-    """Until then nobody else of the group gets it."""
+    """Until then no other consumer of the group gets it."""
     text: str | None = msgspec.field(name="body", default=None)
-    """The body where it is UTF-8."""
+    """The body if it is UTF-8."""
     data: bytes | None = msgspec.field(name="bodyBase64", default=None)
     body_compression: str | None = None
 
     @property
     def body(self) -> bytes:
-        """What was sent, decompressed; UnreadableBody where that is impossible."""
+        """The body as sent, decompressed; UnreadableBody if that is impossible."""
         if self.text is not None:
             return self.text.encode()
         if self.body_compression is not None:
@@ -56,17 +56,17 @@ class LeasedMessage(msgspec.Struct, rename="camel", kw_only=True):
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue it lies in."""
+        """The queue of the message."""
         return MessageQueue(self.topic, self.broker, self.queue_id)
 
     @property
     def born_timestamp_ms(self) -> int:
-        """When it was made, by its producer's clock (ms since 1970)."""
+        """The time of its creation, by its producer's clock (ms since 1970)."""
         return round(self.born_at.timestamp() * 1000)
 
     @property
     def store_timestamp_ms(self) -> int:
-        """When it was stored, by the broker's clock (ms since 1970)."""
+        """The time it was stored, by the broker's clock (ms since 1970)."""
         return round(self.stored_at.timestamp() * 1000)
 
 
@@ -77,7 +77,7 @@ class Received(msgspec.Struct):
 
 
 class Sent(msgspec.Struct, rename="camel"):
-    """What became of one message of a send: stored, or refused for `code`."""
+    """The outcome of one message of a send: stored, or refused for `code`."""
 
     status: str = ""
     message_id: str = ""
@@ -100,13 +100,13 @@ class SendAnswer(msgspec.Struct):
 
 
 def message_body(message: Message, queue: MessageQueue | None, idempotency_key: str | None) -> dict[str, Any]:
-    """Return a message as the gateway takes it. Raises InvalidMessage for what HTTP does not carry, or what is too large."""
+    """Return a message in the gateway's form. Raises InvalidMessage if HTTP cannot carry it, or it is too large."""
     if message.flag:
-        raise InvalidMessage("flag", "HTTP carries none: leave it 0, or use gantry.Producer")
+        raise InvalidMessage("flag", "HTTP has no flag: leave it 0, or use gantry.Producer")
     if len(message.body) > BODY_BYTES_MAX:
         raise InvalidMessage("body", f"{len(message.body)} bytes; the limit is {BODY_BYTES_MAX}")
     if queue is not None and queue.topic != message.topic:
-        raise InvalidMessage("queue", f"it is one of {queue.topic}, the message is for {message.topic}")
+        raise InvalidMessage("queue", f"it belongs to {queue.topic}, the message to {message.topic}")
     if message.sharding_key is not None and queue is not None:
         raise InvalidMessage("queue", "give a queue or a sharding key, not both")
     when = None
@@ -125,7 +125,7 @@ def message_body(message: Message, queue: MessageQueue | None, idempotency_key: 
 
 
 def send_result(topic: str, sent: Sent, *, is_timed: bool) -> SendResult:
-    """Return a stored message as users know it."""
+    """Return the result of a stored message."""
     return SendResult(
         message_id=sent.message_id,
         queue=MessageQueue(topic, sent.broker, sent.queue_id),
@@ -141,7 +141,5 @@ def _rfc3339(milliseconds: int) -> str:
     try:
         instant = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise InvalidMessage(
-            "deliver_at", f"{milliseconds} ms since 1970 is beyond every calendar"
-        ) from error
+        raise InvalidMessage("deliver_at", f"{milliseconds} ms since 1970 is out of range") from error
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")

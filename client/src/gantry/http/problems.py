@@ -1,4 +1,4 @@
-"""The gateway's problems (RFC 9457) and httpx's failures as the SDK's errors. Pure."""
+"""Converts the gateway's problems (RFC 9457) and httpx's failures to the SDK's errors. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Problem(msgspec.Struct, rename="camel"):
-    """What the gateway says of a refusal, of a whole call or of one message."""
+    """The gateway's description of a refusal, of a whole call or of one message."""
 
     code: str = ""
     detail: str = ""
@@ -29,9 +29,9 @@ _NOTHING = Problem()
 
 
 class GatewayRefused(Refused):
-    """The gateway refused: `name` is its code in words, `status` the HTTP status, `field` what to change in the request.
+    """The gateway refused: `name` is its code in words, `status` the HTTP status, `field` the part of the request to change.
 
-    `code` is RocketMQ's response code where the refusal has one, else None.
+    `code` is RocketMQ's response code if the refusal has one, else None.
     """
 
     def __init__(self, problem: Problem, doing: str) -> None:
@@ -47,7 +47,7 @@ class GatewayRefused(Refused):
 
 
 def code_of(name: str) -> int | None:
-    """Return RocketMQ's response code of a name; None where it has none."""
+    """Return RocketMQ's response code of a name; None if it has none."""
     try:
         return int(ResponseCode[name])
     except KeyError:
@@ -55,7 +55,7 @@ def code_of(name: str) -> int | None:
 
 
 def problem_of(response: httpx.Response) -> Problem:
-    """Return what an answer that is no success says; also that of something between us and the gateway."""
+    """Return the problem of an unsuccessful answer; also of one from a proxy before the gateway."""
     try:
         problem = msgspec.json.decode(response.content, type=Problem)
     except msgspec.DecodeError:
@@ -65,10 +65,10 @@ def problem_of(response: httpx.Response) -> Problem:
 
 
 def error_of(problem: Problem, doing: str, *, is_send: bool = False) -> GantryError:
-    """Return a problem as the error to raise; a malformed send is the message's fault, as it is before it leaves."""
+    """Return a problem as the error to raise; a malformed send is a fault of the message, as before sending."""
     if problem.code == "TOPIC_NOT_EXIST":
         error = NoRoute(f"{doing}: {problem.detail}")
-        error.retryable = False  # the gateway has asked the nameservers just now
+        error.retryable = False  # the gateway has just asked the nameservers
         return error
     if problem.code == "UNKNOWN_WHETHER_STORED":
         return TimedOut(f"{doing}: {problem.detail}", sent=True)
@@ -78,7 +78,7 @@ def error_of(problem: Problem, doing: str, *, is_send: bool = False) -> GantryEr
 
 
 def failure_of(error: httpx.TransportError, doing: str, address: str) -> GantryError:
-    """Return a call without an answer as the error to raise; `sent` says whether it may have been carried out."""
+    """Return the error of a call without an answer; `sent` says whether it may have been carried out."""
     import httpx
 
     never_left = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)

@@ -1,4 +1,4 @@
-"""The producer over HTTP: `gantry.Producer` where the meaning is the same. Every send has an idempotency key, so that repeating it is safe."""
+"""The HTTP producer: `gantry.Producer` for the same things. Every send has an idempotency key, so that repeating it is safe."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ KEY_BYTES_MAX = 100
 
 
 class Producer(GatewayClient):
-    """Sends messages over one gateway. Options: HttpSettings. Use it in `async with`.
+    """Sends messages over a gateway. Options: HttpSettings. Use it in `async with`.
 
     `idempotent` False: sends have no key unless you give one, go to queues in turn instead of by the key's hash, and are not repeated
-    after an answer that never came.
+    if no answer came.
     """
 
     def __init__(self, *, idempotent: bool = True, **options: Unpack[HttpOptions]) -> None:
@@ -42,8 +42,8 @@ class Producer(GatewayClient):
     ) -> SendResult:
         """Send a message and wait until the broker has stored it.
 
-        The queue is `queue`, else the sharding key's, else the idempotency key's, else the next in turn. A key of your own (1 to 100
-        bytes) is good for ten minutes, also in another process. Raises InvalidMessage, NoRoute, GatewayRefused,
+        The queue is `queue`, else the sharding key's, else the idempotency key's, else the next in turn. Your own key (1 to 100
+        bytes) is valid for ten minutes, also in another process. Raises InvalidMessage, NoRoute, GatewayRefused,
         ConnectionFailed, TimedOut.
         """
         keys = _Keys([None if idempotency_key is None else _own_key(idempotency_key)], self.idempotent)
@@ -60,11 +60,11 @@ class Producer(GatewayClient):
     ) -> list[SendResult]:
         """Send up to 1000 messages of one topic with one call; returns a result for each.
 
-        `idempotency_keys`: your own, one for each message. Raises BatchIncomplete, which says of each message what became of it and
-        can be given to `resume`, where some are stored or may be; else as `send`.
+        `idempotency_keys`: your own, one for each message. Raises BatchIncomplete, which has the outcome of each message and
+        can be given to `resume`, if some are stored or may be; else as `send`.
         """
         if not 1 <= len(messages) <= BATCH_MAX:
-            raise InvalidMessage("messages", f"{len(messages)} of them; a batch has 1 to {BATCH_MAX}")
+            raise InvalidMessage("messages", f"{len(messages)} messages; a batch has 1 to {BATCH_MAX}")
         topic = messages[0].topic
         for number, message in enumerate(messages):
             if message.topic != topic:
@@ -74,16 +74,16 @@ class Producer(GatewayClient):
         own: list[str | None] = [None] * len(messages)
         if idempotency_keys is not None:
             if len(idempotency_keys) != len(messages):
-                words = f"{len(idempotency_keys)} of them for {len(messages)} messages"
+                words = f"{len(idempotency_keys)} keys for {len(messages)} messages"
                 raise InvalidMessage("idempotency_keys", words)
             own = [_own_key(key) for key in idempotency_keys]
         outcomes, keys = await self._outcomes(messages, own, queue, timeout)
         return _all_stored(messages, outcomes, queue, keys)
 
     async def resume(self, incomplete: BatchIncomplete, *, timeout: float | None = None) -> list[SendResult]:
-        """Send those messages of a batch again that are not known to be stored; returns the results of the whole batch.
+        """Send the messages of a batch again that are not known to be stored; returns the results of the whole batch.
 
-        Those of which nothing is known go with the keys they had, so that none is stored twice. Raises as `send_batch`.
+        Those with an unknown outcome keep their keys, so that none is stored twice. Raises as `send_batch`.
         """
         outcomes, keys = list(incomplete.results), list(incomplete.keys)
         again = sorted([*incomplete.not_stored, *incomplete.unknown])
@@ -94,9 +94,9 @@ class Producer(GatewayClient):
         return _all_stored(incomplete.messages, outcomes, incomplete.queue, keys)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues messages of a topic can go to; NoRoute where it does not exist."""
+        """Return the queues that messages of a topic can go to; NoRoute if it does not exist."""
         body = await self._gateway.call(
-            "GET", path_of("topics", topic), doing=f"asking for {topic}", seconds=self.settings.timeout
+            "GET", path_of("topics", topic), doing=f"querying {topic}", seconds=self.settings.timeout
         )
         shown: dict[str, Any] = msgspec.json.decode(body)
         held: list[dict[str, Any]] = shown["brokers"]
@@ -108,9 +108,9 @@ class Producer(GatewayClient):
         ]
 
     async def cancel(self, result: SendResult | str) -> str:
-        """Take back a message that waits for its time, by its result or its id; returns its id.
+        """Cancel a delayed message by its result or its id; returns its id.
 
-        Raises GatewayRefused with the name ALREADY_DELIVERED when it is too late.
+        Raises GatewayRefused with the name ALREADY_DELIVERED if it is too late.
         """
         params: dict[str, str] = {}
         message_id = result if isinstance(result, str) else result.message_id
@@ -133,7 +133,7 @@ class Producer(GatewayClient):
         queue: MessageQueue | None,
         timeout: float | None,
     ) -> tuple[Sequence[Outcome], Sequence[str | None]]:
-        """Return what became of each message, and the key it is to be sent again with: where it may be stored, the one it had."""
+        """Return the outcome of each message, and the key for sending it again: the same one if it may be stored."""
         keys = _Keys(own, self.idempotent)
         outcomes: list[Outcome]
         try:
@@ -157,7 +157,7 @@ class Producer(GatewayClient):
         queue: MessageQueue | None,
         timeout: float | None,
     ) -> list[Sent]:
-        """Send; as long as nothing can have been stored, another try has other keys: they lead to other queues, and away from a dead broker."""
+        """Send; while nothing can have been stored, another try has other keys: they lead to other queues, and away from a dead broker."""
         seconds = self.settings.timeout if timeout is None else timeout
         check_number("timeout", seconds, 0.001, 86_400)
         topic = messages[0].topic
@@ -169,22 +169,22 @@ class Producer(GatewayClient):
         first = body()
         answer = await self._gateway.call(
             "POST", path_of("topics", topic, "messages"), first, doing=f"sending to {topic}", seconds=seconds,
-            is_send=True, is_safe=None not in keys.used, anew=body,
+            is_send=True, is_safe=None not in keys.used, other_body=body,
         )  # fmt: skip
         return msgspec.json.decode(answer, type=SendAnswer).results
 
 
 class _Keys:
-    """The idempotency keys of one call: the caller's, and, where it gave none, new ones for each try."""
+    """The idempotency keys of a call: the caller's, or new ones for each try."""
 
     def __init__(self, own: Sequence[str | None], is_idempotent: bool) -> None:
         self.used: Sequence[str | None] = own
-        """Those of the last try."""
+        """The keys of the last try."""
         self._own = own
         self._is_idempotent = is_idempotent
 
     def take(self) -> Sequence[str | None]:
-        """Return the keys of another try."""
+        """Return the keys of the next try."""
         if self._is_idempotent:
             self.used = [key if key is not None else unique_ids.next(now_ms()) for key in self._own]
         return self.used
@@ -202,7 +202,7 @@ def _all_stored(
     queue: MessageQueue | None,
     keys: Sequence[str | None],
 ) -> list[SendResult]:
-    """Return the results of a batch. Raises BatchIncomplete where some are stored or may be, else the first error."""
+    """Return the results of a batch. Raises BatchIncomplete if some are stored or may be, else the first error."""
     results = [each for each in outcomes if isinstance(each, SendResult)]
     if len(results) == len(messages):
         return results
@@ -214,7 +214,7 @@ def _all_stored(
 
 def _own_key(key: str) -> str:
     if not isinstance(key, str) or not 1 <= len(key.encode()) <= KEY_BYTES_MAX:  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
-        raise InvalidMessage("idempotency_key", f"a text of 1 to {KEY_BYTES_MAX} bytes, not {key!r}")
+        raise InvalidMessage("idempotency_key", f"must be a text of 1 to {KEY_BYTES_MAX} bytes, not {key!r}")
     return key
 
 

@@ -1,4 +1,4 @@
-"""What a client of one gateway needs to know. Checked when made."""
+"""Settings of a gateway's client. Validated on creation."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class HttpOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
-    """One gateway as one client sees it. Raises ConfigurationError, which names the setting and its limit."""
+    """A gateway, as seen by a client. Raises ConfigurationError, which names the setting and its limit."""
 
     http: str = ""
     """Address of the gateway, as http://127.0.0.1:8080. Default: GANTRY_HTTP of the environment."""
     token: str = ""
-    """The gateway's token, where it has one. Default: GANTRY_TOKEN of the environment."""
+    """The gateway's token, if it has one. Default: GANTRY_TOKEN of the environment."""
     timeout: float = 10.0
-    """Seconds for a call, all tries together; what a receive waits comes on top."""
+    """Seconds for a call, all tries together; the wait of a receive is added."""
     retries: int = 5
-    """How often a call is tried again, where that is safe and may help."""
+    """How often a call is repeated, if that is safe and may help."""
     connections: int = 64
-    """How many calls are on their way at once; others wait."""
+    """The most concurrent calls; others wait."""
 
     def __post_init__(self) -> None:
         address = self.http or os.environ.get(ADDRESS_VARIABLE, "")
@@ -52,7 +52,7 @@ class HttpSettings:
         except ValueError:
             is_address = False
         if not is_address:
-            raise ConfigurationError(f"http: an address as http://127.0.0.1:8080, not {address!r}")
+            raise ConfigurationError(f"http: must be an address as http://127.0.0.1:8080, not {address!r}")
         object.__setattr__(self, "http", address.rstrip("/"))
         object.__setattr__(self, "token", self.token or os.environ.get(TOKEN_VARIABLE, ""))
         check_number("timeout", self.timeout, 0.001, SECONDS_MAX)

@@ -1,1 +1,1 @@
-"""Producers: messages, batches, transactions and requests to brokers. Never knows a consumer."""
+"""Producers: messages, batches, transactions and requests. Independent of consumers."""

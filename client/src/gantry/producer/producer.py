@@ -1,4 +1,4 @@
-"""The producer users hold: checks what they give it, and hands it to its sender. Starts and ends with `async with`."""
+"""The public producer: validates its arguments, and passes messages to its sender. Starts and ends with `async with`."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command
 
 GATHERED_PROPERTIES_MAX = 16 * 1024
-"""Messages with longer properties (characters) travel alone: brokers add their own, and refuse a batch for one that has no room."""
+"""Messages with longer properties (characters) are sent individually: brokers add their own, and refuse a batch for one that has no room."""
 CLOSE_SECONDS = 10.0
-"""How long `close` waits for messages on their way, beyond the time they have themselves."""
+"""How long `close` waits for outstanding messages, beyond their own timeouts."""
 
 
 class Producer:
     """Sends messages of one group to one cluster. Options: ClientSettings and ProducerSettings.
 
-    Raises ConfigurationError at once for an option that is wrong; nothing is connected before `start`.
+    Raises ConfigurationError at once for an invalid option; connects only after `start`.
     """
 
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
@@ -69,24 +69,24 @@ class Producer:
         self._hooks: list[SendHook] = []
         self._instance: ClientInstance | None = None
         self._is_wanted = False
-        """Whether `start` was called later than `close`."""
+        """Whether `start` was called after `close`."""
         self._sender: Sender | None = None
         self._accumulator: Accumulator | None = None
         self._tracer: Tracer | None = None
         self._send_timeout = self.settings.send_timeout
         own_max = self.settings.batch_bytes_max
         self._gathered_bytes_max = min(own_max, self.settings.compress_above or own_max)
-        """Bodies from here on travel alone: compressed, or as large as a batch."""
+        """Larger bodies are sent individually: compressed, or as large as a batch."""
 
-    # Life
+    # Start and close
 
     async def start(self) -> None:
-        """Become a member of the group. Needs no nameserver yet; ConfigurationError when the group has a producer here."""
+        """Become a member of the group. Needs no nameserver yet; ConfigurationError if the group has a producer here."""
         if self._sender is not None:
             return
         self._is_wanted = True
         instance = await ClientInstance.acquire(self.client_settings)
-        if self._sender is not None:  # another start was faster
+        if self._sender is not None:  # a concurrent start was faster
             await instance.release()
             return
         if not self._is_wanted:
@@ -118,7 +118,7 @@ class Producer:
             self._hooks.append(ProducerTrace(self._tracer))
 
     async def close(self) -> None:
-        """Let what is on its way arrive, then leave the group. Safe to call twice."""
+        """Wait for outstanding messages, then leave the group. Safe to call twice."""
         self._is_wanted = False
         instance, sender = self._instance, self._sender
         if instance is None or sender is None:
@@ -130,9 +130,9 @@ class Producer:
             self._accumulator.leave_all()
             self._accumulator = None
         self._instance = self._sender = None
-        # The sender keeps its own.
+        # The sender has its own.
         self._hooks = [hook for hook in self._hooks if not isinstance(hook, ProducerTrace)]
-        # The last step first; each is taken, also where who closes has no time.
+        # Run every step, the last one first, even if the caller is cancelled.
         async with AsyncExitStack() as steps:
             steps.push_async_callback(instance.leave, self._wrapped_group, self)
             if self._tracer is not None:
@@ -147,7 +147,7 @@ class Producer:
         await self.close()
 
     def add_hook(self, hook: SendHook) -> None:
-        """Have a hook told of every message; before `start`, or later."""
+        """Add a hook that is called for every message; before `start`, or later."""
         self._hooks.append(hook)
 
     # Sending
@@ -163,11 +163,11 @@ class Producer:
     ) -> SendResult:
         """Send a message and wait until the broker has stored it.
 
-        The queue is the next in turn, unless `queue` is given, or a `selector` with its `argument`, or the message has a
+        The queue is the next in turn, unless there is a `queue`, a `selector` with its `argument`, or a
         sharding key; then only that queue is tried. `timeout` in seconds, all tries together.
-        Raises InvalidMessage before anything leaves, NoRoute, Refused, ConnectionFailed, TimedOut.
+        Raises InvalidMessage before anything is sent, NoRoute, Refused, ConnectionFailed, TimedOut.
         """
-        if queue is None and selector is None and timeout is None:  # nearly always, and a shorter call
+        if queue is None and selector is None and timeout is None:  # the usual case, with a shorter call
             return await self.send_soon(message)
         return await self.send_soon(
             message, queue=queue, selector=selector, argument=argument, timeout=timeout
@@ -182,10 +182,10 @@ class Producer:
         argument: object = None,
         timeout: float | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Begin to send, and return what can be awaited, or be given a callback, for the result. As `send` otherwise."""
+        """Start to send, and return a future of the result. Otherwise as `send`."""
         sender = self._sender
         if sender is None or sender.loop is not asyncio.get_running_loop():
-            sender = self._running()  # says what is wrong
+            sender = self._running()  # raises if the producer is not running
         if type(message) is not Message:
             check_message(message)
         born_ms = time_ns() // 1_000_000
@@ -219,7 +219,7 @@ class Producer:
         selector: Selector | None = None,
         argument: object = None,
     ) -> None:
-        """Send without waiting for an answer: nothing says whether it was stored. Raises what keeps it from leaving."""
+        """Send without waiting for an answer: nothing reports whether it was stored. Raises what prevents the send."""
         sender = self._running()
         check_message(message)
         born_ms = now_ms()
@@ -240,17 +240,17 @@ class Producer:
     ) -> list[SendResult]:
         """Send messages of one topic to one queue, in their order, in as few requests as their size allows.
 
-        Each request is stored as a whole or not at all, but for messages with idempotency keys: each of those is stored, known,
-        or refused by itself. Returns a result for each message. Raises BatchIncomplete, which says of each what became of it and
+        Each request is stored as a whole or not at all, except for messages with idempotency keys: each of those is stored, recognized
+        as a duplicate, or refused individually. Returns a result for each message. Raises BatchIncomplete, which has the outcome of each and
         can be given to `resume`, or the one error that all share; else as `send`.
         """
         outcomes, landed = await self._send_parts(messages, queue, timeout)
         return all_stored(messages, outcomes, landed)
 
     async def resume(self, incomplete: BatchIncomplete, *, timeout: float | None = None) -> list[SendResult]:
-        """Send those messages of a batch again that are not known to be stored; returns the results of the whole batch.
+        """Send the messages of a batch again that are not known to be stored; returns the results of the whole batch.
 
-        A message without an idempotency key of which nothing is known (`incomplete.unknown`) may be stored twice then.
+        A message without an idempotency key and with an unknown outcome (`incomplete.unknown`) may then be stored twice.
         Raises as `send_batch`.
         """
         outcomes = list(incomplete.results)
@@ -262,14 +262,14 @@ class Producer:
         return all_stored(incomplete.messages, outcomes, landed)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues messages of a topic can go to; NoRoute, ConnectionFailed."""
+        """Return the queues that messages of a topic can go to; NoRoute, ConnectionFailed."""
         return list((await self._running().targets_of(topic)).queues)
 
     async def cancel(self, result: SendResult | str) -> str:
-        """Take back a message that waits for its time; returns its unique id.
+        """Cancel a delayed message; returns its unique id.
 
-        `result` is that of its send, or its recall handle. Raises InvalidMessage for what is no handle, Refused with code 604
-        when it was delivered already.
+        `result` is that of its send, or its recall handle. Raises InvalidMessage for an invalid handle, Refused with code 604
+        if it was already delivered.
         """
         sender = self._running()
         return await recalls.recall(sender.instance, self._wrapped_group, result)
@@ -283,7 +283,7 @@ class Producer:
         selector: Selector | None = None,
         argument: object = None,
     ) -> Reply:
-        """Send a message and wait for a consumer's answer to it, `timeout` seconds in all; TimedOut when none came."""
+        """Send a message and wait for a consumer's reply, `timeout` seconds in all; TimedOut if none came."""
         sender = self._running()
         check_message(message)
         instance = sender.instance
@@ -305,11 +305,11 @@ class Producer:
             pending.forget()
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:
-        """Answer nothing: a plain producer knows no transactions (39)."""
+        """Answer nothing: a plain producer has no transactions (39)."""
         del address
         assert command.code == RequestCode.CHECK_TRANSACTION_STATE
 
-    # Within
+    # Internals
 
     def _running(self) -> Sender:
         sender = self._sender
@@ -329,7 +329,7 @@ class Producer:
     def _choice(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, argument: object
     ) -> Choice:
-        """Return what chooses the queue of this message."""
+        """Return the function that chooses the queue of this message."""
         if queue is not None:
             if selector is not None:
                 raise InvalidMessage("queue", "give a queue or a selector, not both")
@@ -342,7 +342,7 @@ class Producer:
     def _choice_alone(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, argument: object
     ) -> Choice | None:
-        """Return what chooses the queue of a message that is never gathered, if anything does; it overtakes none that are."""
+        """Return the function that chooses the queue of an individually sent message, if any; it overtakes no batched ones."""
         if queue is None and selector is None and message.sharding_key is None:
             return None
         if self._accumulator is not None:
@@ -352,7 +352,7 @@ class Producer:
     async def _send_parts(
         self, messages: Sequence[Message], queue: MessageQueue | None, timeout: float | None
     ) -> tuple[Sequence[Outcome], MessageQueue | None]:
-        """Return what became of each message of a batch, and the queue they went to."""
+        """Return the outcome of each message of a batch, and their queue."""
         sender = self._running()
         seconds = self._seconds(timeout)
         parts = batch_items(messages, self._preparation, self.settings.message_bytes_max)
@@ -369,16 +369,16 @@ class Producer:
                 outcomes += await future
             except GantryError as error:
                 outcomes += [error] * len(part)
-                rest = NotSent(f"it did not leave: {len(part)} messages before it failed")
+                rest = NotSent(f"it was not sent: {len(part)} messages before it failed")
                 outcomes += [rest] * (len(messages) - len(outcomes))
                 break
             queue = send.target.queue
         return outcomes, queue
 
     def _can_gather(self, message: Message) -> bool:
-        """Whether a message may be part of a batch, where it must not spoil the others.
+        """Whether a message may be part of a batch without harming the others.
 
-        Brokers take no compressed, timed, transactional or replying ones there.
+        Brokers accept no compressed, timed, transactional or reply messages there.
         """
         return (
             type(message.body) is bytes
@@ -390,7 +390,7 @@ class Producer:
         )
 
     def _send_gathered(self, gathered: Gathered) -> None:
-        """Send what came together; called by the accumulator."""
+        """Send a collected batch; called by the accumulator."""
         try:
             sender = self._running()
             future: asyncio.Future[Any] = sender.loop.create_future()

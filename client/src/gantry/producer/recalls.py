@@ -1,4 +1,4 @@
-"""Takes back messages that wait for their time (370). A handle names topic, broker, time and message."""
+"""Cancels delayed messages (370). A recall handle names topic, broker, time and message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VERSION, _PARTS = "v1", 5
 
 
 class RecallHandle(NamedTuple):
-    """What a recall handle says."""
+    """The content of a recall handle."""
 
     topic: str
     broker: str
@@ -27,27 +27,29 @@ class RecallHandle(NamedTuple):
 
 
 def parse_handle(handle: str) -> RecallHandle:
-    """Return what a handle says; InvalidMessage when it is none."""
+    """Return the content of a handle; InvalidMessage if it is invalid."""
     try:
         parts = base64.urlsafe_b64decode(handle.encode() + b"=" * (-len(handle) % 4)).decode().split(" ")
         if len(parts) == _PARTS and parts[0] == _VERSION:
             return RecallHandle(parts[1], parts[2], int(parts[3]), parts[4])
     except (binascii.Error, ValueError):
         pass
-    raise InvalidMessage("handle", f"{handle[:64]!r} is no recall handle; the result of a timed send has one")
+    raise InvalidMessage(
+        "handle", f"{handle[:64]!r} is not a recall handle; the result of a timed send has one"
+    )
 
 
 async def recall(instance: ClientInstance, group: str, result: SendResult | str) -> str:
-    """Take a message back; returns its unique id. InvalidMessage, NoRoute, Refused, ConnectionFailed, TimedOut."""
+    """Cancel a message; returns its unique id. InvalidMessage, NoRoute, Refused, ConnectionFailed, TimedOut."""
     handle = result.recall_handle if isinstance(result, SendResult) else result
     if not isinstance(handle, str):
         raise InvalidMessage(
-            "handle", "the result has none: only messages sent for an instant can be taken back"
+            "handle", "the result has none: only messages sent for an instant can be cancelled"
         )
     said = parse_handle(handle)
     await instance.route(said.topic)
     header = RecallHeader(topic=said.topic, recall_handle=handle, producer_group=group)
-    doing = f"taking back message {said.unique_id} of topic {said.topic}"
+    doing = f"cancelling message {said.unique_id} of topic {said.topic}"
     try:
         answer = await instance.store(said.broker).ask(RequestCode.RECALL_MESSAGE, header)
         return answer.read(RecallReplyHeader).msg_id

@@ -1,4 +1,4 @@
-"""Requests and their answers as messages: the properties that tie them together. Pure."""
+"""Request and reply messages: the properties that connect them. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REPLY = "reply"
 
 
 def request_properties(correlation_id: str, client_id: str, seconds: float) -> dict[str, str]:
-    """Return what makes a message a request of this client."""
+    """Return the properties that make a message a request of this client."""
     return {
         CORRELATION_ID: correlation_id,
         REPLY_TO_CLIENT: client_id,
@@ -20,11 +20,11 @@ def request_properties(correlation_id: str, client_id: str, seconds: float) -> d
 
 
 def reply_to(request: ReceivedMessage, body: bytes) -> Message:
-    """Return the answer to a request that was consumed; send it with any producer. InvalidMessage when it was no request."""
+    """Return the reply to a consumed request; send it with any producer. InvalidMessage if the message is not a request."""
     said = request.properties
     missing = [name for name in (CLUSTER, CORRELATION_ID, REPLY_TO_CLIENT) if name not in said]
     if missing:
-        raise InvalidMessage("request", f"the message is no request: it has no {', '.join(missing)}")
+        raise InvalidMessage("request", f"the message is not a request: it has no {', '.join(missing)}")
     properties = {
         MSG_TYPE: REPLY,
         CORRELATION_ID: said[CORRELATION_ID],
@@ -35,5 +35,5 @@ def reply_to(request: ReceivedMessage, body: bytes) -> Message:
 
 
 def is_reply(message: Message) -> bool:
-    """Whether a message answers a request."""
+    """Whether a message is a reply."""
     return message.properties is not None and message.properties.get(MSG_TYPE) == REPLY

@@ -1,4 +1,4 @@
-"""Choose the queue of a message: RocketMQ's selectors, for `producer.send(message, selector=…, argument=…)`. Pure but for chance."""
+"""Queue selectors of RocketMQ, for `producer.send(message, selector=…, argument=…)`. Pure except for randomness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOM_SEPARATOR = "@"
 
 
 def by_hash(queues: Sequence[MessageQueue], _message: Message, argument: object) -> MessageQueue:
-    """Choose by Java's hash of the argument's text: equal arguments, equal queues, as long as their number stays.
+    """Choose by Java's hash of the argument's text: equal arguments give equal queues, as long as their number stays.
 
     A number is hashed as its decimal text.
     """
@@ -26,12 +26,12 @@ def by_hash(queues: Sequence[MessageQueue], _message: Message, argument: object)
 
 
 def by_random(queues: Sequence[MessageQueue], _message: Message, _argument: object) -> MessageQueue:
-    """Choose any queue."""
+    """Choose a random queue."""
     return random.choice(queues)  # noqa: S311 - spreads messages, guards nothing
 
 
 def by_machine_room(rooms: Collection[str]) -> Selector:
-    """Return a selector among the queues of brokers in these rooms, named `room@broker`; any of them."""
+    """Return a selector of a random queue among brokers in these rooms, named `room@broker`."""
     wanted = frozenset(rooms)
 
     def select(queues: Sequence[MessageQueue], message: Message, argument: object) -> MessageQueue:
@@ -46,5 +46,5 @@ def by_machine_room(rooms: Collection[str]) -> Selector:
 
 
 def index_of(hashed: int, count: int) -> int:
-    """Return the index Java's `Math.abs(hash % count)` gives; its remainder has the sign of the hash."""
+    """Return the index of Java's `Math.abs(hash % count)`; Java's remainder has the sign of the hash."""
     return abs(hashed) % count

@@ -1,4 +1,4 @@
-"""Settings of a producer, beside those of its client. Checked when made."""
+"""Settings of a producer, in addition to those of its client. Validated on creation."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class ProducerSettings:
     """How messages are sent. Times are in seconds. Raises ConfigurationError, which names the setting and its limit."""
 
     send_timeout: float = 3.0
-    """For one message, all its retries included."""
+    """For one message, including all its retries."""
     retries: int = 2
-    """How often a message is sent again, to another broker where there is one, after a failure that may pass."""
+    """How often a message is retried, on another broker if there is one, after a temporary failure."""
     retry_unless_ok: bool = False
-    """Send again when a message was stored with less durability than asked for (it is then stored twice)."""
+    """Send again if a message was stored with less durability than requested (it is then stored twice)."""
     compress_above: int = 4096
-    """Bodies of at least so many bytes are compressed; 0: never."""
+    """Bodies of at least this size in bytes are compressed; 0: never."""
     message_bytes_max: int = BODY_BYTES_MAX
     """Largest body, and largest batch, before compression."""
     avoid_slow_brokers: bool = False
-    """Leave a broker alone for a while after it was slow or failed (RocketMQ's `sendLatencyFaultEnable`)."""
+    """Avoid a broker for a while after it was slow or failed (RocketMQ's `sendLatencyFaultEnable`)."""
     linger: float | None = None
-    """Gather concurrent sends into batches for so long; 0: as long as a turn of the event loop; None: no batches."""
+    """Batch concurrent sends for this time; 0: those of one turn of the event loop; None: no batches."""
     batch_bytes_max: int = 32 * 1024
-    """A gathered batch leaves early with so many bytes."""
+    """A batch of `linger` is sent early at this size."""
     trace: bool = False
-    """Tell a topic about each message sent, for message tracing."""
+    """Send a trace record of each sent message to the trace topic."""
     trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""Messages that consumers see only when a local transaction succeeded: half first, then the transaction, then the decision.
+"""Messages that consumers see only if a local transaction succeeds: first the half, then the transaction, then the decision.
 
-The broker asks (39) about halves it heard no decision of; the listener's check answers, in this process or in another of the group.
+The broker asks (39) about undecided halves; the listener's check answers, in this process or in another of the group.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_PREPARED,
 
 log: logging.Logger = logging.getLogger("gantry")
 CHECKS_MAX = 16
-"""Questions of brokers that are answered at once; the others wait."""
+"""The most concurrent checks; others wait."""
 
 
 class TransactionState(StrEnum):
-    """What became of a local transaction, in RocketMQ's words. UNKNOW: ask again later."""
+    """The outcome of a local transaction, in RocketMQ's words. UNKNOW: ask again later."""
 
     COMMIT_MESSAGE = "COMMIT_MESSAGE"
     ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
@@ -56,14 +56,14 @@ StateAnswer: TypeAlias = "TransactionState | Awaitable[TransactionState]"
 
 
 class TransactionListener(Protocol):
-    """Runs local transactions, and knows what became of them. Methods are async, or plain: those run in a thread of their own."""
+    """Runs local transactions, and finds their outcomes. Methods are async, or plain: those run in their own thread."""
 
     def execute_local_transaction(self, message: Message, argument: Any) -> StateAnswer:
         """Run the transaction of a message whose half is stored. UNKNOW, or an exception: the broker asks later."""
         ...
 
     def check_local_transaction(self, message: ReceivedMessage) -> StateAnswer:
-        """Return what became of the transaction of a message; `message.transaction_id` names it. May be asked more than once."""
+        """Return the outcome of a message's transaction; `message.transaction_id` names it. May be called more than once."""
         ...
 
 
@@ -73,7 +73,7 @@ class TransactionResult(msgspec.Struct, frozen=True):
     result: SendResult
     state: TransactionState
     error: Exception | None = None
-    """What the listener raised; the state is UNKNOW then, and the broker will ask."""
+    """The listener's exception; the state is then UNKNOW, and the broker will ask."""
 
 
 class TransactionProducer(Producer):
@@ -90,23 +90,23 @@ class TransactionProducer(Producer):
     async def send_in_transaction(
         self, message: Message, argument: object = None, *, timeout: float | None = None
     ) -> TransactionResult:
-        """Store a message unseen, run its local transaction, tell the broker the outcome.
+        """Store a message as a half, run its local transaction, report the outcome to the broker.
 
-        Raises as `send` when the half could not be stored, or when it is not told where: the transaction is not run then.
+        Raises as `send` if the half could not be stored, or its place is unknown: the transaction is then not run.
         """
         sender = self._running()
         check_message(message)
         if message.is_timed:
-            raise InvalidMessage("message", "a message in a transaction cannot be delayed as well")
+            raise InvalidMessage("message", "a message in a transaction cannot be delayed")
         result = await self._send_half(sender, message, timeout)
         position = _position(result)
-        # Asked for before the transaction runs: afterwards an error would say that it did not.
+        # Queried before the transaction runs: a later error would suggest that it did not run.
         address = sender.instance.broker_address(result.queue.broker)
         state, error = TransactionState.ROLLBACK_MESSAGE, None
         if result.status is SendStatus.SEND_OK:
             state, error = await self._run(self._listener.execute_local_transaction, message, argument)
-        else:  # as safe as asked for or not at all: so does RocketMQ's client
-            log.warning("the half of %s was stored with %s only: rolled back", message, result.status)
+        else:  # with full durability or not at all, as RocketMQ's client does
+            log.warning("the half of %s was stored only with %s: rolled back", message, result.status)
         header = EndTransactionHeader(
             topic=self._preparation.topic(message.topic),
             producer_group=self._wrapped_group,
@@ -117,12 +117,12 @@ class TransactionProducer(Producer):
             msg_id=result.message_id,
             transaction_id=result.transaction_id or result.message_id,
         )
-        await self._tell(sender, address, header)
+        await self._send_decision(sender, address, header)
         self._trace_end(message, result, address, state)
         return TransactionResult(result, state, error)
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:
-        """Answer what a broker asks about a half (39)."""
+        """Answer a broker's question about a half (39)."""
         return self._check(command, address)
 
     async def _send_half(self, sender: Sender, message: Message, timeout: float | None) -> SendResult:
@@ -139,7 +139,7 @@ class TransactionProducer(Producer):
     async def _run(
         self, function: Callable[..., StateAnswer], *arguments: Any
     ) -> tuple[TransactionState, Exception | None]:
-        """Return what the listener says; UNKNOW for what raises or is no state."""
+        """Return the listener's answer; UNKNOW for an exception or an invalid answer."""
         try:
             if inspect.iscoroutinefunction(function):
                 said: object = await function(*arguments)
@@ -152,7 +152,7 @@ class TransactionProducer(Producer):
             return TransactionState.UNKNOW, error
         if isinstance(said, TransactionState):
             return said, None
-        words = f"the transaction listener returned {said!r}, which is no TransactionState"
+        words = f"the transaction listener returned {said!r}, which is not a TransactionState"
         log.error("%s: the state is unknown, the broker will ask again", words)
         return TransactionState.UNKNOW, TypeError(words)
 
@@ -175,10 +175,10 @@ class TransactionProducer(Producer):
             msg_id=message.message_id,
             transaction_id=asked.transaction_id or message.transaction_id,
         )
-        await self._tell(sender, address, header)
+        await self._send_decision(sender, address, header)
 
-    async def _tell(self, sender: Sender, address: str, header: EndTransactionHeader) -> None:
-        """37, one-way: when it is lost, the broker asks."""
+    async def _send_decision(self, sender: Sender, address: str, header: EndTransactionHeader) -> None:
+        """Send the decision (37), one-way: if it is lost, the broker asks."""
         try:
             await sender.instance.store_at(address).tell(RequestCode.END_TRANSACTION, header)
         except (LinkError, GantryError) as error:
@@ -202,7 +202,7 @@ class TransactionProducer(Producer):
 
 
 def _position(result: SendResult) -> int:
-    """Return where the half lies, which a decision must name."""
+    """Return the position of the half, which a decision must name."""
     try:
         return parse_offset_message_id(result.offset_message_id)[2]
     except MalformedMessageId as error:

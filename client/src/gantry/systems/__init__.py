@@ -1,1 +1,1 @@
-"""Systems of a checkout: found, started for a test, stopped. Never imports the SDK."""
+"""Systems of a checkout: finds them, starts and stops them for tests. Never imports the SDK."""

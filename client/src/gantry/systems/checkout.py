@@ -1,4 +1,4 @@
-"""The checkout of Gantry that can start systems, and what its launcher tells of one that runs. Starts nothing."""
+"""The checkout of Gantry that can start systems, and its launcher's report of a running one. Starts nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 
 class SystemFailed(RuntimeError):
-    """The system could not be started or asked; says why, in the launcher's words."""
+    """The system could not be started or queried; contains the launcher's message."""
 
 
 def launcher() -> Path:
-    """Return the launcher of the checkout that GANTRY_HOME names, else of the one this file is in. Raises SystemFailed."""
+    """Return the launcher of the checkout that GANTRY_HOME names, else of the one that contains this file. Raises SystemFailed."""
     home = os.environ.get("GANTRY_HOME")
     found = (Path(home) if home else Path(__file__).resolve().parents[4]) / "gantry"
     if found.is_file():
@@ -23,12 +23,12 @@ def launcher() -> Path:
     words = f"GANTRY_HOME is {home}, and there is" if home else "this Gantry is not in a checkout: there is"
     ways = "set GANTRY_HOME to the folder of a checkout of Gantry"
     raise SystemFailed(
-        f"{words} no launcher {found}; {ways}, or give your clients the addresses of a system that runs"
+        f"{words} no launcher {found}; {ways}, or give your clients the addresses of a running system"
     )
 
 
 def status_of(data: Path) -> dict[str, Any]:
-    """Return what `./gantry status --json` tells of the system on a data directory. Raises SystemFailed where none runs."""
+    """Return the output of `./gantry status --json` for the system on a data directory. Raises SystemFailed if none runs."""
     command = [sys.executable, str(launcher()), "status", "--json", "--data", str(data)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - the launcher
     if ran.returncode != 0:

@@ -1,7 +1,7 @@
-"""Starts a real system on free ports for as long as a block runs, and ends it in every case.
+"""Starts a real system on free ports for the duration of a block, and always ends it.
 
-Owns the process of the launcher. It must never leave one behind: not after a failed start, an exception or Ctrl-C,
-nor when the program that uses it is killed. Needs a checkout of Gantry: this one, or the one GANTRY_HOME names.
+Owns the process of the launcher. It never leaves one behind: not after a failed start, an exception or Ctrl-C,
+nor if the program that uses it is killed. Needs a checkout of Gantry: this one, or the one GANTRY_HOME names.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from typing import Any
 from gantry.systems.checkout import SystemFailed, launcher, status_of
 
 START_SECONDS_MAX = 120.0
-"""A system is up in some two seconds; a busy machine, or a first start that installs, takes longer."""
+"""A system usually starts in two seconds; a busy machine, or a first start that installs, takes longer."""
 STOP_SECONDS_MAX = 60.0
 WORDS_LINES_MAX = 6
 PR_SET_PDEATHSIG = 1
@@ -34,7 +34,7 @@ _libc: ctypes.CDLL | None = ctypes.CDLL(None, use_errno=True) if sys.platform ==
 
 @dataclass(frozen=True)
 class BrokerPlace:
-    """Where one broker is: `address` speaks remoting, `http` answers figures, `pid` is of the start."""
+    """The addresses of a broker: `address` is for remoting, `http` for metrics; `pid` is that of the start."""
 
     name: str
     address: str
@@ -44,7 +44,7 @@ class BrokerPlace:
 
 @dataclass(frozen=True)
 class System:
-    """A running system: the addresses to give to clients, and the directory that holds its data and its log."""
+    """A running system: the addresses for clients, and the directory of its data and its log."""
 
     http: str
     nameserver: str
@@ -53,17 +53,17 @@ class System:
 
     @property
     def log(self) -> Path:
-        """What all its processes said."""
+        """The combined log of all its processes."""
         return self.data / "logs" / "gantry.log"
 
     def status(self) -> dict[str, Any]:
-        """Return what `gantry status --json` tells: processes, health, pids of this moment. Raises SystemFailed."""
+        """Return the output of `gantry status --json`: processes, health, current pids. Raises SystemFailed."""
         return status_of(self.data)
 
 
 @dataclass(frozen=True)
 class SystemOptions:
-    """What to start. `settings` are `service.key` → value as `up --set` takes them; `data` None is a directory of its own, removed at the end."""
+    """What to start. `settings` are `service.key` → value as for `up --set`; `data` None is a new directory, removed at the end."""
 
     brokers: int = 1
     flush: str = "sync"
@@ -77,7 +77,7 @@ class SystemOptions:
 def system(options: SystemOptions | None = None, **named: Any) -> Generator[System]:
     """Start a system for the block: `with gantry.testing.system(brokers=2) as running:`. Named options are those of SystemOptions.
 
-    It is stopped when the block ends, however that happens. Raises SystemFailed when it cannot start.
+    It is always stopped when the block ends. Raises SystemFailed if it cannot start.
     """
     asked = options if options is not None else SystemOptions(**named)
     command = launcher()
@@ -104,8 +104,8 @@ def _started(command: Path, options: SystemOptions, data: Path) -> Generator[dic
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=words,
-            process_group=0,  # Ctrl-C in the terminal is for the tests, which end it in order
-            # The kernel counts the thread that started it as the parent: only the main thread lives as long as we do.
+            process_group=0,  # Ctrl-C in the terminal goes to the tests, which end it in order
+            # The kernel counts the starting thread as the parent: only the main thread lives as long as the process.
             preexec_fn=_end_with_parent if _libc is not None and in_main_thread else None,  # noqa: PLW1509 - one system call
         )
     try:
@@ -121,7 +121,7 @@ def _words(options: SystemOptions, data: Path) -> list[str]:
 
 
 def _state(process: subprocess.Popen[bytes], said: Path, seconds: float) -> dict[str, Any]:
-    """Return the JSON line that tells that it is up."""
+    """Return the JSON line of the ready system."""
     assert process.stdout is not None
     until = time.monotonic() + seconds
     received = b""
@@ -138,11 +138,11 @@ def _state(process: subprocess.Popen[bytes], said: Path, seconds: float) -> dict
 
 def _last_words(said: Path) -> str:
     lines = said.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(lines[-WORDS_LINES_MAX:]) or "it said nothing"
+    return "\n".join(lines[-WORDS_LINES_MAX:]) or "it printed nothing"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End it in order; whoever is too impatient for that, or finds it stuck, has it killed (its children end with it)."""
+    """Stop it in order; if that is interrupted or takes too long, kill it (its children end with it)."""
     try:
         process.send_signal(signal.SIGTERM)
         process.wait(STOP_SECONDS_MAX)
@@ -156,6 +156,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Run in the launcher before exec: it ends, and the system with it, when the program that started it dies."""
+    """Run in the launcher before exec: ends it, and the system with it, when the program that started it dies."""
     assert _libc is not None
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)

@@ -1,11 +1,11 @@
-"""A real system for tests: `system(...)` for any program, the fixture `gantry_broker` for pytest (see `plugin`). Never needed by a program."""
+"""A real system for tests: `system(...)` for any program, the fixture `gantry_broker` for pytest (see `plugin`)."""
 
 import contextlib
 
 from gantry.systems.checkout import SystemFailed, launcher
 from gantry.systems.running import BrokerPlace, System, SystemOptions, system
 
-with contextlib.suppress(ModuleNotFoundError):  # who only wants `system` needs no pytest
+with contextlib.suppress(ModuleNotFoundError):  # `system` alone does not need pytest
     from gantry.testing.plugin import gantry_broker, gantry_options, pytest_addoption
 
 __all__ = [

@@ -1,6 +1,6 @@
 """The pytest plugin: the fixture `gantry_broker`, a real system for all tests of a run.
 
-Load it with `-p gantry.testing`, with `pytest_plugins = ["gantry.testing"]` in the outermost conftest.py, or take the fixtures over with
+Load it with `-p gantry.testing`, with `pytest_plugins = ["gantry.testing"]` in the outermost conftest.py, or import the fixtures with
 `from gantry.testing import gantry_broker, gantry_options` in any conftest.py (then without the options of the command line).
 """
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def gantry_options(request: pytest.FixtureRequest) -> SystemOptions:
-    """Return what gantry_broker starts. Override it in a conftest.py to have another system."""
+    """Return the options of gantry_broker's system. Override it in a conftest.py to change them."""
     brokers: Any = request.config.getoption("--gantry-brokers", default=1)
     flush: Any = request.config.getoption("--gantry-flush", default="sync")
     return SystemOptions(brokers=brokers, flush=flush)
@@ -36,6 +36,6 @@ def gantry_options(request: pytest.FixtureRequest) -> SystemOptions:
 
 @pytest.fixture(scope="session")
 def gantry_broker(gantry_options: SystemOptions) -> Generator[System]:
-    """Give a running system with the addresses `http`, `nameserver` and `brokers`; one for all tests, stopped after the last."""
+    """Provide a running system with the addresses `http`, `nameserver` and `brokers`; one for all tests, stopped after the last."""
     with system(gantry_options) as running:
         yield running

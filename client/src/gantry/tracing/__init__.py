@@ -1,1 +1,1 @@
-"""Message trace: records of what was sent and consumed, gathered and sent to the trace topic. Never delays a message."""
+"""Message trace: records of sends and consumption, collected and sent to the trace topic. Never delays a message."""

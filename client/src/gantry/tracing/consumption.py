@@ -1,4 +1,4 @@
-"""Trace of consumption: a record before and one after each message's call, sent to the trace topic by a producer of its own."""
+"""Trace of consumption: a record before and one after each message's call, sent to the trace topic by a separate producer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConsumeTrace:
         self._started = f"{time.time_ns():x}"
 
     def before(self, call: ConsumeCall) -> None:
-        """Record that messages are about to be consumed."""
+        """Record the messages before the call."""
         request = f"{self._started}-{next(self._numbers)}"
         call.notes[_NOTE] = request
         now_ms = round(time.time() * 1000)
@@ -43,7 +43,7 @@ class ConsumeTrace:
             )
 
     def after(self, call: ConsumeCall) -> None:
-        """Record what became of them."""
+        """Record their outcome."""
         success = bool(call.success)
         for message in call.messages:
             self._tracer.add(

@@ -1,6 +1,6 @@
-"""Records of RocketMQ's message trace, one a message sent or consumed, and the messages that carry them. Pure.
+"""Records of RocketMQ's message trace, one for each message sent or consumed, and the messages that contain them. Pure.
 
-A record's fields are divided by 0x01, records by 0x02.
+A record's fields are separated by 0x01, records by 0x02.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MessageType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """One record as text, and what the trace message is found by."""
+    """One record as text, and the keys of its trace message."""
 
     text: str
     keys: tuple[str, ...] = field(default_factory=tuple)
@@ -91,7 +91,7 @@ def _record(parts: Iterable[object], message_id: str, keys: str) -> TraceRecord:
 
 
 def trace_messages(topic: str, records: Iterable[TraceRecord]) -> list[Message]:
-    """Return records as messages of bounded size, each found by the ids and keys of what it tells about."""
+    """Return records as messages of bounded size, each with the ids and keys of its records."""
     messages: list[Message] = []
     texts: list[str] = []
     keys: dict[str, None] = {}

@@ -1,6 +1,6 @@
-"""Gathers the records of one producer or consumer and sends them to the trace topic.
+"""Collects the records of a producer or consumer and sends them to the trace topic.
 
-Trace is lost rather than in the way: what cannot be sent is dropped.
+Tracing never blocks: records that cannot be sent are dropped.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ log: logging.Logger = logging.getLogger("gantry")
 PRODUCE, CONSUME = "PRODUCE", "CONSUME"
 GROUP_PREFIX = "_INNER_TRACE_PRODUCER-"
 GROUP_CHARACTERS_MAX = 100
-"""What is kept of the group's name: kind and number follow."""
+"""The kept part of the group's name: kind and number follow."""
 FLUSH_SECONDS = 0.2
 RECORDS_MAX = 100
-"""Of a trace message."""
+"""The most records of a trace message."""
 WAITING_MAX = 2048
-"""Records that wait to be sent; beyond, new ones are dropped."""
+"""The most waiting records; beyond, new ones are dropped."""
 SEND_SECONDS = 5.0
 _numbers = itertools.count()
 
 
 class TraceProducer(Protocol):
-    """What a tracer needs of the producer that sends its records."""
+    """The producer of the records, as seen by a tracer."""
 
     async def start(self) -> Any:
         """Connect."""
 
     async def close(self) -> None:
-        """Send what is on its way, and end."""
+        """Wait for outstanding messages, and stop."""
 
     def send_soon(self, message: Message, /) -> asyncio.Future[SendResult]:
-        """Begin to send a message."""
+        """Start to send a message."""
         ...
 
 
 MakeProducer = Callable[[str, float, ClientOptions], TraceProducer]
-"""Makes a producer of this group, with this time for each send and these options."""
+"""Creates a producer of this group, with this timeout and these options."""
 
 
 class Tracer:
-    """Gathers the records of one producer or consumer, and sends them with a producer of its own."""
+    """Collects the records of a producer or consumer, and sends them with a separate producer."""
 
     def __init__(
         self, settings: ClientSettings, group: str, kind: str, topic: str, make: MakeProducer
@@ -73,14 +73,14 @@ class Tracer:
         await self._producer.start()
 
     async def close(self) -> None:
-        """Send what waits, and end."""
+        """Send waiting records, and stop."""
         self._flush()
         if self._producer is not None:
             await self._producer.close()
             self._producer = None
 
     def add(self, record: TraceRecord) -> None:
-        """Take a record; it is sent within a fifth of a second."""
+        """Add a record; it is sent within a fifth of a second."""
         if len(self._waiting) >= WAITING_MAX:
             self.dropped += 1
             return
@@ -110,16 +110,16 @@ class Tracer:
 
 
 class ProducerTrace:
-    """The hook that records what a producer sends."""
+    """The hook that records the sends of a producer."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
     def before_send(self, context: SendContext) -> None:
-        """Nothing is known yet."""
+        """Do nothing: the outcome is not known yet."""
 
     def after_send(self, context: SendContext) -> None:
-        """Record each message, unless the broker wants no trace."""
+        """Record each message, unless the broker disables trace."""
         for message, result in zip(context.messages, context.results, strict=False):
             if result is not None and result.region is not None and result.trace_on:
                 self._tracer.add(

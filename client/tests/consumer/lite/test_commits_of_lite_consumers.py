@@ -1,4 +1,4 @@
-"""A commit of a LitePullConsumer returns when the brokers keep it, and raises when they do not."""
+"""A commit of a LitePullConsumer returns when the brokers have saved it, and raises if they did not."""
 
 import pytest
 from scripted_cluster import cluster
@@ -37,7 +37,7 @@ class Forgetful(GroupBroker):
 @pytest.mark.parametrize(
     ("how", "kind"), [("silent", TimedOut), ("refused", Refused), ("cut", ConnectionFailed)]
 )
-async def test_a_commit_that_no_broker_keeps_raises_and_the_next_one_keeps_it(
+async def test_a_commit_that_no_broker_saves_raises_and_the_next_one_succeeds(
     how: str, kind: type[GantryError]
 ) -> None:
     broker = Forgetful()
@@ -58,7 +58,7 @@ async def test_a_commit_that_no_broker_keeps_raises_and_the_next_one_keeps_it(
             assert broker.offsets["T", 0] == broker.offsets["T", 1] == MESSAGES
 
 
-async def test_a_commit_of_a_queue_that_is_not_in_hand_raises() -> None:
+async def test_a_commit_of_an_unassigned_queue_raises() -> None:
     async with cluster(GroupBroker()) as (_, address):
         consumer = LitePullConsumer("g", nameservers=address, start=FIRST, auto_commit=False)
         consumer.subscribe("T")

@@ -1,4 +1,4 @@
-"""What a LitePullConsumer answers brokers: where it is, how it is, and that it goes where a reset says."""
+"""Answers of a LitePullConsumer to brokers: its offsets, its state, and that it follows a reset."""
 
 import pytest
 from scripted_cluster import cluster, eventually
@@ -26,7 +26,7 @@ def asked(code: int, fields: dict[str, str], body: bytes = b"") -> Command:
     return Command(code=code, opaque=7, fields=fields, body=body)
 
 
-async def test_a_lite_consumer_says_where_it_is_and_how() -> None:
+async def test_a_lite_consumer_reports_its_offsets_and_state() -> None:
     async with cluster(GroupBroker()) as (_, address):
         consumer = LitePullConsumer("g", nameservers=address, start=FIRST)
         consumer.subscribe("T")
@@ -49,7 +49,7 @@ async def test_a_lite_consumer_says_where_it_is_and_how() -> None:
     assert (direct.code, direct.remark) == (1, "The Consumer Group <g> not exist in this consumer")
 
 
-async def test_a_reset_moves_a_lite_consumer_and_is_kept() -> None:
+async def test_a_reset_moves_a_lite_consumer_permanently() -> None:
     broker = GroupBroker()
     async with cluster(broker) as (_, address):
         consumer = LitePullConsumer("g", nameservers=address, start=FIRST)

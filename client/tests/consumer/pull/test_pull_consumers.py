@@ -1,4 +1,4 @@
-"""Consumers that ask: offsets in the user's hand, and polling with a share of the group's queues or chosen ones."""
+"""Pull consumers: offsets controlled by the user, and polling with a share of the group's queues or assigned ones."""
 
 import threading
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ async def poll_all(lite: LitePullConsumer, count: int) -> list[int]:
     return seen
 
 
-async def test_offsets_are_in_the_users_hand(served: Served) -> None:
+async def test_the_user_controls_the_offsets(served: Served) -> None:
     topic, group = await make_topic(served, queues=2 // len(served.brokers)), fresh("g")
     await fill(served, topic, 10, tag="a")
     await fill(served, topic, 2, first=10, tag="b")
@@ -60,7 +60,7 @@ async def test_offsets_are_in_the_users_hand(served: Served) -> None:
             await consumer.pull(queue, 0, max_messages=0)
 
 
-async def test_a_subscriber_shares_the_queues_and_goes_on_where_it_committed(served: Served) -> None:
+async def test_a_subscriber_shares_the_queues_and_continues_at_its_commit(served: Served) -> None:
     topic, group = await make_topic(served), fresh("g")
     await fill(served, topic, 40)
 
@@ -84,14 +84,14 @@ async def test_a_subscriber_shares_the_queues_and_goes_on_where_it_committed(ser
         assert await lite.poll(0.0) == []
 
 
-async def test_assigned_queues_are_sought_and_paused(served: Served) -> None:
+async def test_assigned_queues_can_be_sought_and_paused(served: Served) -> None:
     topic, group = await make_topic(served, queues=2 // len(served.brokers)), fresh("g")
     await fill(served, topic, 20)
     lite = LitePullConsumer(group, nameservers=served.nameserver, start=FIRST, auto_commit=False)
     async with PullConsumer(fresh("g"), nameservers=served.nameserver) as admin:
         first, second = await admin.queues(topic)
     await lite.assign([first])
-    with pytest.raises(ConfigurationError, match="one or the other"):
+    with pytest.raises(ConfigurationError, match="use one of the two"):
         lite.subscribe(topic)
     async with lite:
         assert lite.assignment == [first]
@@ -120,7 +120,7 @@ async def test_assigned_queues_are_sought_and_paused(served: Served) -> None:
             lite.seek(second._replace(queue_id=99), 0)
 
 
-async def test_names_of_a_namespace_are_the_users_own(served: Served) -> None:
+async def test_users_see_names_without_the_namespace(served: Served) -> None:
     namespace, group = fresh("tenant"), fresh("g")
     async with Producer(fresh("p"), nameservers=served.nameserver, namespace=namespace) as producer:
         for number in range(4):

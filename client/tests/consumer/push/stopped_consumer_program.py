@@ -1,4 +1,4 @@
-"""A worker as docs/sdk.md writes it: consumes until SIGTERM. Writes a line for each message. Arguments: nameserver, group, topic, file, kind."""
+"""A worker as in docs/sdk.md: consumes until SIGTERM. Writes a line for each message. Arguments: nameserver, group, topic, file, kind."""
 
 import asyncio
 import sys

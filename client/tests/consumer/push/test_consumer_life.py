@@ -1,4 +1,4 @@
-"""A push consumer from start to end, between a nameserver and a broker of this process: what it says, in which order, and when."""
+"""A push consumer from start to end, between a nameserver and a broker in this process: its requests, their order and timing."""
 
 import asyncio
 
@@ -48,7 +48,7 @@ async def test_a_consumer_joins_consumes_and_hands_everything_over(orderly: bool
         assert broker.members == []
 
 
-async def test_queues_go_when_the_broker_says_that_the_group_has_changed() -> None:
+async def test_queues_are_handed_over_when_the_broker_reports_a_changed_group() -> None:
     broker = GroupBroker()
     async with cluster(broker) as (_, address):
         consumer = consumer_at(address)
@@ -63,7 +63,7 @@ async def test_queues_go_when_the_broker_says_that_the_group_has_changed() -> No
             )
 
 
-async def test_a_close_waits_for_the_call_that_runs_and_returns_what_failed() -> None:
+async def test_a_close_waits_for_the_running_call_and_sends_failed_messages_back() -> None:
     broker, begun, gate = GroupBroker(), asyncio.Event(), asyncio.Event()
 
     async def listener(messages: list[ReceivedMessage]) -> None:
@@ -99,7 +99,7 @@ async def test_a_listener_may_close_its_consumer(way: str) -> None:
         async def coroutine(messages: list[ReceivedMessage]) -> None:
             calls.append(messages[0].queue_offset)
             await consumer.close()
-            await asyncio.sleep(0.01)  # and goes on
+            await asyncio.sleep(0.01)  # and continues
 
         def plain(messages: list[ReceivedMessage]) -> None:
             calls.append(messages[0].queue_offset)
@@ -135,7 +135,7 @@ async def test_a_close_that_is_cancelled_waits_for_no_call_and_leaves_nothing_be
         await eventually(lambda: not [task for task in asyncio.all_tasks() if "gantry" in task.get_name()])
 
 
-async def test_of_two_who_close_one_may_run_out_of_time_and_closed_it_is_for_both() -> None:
+async def test_of_two_concurrent_closes_one_may_time_out_and_both_see_it_closed() -> None:
     broker, begun = GroupBroker(), asyncio.Event()
 
     async def listener(messages: list[ReceivedMessage]) -> None:
@@ -157,13 +157,13 @@ async def test_of_two_who_close_one_may_run_out_of_time_and_closed_it_is_for_bot
 
 
 @pytest.mark.parametrize("kind", ["push", "lite", "producer"])
-async def test_a_goodbye_that_is_cancelled_leaves_nothing_behind(
+async def test_a_cancelled_unregister_leaves_nothing_behind(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unheard(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Heartbeats, "say_goodbye", unheard)
+    monkeypatch.setattr(Heartbeats, "unregister", unheard)
     async with cluster(GroupBroker()) as (_, address):
         push, lite = consumer_at(address), LitePullConsumer("g", nameservers=address)
         push.on_messages(lambda messages: None, quick=True)
@@ -179,7 +179,7 @@ async def test_a_goodbye_that_is_cancelled_leaves_nothing_behind(
             await stopped
 
 
-async def test_who_leaves_while_a_broker_is_connected_to_is_not_told_of_any_more(
+async def test_a_member_that_leaves_during_a_connect_is_not_in_the_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker, gate, told = GroupBroker(), asyncio.Event(), []
@@ -235,7 +235,7 @@ async def test_a_start_that_fails_leaves_nothing_behind() -> None:
         for consumer in (first, second):
             consumer.on_messages(lambda messages: None, quick=True)
         async with first:
-            with pytest.raises(ConfigurationError, match="in this process already"):
+            with pytest.raises(ConfigurationError, match=r"already has a .* in this process"):
                 await second.start()
             assert second.state is ConsumerState.START_FAILED
             assert broker.members == [first.client_id], "the first one is still there"
@@ -246,7 +246,7 @@ async def test_a_start_that_fails_leaves_nothing_behind() -> None:
             assert third.state is ConsumerState.RUNNING
 
 
-async def test_a_consumer_starts_without_a_nameserver_and_joins_when_there_is_one() -> None:
+async def test_a_consumer_starts_without_a_nameserver_and_joins_later() -> None:
     broker, seen = GroupBroker(), []
     async with cluster(broker, topics=()) as (nameserver, address):
         consumer = consumer_at(address)

@@ -1,4 +1,4 @@
-"""A member that is killed in the middle of its work loses nothing: the others go on where it committed, in order if they must."""
+"""A member that is killed during its work loses nothing: the others continue at its commit, in order if required."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""How listeners are called: in the loop without a task of their own, in threads, one after the other; what they do wrong harms nobody."""
+"""Calls of listeners: in the loop without their own task, in threads, one at a time; a faulty listener harms no other."""
 
 import asyncio
 import threading
@@ -72,7 +72,7 @@ def concurrent(
     return ConcurrentConsumer(Calling(examine(function, quick=quick), "g", hooks), sink, batch, workers)
 
 
-async def test_a_call_that_waits_lets_others_go_on_and_the_limit_holds() -> None:
+async def test_a_waiting_call_lets_others_run_up_to_the_limit() -> None:
     sink, gate, running, most = Sink(), asyncio.Event(), 0, 0
 
     async def listener(messages: list[ReceivedMessage]) -> None:
@@ -94,7 +94,7 @@ async def test_a_call_that_waits_lets_others_go_on_and_the_limit_holds() -> None
     await consumer.close()
 
 
-async def test_calls_that_do_not_wait_share_one_task_and_are_noted_together() -> None:
+async def test_calls_that_do_not_wait_share_one_task_and_are_recorded_together() -> None:
     sink, tasks = Sink(), set()
 
     async def listener(messages: list[ReceivedMessage]) -> None:
@@ -108,7 +108,7 @@ async def test_calls_that_do_not_wait_share_one_task_and_are_noted_together() ->
     await consumer.close()
 
 
-async def test_time_limits_and_groups_of_tasks_work_in_a_listener() -> None:
+async def test_timeouts_and_task_groups_work_in_a_listener() -> None:
     sink = Sink()
 
     async def listener(messages: list[ReceivedMessage]) -> None:
@@ -125,7 +125,7 @@ async def test_time_limits_and_groups_of_tasks_work_in_a_listener() -> None:
 
 
 @pytest.mark.parametrize("way", ["coroutine", "later", "quick", "thread"])
-async def test_whatever_a_listener_raises_or_returns_ends_no_worker(way: str) -> None:
+async def test_no_exception_or_result_of_a_listener_ends_a_worker(way: str) -> None:
     sink = Sink()
     wrong: list[object] = [
         RuntimeError("no"),
@@ -174,7 +174,7 @@ async def test_a_listener_that_ends_its_thread_ends_only_its_call() -> None:
 
 
 @pytest.mark.parametrize("way", ["coroutine", "thread"])
-async def test_a_call_whose_time_is_over_comes_too_late(way: str) -> None:
+async def test_an_expired_call_has_no_effect(way: str) -> None:
     sink, gate, thread_gate = Sink(), asyncio.Event(), threading.Event()
 
     async def coroutine(messages: list[ReceivedMessage]) -> None:
@@ -199,7 +199,7 @@ async def test_a_call_whose_time_is_over_comes_too_late(way: str) -> None:
     await consumer.close()
 
 
-async def test_nothing_of_a_dropped_queue_begins_any_more() -> None:
+async def test_no_call_starts_for_a_dropped_queue() -> None:
     sink, calls = Sink(), []
     held, messages = filled(5)
 
@@ -215,7 +215,7 @@ async def test_nothing_of_a_dropped_queue_begins_any_more() -> None:
     await consumer.close()
 
 
-async def test_hooks_see_each_call_and_cannot_spoil_it() -> None:
+async def test_hooks_see_each_call_and_cannot_break_it() -> None:
     sink, told = Sink(), []
 
     class Hook:
@@ -238,7 +238,7 @@ async def test_hooks_see_each_call_and_cannot_spoil_it() -> None:
 
 
 @pytest.mark.parametrize("way", ["coroutine", "thread"])
-async def test_an_orderly_queue_waits_for_the_one_that_fails_and_for_its_lock(way: str) -> None:
+async def test_an_orderly_queue_waits_for_a_failed_message_and_for_its_lock(way: str) -> None:
     sink, calls = Sink(), []
 
     def plain(messages: list[ReceivedMessage]) -> None:
@@ -269,7 +269,7 @@ async def test_an_orderly_queue_waits_for_the_one_that_fails_and_for_its_lock(wa
     consumer.close()
 
 
-async def test_an_orderly_queue_that_is_begun_anew_waits_for_the_call_of_before() -> None:
+async def test_a_restarted_orderly_queue_waits_for_its_running_call() -> None:
     sink, gate, running, most = Sink(), asyncio.Event(), 0, 0
 
     async def listener(messages: list[ReceivedMessage]) -> None:
@@ -283,11 +283,11 @@ async def test_an_orderly_queue_that_is_begun_anew_waits_for_the_call_of_before(
     consumer = OrderlyConsumer(
         calling, sink, batch_size=1, calls_max=2, attempts_max=2, rest_seconds=0.01, needs_lock=False
     )
-    before, anew = filled(1)[0], filled(2)[0]
+    before, after = filled(1)[0], filled(2)[0]
     serving = [asyncio.ensure_future(consumer.serve(before))]
     await until(lambda: running)
     before.dropped = True  # a reset (220)
-    serving.append(asyncio.ensure_future(consumer.serve(anew)))
+    serving.append(asyncio.ensure_future(consumer.serve(after)))
     await asyncio.sleep(0.05)
     gate.set()
     await until(lambda: sink.committed == [1, 1, 2])
@@ -297,7 +297,7 @@ async def test_an_orderly_queue_that_is_begun_anew_waits_for_the_call_of_before(
     await asyncio.gather(*serving, return_exceptions=True)
 
 
-async def test_a_coroutine_goes_on_where_its_first_step_left_it() -> None:
+async def test_a_coroutine_continues_after_its_first_step() -> None:
     async def work() -> int:
         try:
             await asyncio.sleep(3600)
@@ -410,7 +410,7 @@ def test_the_type_of_its_parameter_says_how_many_messages_a_listener_takes() -> 
 def lambda_of_text(message: str) -> None: ...
 
 
-def test_a_consumer_with_batches_takes_no_listener_of_one_message() -> None:
+def test_a_consumer_with_batches_refuses_a_listener_of_one_message() -> None:
     consumer = PushConsumer("g", nameservers="127.0.0.1:9876", batch_size=2)
 
     async def one(message: ReceivedMessage) -> None: ...
@@ -422,7 +422,7 @@ def test_a_consumer_with_batches_takes_no_listener_of_one_message() -> None:
 
 
 @pytest.mark.parametrize("kind", ["threads", "loop"])
-async def test_no_call_begins_for_a_queue_that_was_handed_over(kind: str) -> None:
+async def test_no_call_starts_for_a_queue_that_was_handed_over(kind: str) -> None:
     """Whatever of it waits for a thread or a worker: another member has it."""
     workers, gate, seen = 3, threading.Event(), list[tuple[int, int]]()
 

@@ -1,4 +1,4 @@
-"""A user's type checker accepts the listeners that work, and refuses those that would fail on every call."""
+"""A user's type checker accepts working listeners, and refuses those that would fail on every call."""
 
 import json
 import os
@@ -32,11 +32,11 @@ def complained_lines(tmp_path: Path, file: Path) -> set[int]:
     }
 
 
-def test_right_listeners_pass(tmp_path: Path) -> None:
+def test_valid_listeners_pass(tmp_path: Path) -> None:
     assert complained_lines(tmp_path, EXAMPLES / "right.py") == set()
 
 
-def test_each_wrong_listener_is_an_error_and_nothing_else_is(tmp_path: Path) -> None:
+def test_each_invalid_listener_is_an_error_and_nothing_else_is(tmp_path: Path) -> None:
     lines = (EXAMPLES / "wrong.py").read_text().splitlines()
     wrong = {number for number, line in enumerate(lines, 1) if "# wrong" in line}
     assert len(wrong) == 12

@@ -1,4 +1,4 @@
-"""Members of a group come, leave and are killed while messages flow: nothing is lost, doubles are counted, orderly ones keep the order.
+"""Members of a group join, leave and are killed while messages flow: nothing is lost, duplicates are counted, orderly ones keep the order.
 
 SOAK_SECONDS=300 SOAK_RATE=2000 .venv/bin/python -m pytest -q -s -m soak client/tests/consumer/push/test_rebalance_soak.py
 """
@@ -47,8 +47,8 @@ class Members:
         command = (sys.executable, str(PROGRAM), *self.arguments, str(file), self.order)
         self.processes.append(await asyncio.create_subprocess_exec(*command, env=environment))
 
-    async def end_one(self, chance: random.Random, *, kill: bool) -> None:
-        process = self.processes.pop(chance.randrange(len(self.processes)))
+    async def end_one(self, rng: random.Random, *, kill: bool) -> None:
+        process = self.processes.pop(rng.randrange(len(self.processes)))
         self.killed += kill
         self.left += not kill
         process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
@@ -88,11 +88,11 @@ async def send_in_order(producer: Producer, topic: str, queue: MessageQueue, fir
 
 
 @pytest.mark.parametrize("order", ["concurrent", "orderly"])
-async def test_members_that_come_and_go_lose_nothing(served: Served, tmp_path: Path, order: str) -> None:
+async def test_joining_and_leaving_members_lose_nothing(served: Served, tmp_path: Path, order: str) -> None:
     topic, group = await make_topic(served, queues=QUEUES // len(served.brokers)), fresh("g")
     async with client_of(served) as client:
         queues = await client.subscribe_queues(topic)
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     members = Members((served.nameserver, group, topic), order, tmp_path)
     until = asyncio.get_running_loop().time() + SECONDS
     async with (
@@ -103,7 +103,7 @@ async def test_members_that_come_and_go_lose_nothing(served: Served, tmp_path: P
             tasks.create_task(send_in_order(producer, topic, queue, number, until))
             for number, queue in enumerate(queues)
         ]
-        tasks.create_task(change_members(members, chance, until))
+        tasks.create_task(change_members(members, rng, until))
     wanted = {first + n * QUEUES for first, sender in enumerate(senders) for n in range(sender.result())}
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
@@ -123,14 +123,14 @@ async def test_members_that_come_and_go_lose_nothing(served: Served, tmp_path: P
         assert out_of_order(members.lines()) == []
 
 
-async def change_members(members: Members, chance: random.Random, until: float) -> None:
+async def change_members(members: Members, rng: random.Random, until: float) -> None:
     loop = asyncio.get_running_loop()
     while loop.time() < until:
         if len(members.processes) >= MEMBERS:
-            await members.end_one(chance, kill=chance.random() < 0.5)
+            await members.end_one(rng, kill=rng.random() < 0.5)
         while len(members.processes) < MEMBERS:
             await members.join()
-        await asyncio.sleep(CHANGE_SECONDS * chance.uniform(0.5, 1.5))
+        await asyncio.sleep(CHANGE_SECONDS * rng.uniform(0.5, 1.5))
 
 
 def out_of_order(of_members: list[list[tuple[str, int, int]]]) -> list[tuple[str, int, int]]:

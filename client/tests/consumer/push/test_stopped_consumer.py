@@ -1,4 +1,4 @@
-"""A worker that is asked to end by SIGTERM ends its calls, writes its offsets and leaves: nothing comes twice."""
+"""A worker that receives SIGTERM finishes its calls, writes its offsets and leaves: nothing is delivered twice."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ COUNT = 600
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("kind", ["concurrent", "orderly", "batch", "threads", "blocking"])
-async def test_nothing_comes_twice_after_sigterm(served: Served, tmp_path: Path, kind: str) -> None:
+async def test_nothing_is_delivered_twice_after_sigterm(served: Served, tmp_path: Path, kind: str) -> None:
     topic, group, file = await make_topic(served), fresh("g"), tmp_path / "seen"
     await fill(served, topic, COUNT)
     await stop_amid_work(served, group, topic, file, kind)
@@ -44,7 +44,7 @@ async def test_nothing_comes_twice_after_sigterm(served: Served, tmp_path: Path,
 
 
 @pytest.mark.cluster
-async def test_no_message_becomes_two_dead_letters_by_a_sigterm(served: Served, tmp_path: Path) -> None:
+async def test_sigterm_never_makes_two_dead_letters_of_a_message(served: Served, tmp_path: Path) -> None:
     """What failed is sent back before the offset behind it is written: both, or neither."""
     topic, group, files = await make_topic(served), fresh("g"), [tmp_path / "first", tmp_path / "second"]
     await fill(served, topic, COUNT)
@@ -90,7 +90,7 @@ def numbers(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
-async def test_a_signal_that_the_program_handles_is_left_to_it() -> None:
+async def test_a_signal_that_the_program_handles_is_left_alone() -> None:
     loop, heard = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, heard.set)
     try:
@@ -103,7 +103,7 @@ async def test_a_signal_that_the_program_handles_is_left_to_it() -> None:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-async def test_handlers_are_given_back_after_the_first_signal() -> None:
+async def test_handlers_are_restored_after_the_first_signal() -> None:
     before = signal.getsignal(signal.SIGTERM)
     stopped = asyncio.Event()
     with caught_signals(stopped.set) as caught:

@@ -1,4 +1,4 @@
-"""Each message that fails has its line: which one it is, at which attempt, why, and when it comes again."""
+"""Each failed message has a log line: its place, its attempt, the reason, and when it is delivered again."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from scripted_cluster import cluster, eventually
 from scripted_group import MESSAGES, GroupBroker, consumer_at
 
 from gantry import ConsumeContext, MessageModel, ReceivedMessage
-from gantry.consumer.retrying.failures import FailureLog, comes_again
+from gantry.consumer.retrying.failures import FailureLog, next_delivery
 from gantry.consumer.retrying.outcomes import Outcome
 
 pytestmark = pytest.mark.anyio
@@ -25,9 +25,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("way", ["coroutine", "thread", "quick"])
-async def test_each_message_of_each_failed_call_has_its_line(
-    caplog: pytest.LogCaptureFixture, way: str
-) -> None:
+async def test_each_message_of_each_failed_call_is_logged(caplog: pytest.LogCaptureFixture, way: str) -> None:
     broker = GroupBroker()
 
     def plain(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
@@ -55,11 +53,11 @@ async def test_each_message_of_each_failed_call_has_its_line(
     ]
     assert sorted((attempt, *rest[:3]) for attempt, _, *rest in told) == expected
     then = {queue: next_step for _, _, queue, _, _, next_step in told}
-    assert then == {"0": "it comes again in 10s (delay level 3)", "1": "it becomes a dead letter"}
+    assert then == {"0": "it is delivered again in 10s (delay level 3)", "1": "it becomes a dead letter"}
     assert any(record.exc_info for record in caplog.records)
 
 
-async def test_an_orderly_listener_and_one_that_takes_too_long_are_told_alike(
+async def test_failures_of_orderly_and_slow_listeners_are_logged_alike(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def fails(messages: list[ReceivedMessage]) -> None:
@@ -76,7 +74,7 @@ async def test_an_orderly_listener_and_one_that_takes_too_long_are_told_alike(
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
     told = [(attempt, next_step) for attempt, *_, next_step in lines(caplog)]
     assert set(told) == {
-        ("1", "it comes again here in 0.01 s, the rest of its queue behind it"),
+        ("1", "it is delivered again here in 0.01 s, the rest of its queue after it"),
         ("2", "it becomes a dead letter"),
     }
     assert len(told) == 2 * 2 * MESSAGES
@@ -88,11 +86,11 @@ async def test_an_orderly_listener_and_one_that_takes_too_long_are_told_alike(
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
     told = [(reason, next_step) for *_, reason, next_step in lines(caplog)]
-    words = "the listener took longer than 0.1 s, what it returns is ignored"
-    assert told == [(words, "it comes again in 10s (delay level 3)")] * 2 * MESSAGES
+    words = "the listener took longer than 0.1 s, its result is ignored"
+    assert told == [(words, "it is delivered again in 10s (delay level 3)")] * 2 * MESSAGES
 
 
-async def test_what_a_listener_did_not_acknowledge_has_a_line_and_so_has_what_never_comes_again(
+async def test_unacknowledged_messages_and_broadcast_failures_are_logged(
     caplog: pytest.LogCaptureFixture, tmp_path
 ) -> None:
     def half(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
@@ -117,11 +115,11 @@ async def test_what_a_listener_did_not_acknowledge_has_a_line_and_so_has_what_ne
             async with consumer:
                 await eventually(lambda: len(lines(caplog)) == 2 * MESSAGES)
     assert {line[5] for line in lines(caplog)} == {
-        "it does not come again: nobody keeps count of broadcast messages"
+        "it is not delivered again: broadcast messages have no retries"
     }
 
 
-def test_a_line_stays_one_whatever_the_sender_wrote(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_line_stays_one_line_whatever_the_sender_wrote(caplog: pytest.LogCaptureFixture) -> None:
     message = received(7, UNIQ_KEY="U\nX", KEYS="order-7 a\x1b[2J", reconsumed=2)
     with caplog.at_level(logging.WARNING, "gantry"):
         FailureLog("g").write([message], Outcome("no"), ["it becomes a dead letter"])
@@ -143,7 +141,7 @@ def test_a_line_stays_one_whatever_the_sender_wrote(caplog: pytest.LogCaptureFix
         (-1, 0, None, "dead letter"),
     ],
 )
-def test_when_a_message_comes_again(
+def test_the_log_says_when_a_message_is_delivered_again(
     level: int, reconsumed: int, attempts_max: int | None, words: str
 ) -> None:
-    assert words in comes_again(level, reconsumed, attempts_max)
+    assert words in next_delivery(level, reconsumed, attempts_max)

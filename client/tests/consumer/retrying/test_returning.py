@@ -1,4 +1,4 @@
-"""What fails goes back to its broker, else to the retry topic, else it is consumed here once more."""
+"""Failed messages return to their broker, else to the retry topic, else they are consumed here once more."""
 
 import asyncio
 
@@ -65,7 +65,7 @@ async def test_a_failed_message_goes_back_to_its_broker() -> None:
     await end(*rest)
 
 
-async def test_a_reason_that_cannot_be_written_keeps_no_message_for_ever() -> None:
+async def test_an_unwritable_reason_does_not_block_a_message() -> None:
     shop, gone, again = Shop(), [], []
     returns = Returning(shop, "g", 16, lambda queue, ms: gone.extend(ms), lambda queue, ms: again.extend(ms))
     working = asyncio.ensure_future(returns.run())
@@ -78,7 +78,7 @@ async def test_a_reason_that_cannot_be_written_keeps_no_message_for_ever() -> No
     await end(returns, working)
 
 
-async def test_what_the_broker_cannot_take_back_is_sent_to_the_retry_topic() -> None:
+async def test_a_message_the_broker_cannot_take_back_goes_to_the_retry_topic() -> None:
     shop = Shop(takes_back=False)
     message, gone, _, *rest = await return_one(shop, reconsumed=2)
     header, body = shop.new[0]
@@ -100,7 +100,9 @@ async def test_what_the_broker_cannot_take_back_is_sent_to_the_retry_topic() -> 
     await end(*rest)
 
 
-async def test_what_nobody_takes_is_consumed_here_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_no_broker_accepts_is_consumed_here_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(returning, "LOCAL_RETRY_SECONDS", 0.01)
     message, gone, again, *rest = await return_one(Shop(takes_back=False, takes_new=False))
     await until(lambda: again == [message])

@@ -1,4 +1,4 @@
-"""Offsets in memory never go back by progress, and survive a torn file by the one before."""
+"""Progress never moves offsets in memory back, and a damaged file is replaced by the previous one."""
 
 import asyncio
 import os
@@ -51,9 +51,7 @@ def test_a_damaged_or_missing_file_is_replaced_by_its_backup(tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_two_who_write_at_once_do_so_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_concurrent_writes_are_serialized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = iter([0.2])
     sync = os.fsync
 
@@ -75,7 +73,7 @@ async def test_two_who_write_at_once_do_so_one_after_the_other(
 
 
 @pytest.mark.anyio
-async def test_a_file_that_cannot_be_written_is_tried_again(tmp_path: Path) -> None:
+async def test_a_failed_write_is_retried(tmp_path: Path) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where a folder should be")
     offsets = FileOffsets(blocked / "offsets.json")

@@ -108,7 +108,7 @@ async def stop(task: asyncio.Future[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_pipeline_stops_at_the_limit_and_goes_on_when_there_is_room() -> None:
+async def test_a_pipeline_stops_at_the_limit_and_continues_when_there_is_room() -> None:
     source = Source(found(0, 1, 2, next_offset=3), found(3, next_offset=4))
     held, task = await pull(source)
     await until(lambda: held.on_room is not None)
@@ -121,7 +121,7 @@ async def test_a_pipeline_stops_at_the_limit_and_goes_on_when_there_is_room() ->
     await stop(task)
 
 
-async def test_what_no_tag_of_ours_has_is_passed_over_and_committed() -> None:
+async def test_messages_without_a_wanted_tag_are_skipped_and_committed() -> None:
     source = Source(
         found(0, next_offset=1, TAGS="BBBB"),
         Pulled(20, 9, 0, 9, "", b""),
@@ -145,7 +145,7 @@ async def test_an_offset_that_does_not_exist_ends_the_pipeline(monkeypatch: pyte
     assert len(source.headers) == 4, "what fails is tried again"
 
 
-async def test_what_a_pull_brings_while_paused_is_pulled_again_later() -> None:
+async def test_messages_pulled_while_paused_are_pulled_again_later() -> None:
     source = Source(found(0, next_offset=1), found(0, next_offset=1))
     source.is_paused = True
     _, task = await pull(source)
@@ -158,7 +158,7 @@ async def test_what_a_pull_brings_while_paused_is_pulled_again_later() -> None:
     await stop(task)
 
 
-async def test_an_answer_that_comes_after_the_queue_was_dropped_is_not_taken() -> None:
+async def test_an_answer_after_the_queue_was_dropped_is_ignored() -> None:
     source = Source()
     source.connected = True
     held, task = await pull(source)

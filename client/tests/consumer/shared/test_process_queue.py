@@ -1,4 +1,4 @@
-"""What may be committed is below the first message that is not done, whatever the order in which messages are done."""
+"""The commit offset is that of the first unfinished message, whatever the order in which messages finish."""
 
 import itertools
 import random
@@ -23,8 +23,8 @@ def queue_from(offset: int = 0) -> ProcessQueue:
     st.lists(st.lists(st.integers(1, 4), max_size=5), max_size=5),
     st.randoms(use_true_random=False),
 )
-def test_committed_is_what_lies_below_the_first_undone(
-    start: int, pulls: list[list[int]], chance: random.Random
+def test_the_commit_offset_is_the_first_unfinished_offset(
+    start: int, pulls: list[list[int]], rng: random.Random
 ) -> None:
     held, undone, next_offset = queue_from(start), [], start
     for gaps in pulls:
@@ -33,7 +33,7 @@ def test_committed_is_what_lies_below_the_first_undone(
         messages = [received(offset) for offset in offsets]
         held.put(messages, next_offset)
         undone += messages
-        chance.shuffle(undone)
+        rng.shuffle(undone)
         done, undone = undone[: len(undone) // 2], undone[len(undone) // 2 :]
         committed = held.remove(done)
         assert committed == min([message.queue_offset for message in undone], default=next_offset)
@@ -55,7 +55,7 @@ def test_a_message_that_is_done_twice_counts_once() -> None:
     assert len(held) == 1
 
 
-def test_what_is_passed_over_is_committed_once_nothing_waits() -> None:
+def test_skipped_messages_are_committed_once_nothing_waits() -> None:
     held = queue_from(10)
     held.put((), 25)
     assert held.commit_offset == 25
@@ -76,7 +76,7 @@ def test_a_serial_consumer_takes_from_the_front_until_it_commits() -> None:
     assert held.commit() == 3
 
 
-def test_a_lock_is_believed_for_half_as_long_as_the_broker_keeps_it() -> None:
+def test_a_lock_is_trusted_for_half_of_its_time_at_the_broker() -> None:
     held = queue_from()
     assert not held.has_valid_lock(1.0)
     held.is_locked, held.last_locked = True, 100.0

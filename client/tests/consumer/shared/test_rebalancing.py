@@ -1,4 +1,4 @@
-"""Queues follow the members of a group, and stay while nobody knows better."""
+"""Queues follow the members of a group, and stay while no broker answers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Hands:
         self.drop, self.finish_drops = group.drop, group.finish_drops
 
 
-async def test_queues_follow_the_members_and_stay_while_nobody_knows_better() -> None:
+async def test_queues_follow_the_members_and_stay_while_no_broker_answers() -> None:
     group = Group()
     subscriptions = {"orders": Subscription("orders")}
     rebalancer = Rebalancer(group, Hands(group), "g", subscriptions, Averagely(), 20.0)
@@ -93,7 +93,7 @@ async def test_queues_follow_the_members_and_stay_while_nobody_knows_better() ->
     assert group.hands == set()
 
 
-async def test_a_rebalance_comes_at_once_when_it_is_wanted() -> None:
+async def test_a_requested_rebalance_runs_at_once() -> None:
     group = Group()
     rebalancer = Rebalancer(group, Hands(group), "g", {"orders": Subscription("orders")}, None, 3600.0)
     running = asyncio.ensure_future(rebalancer.run())

@@ -1,4 +1,4 @@
-"""Members in Java and here must compute the same shares: known values are those of RocketMQ 5.3.3's own classes."""
+"""Members in Java and here must compute the same shares: the known values are from RocketMQ 5.3.3's own classes."""
 
 import pytest
 from hypothesis import given
@@ -126,7 +126,7 @@ def test_rooms_share_every_queue_once(count: int, rooms: list[str]) -> None:
     assert sorted(owned) == queues
 
 
-def test_a_stranger_gets_nothing() -> None:
+def test_an_unknown_member_gets_no_queue() -> None:
     for strategy in (
         Averagely(),
         AveragelyByCircle(),
@@ -138,13 +138,13 @@ def test_a_stranger_gets_nothing() -> None:
         assert strategy.allocate("nobody", QUEUES, MEMBERS) == []
 
 
-def test_configured_queues_are_those_of_the_topic_asked_about() -> None:
+def test_configured_queues_are_those_of_the_topic() -> None:
     other = MessageQueue("Other", "broker-a", 0)
     strategy = ByConfig([QUEUES[3], other])
     assert strategy.allocate(MEMBERS[0], QUEUES, MEMBERS) == [QUEUES[3]]
 
 
-def test_a_queue_without_a_room_is_named() -> None:
+def test_a_queue_without_a_room_is_reported() -> None:
     nearby = MachineRoomNearby(room_of_member)
     with pytest.raises(ValueError, match="no machine room"):
         nearby.allocate("r-1", QUEUES, ["r-1"])

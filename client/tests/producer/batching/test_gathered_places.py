@@ -1,4 +1,4 @@
-"""What a producer says of each message is true of that message, whatever is gathered with it: place, id, repeat, refusal, order."""
+"""A producer's result of each message is correct, whatever is batched with it: place, id, duplicate, refusal, order."""
 
 import asyncio
 import itertools
@@ -130,7 +130,7 @@ def one_broker_topic(served: Served) -> tuple[str, str]:
     linger=some.sampled_from([None, 0.0, 0.002]),
     batch_bytes_max=some.sampled_from([300, 32 * 1024]),
 )
-def test_each_result_names_exactly_its_message(one_broker_topic, steps, linger, batch_bytes_max) -> None:
+def test_each_result_is_that_of_its_message(one_broker_topic, steps, linger, batch_bytes_max) -> None:
     asyncio.run(check(one_broker_topic, steps, linger, batch_bytes_max))
 
 

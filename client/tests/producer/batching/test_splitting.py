@@ -13,7 +13,7 @@ PREPARATION = Preparation(ProducerSettings(), "")
 
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(50, 120))
-def test_parts_keep_the_order_fit_and_are_as_few_as_greed_gives(sizes, bytes_max):
+def test_parts_keep_the_order_fit_and_are_as_few_as_possible(sizes, bytes_max):
     items = list(enumerate(sizes))
     parts = list(split(items, bytes_max))
     assert [number for part in parts for number in part] == list(range(len(sizes)))
@@ -23,7 +23,7 @@ def test_parts_keep_the_order_fit_and_are_as_few_as_greed_gives(sizes, bytes_max
     assert all(total + first > bytes_max for total, first in zip(totals, firsts, strict=False))
 
 
-def test_messages_are_cut_where_a_request_is_full():
+def test_a_full_request_ends_the_part():
     messages = [Message("T", bytes([n]) * 400) for n in range(10)]
     parts = list(batch_items(messages, PREPARATION, 1600))
     assert [len(part) for part, _ in parts] == [3, 3, 3, 1]
@@ -45,6 +45,6 @@ def test_messages_are_cut_where_a_request_is_full():
         ([Message("bad topic", b"x")], "illegal"),
     ],
 )
-def test_what_cannot_be_in_a_batch_is_refused_before_anything_is_sent(messages, words):
+def test_invalid_batch_messages_are_refused_before_sending(messages, words):
     with pytest.raises(InvalidMessage, match=words):
         batch_items(messages, PREPARATION, 1600)

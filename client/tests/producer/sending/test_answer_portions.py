@@ -1,4 +1,4 @@
-"""Answers that come together are told in portions: what the first make leaves before the next are told."""
+"""Answers that arrive together are reported in portions: sends caused by the first leave before the next is reported."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Told:
-    """Stands for a send: notes that it was told, and lets something leave at the end of the turn."""
+    """A fake send: records that it was reported, and lets something leave at the end of the turn."""
 
     def __init__(self, events, number, size=1):
         self.events, self.number, self.size = events, number, size
@@ -29,7 +29,7 @@ async def turns(count):
         await asyncio.sleep(0)
 
 
-async def test_few_answers_are_told_at_once():
+async def test_few_answers_are_reported_at_once():
     events = []
     answers = Answers(lambda: 0)
     for number in range(PORTION_MIN):
@@ -37,7 +37,7 @@ async def test_few_answers_are_told_at_once():
     assert events == list(range(PORTION_MIN))
 
 
-async def test_what_the_first_portion_sends_leaves_before_the_second_is_told():
+async def test_sends_of_the_first_portion_leave_before_the_second_is_reported():
     events = []
     answers = Answers(lambda: 0)
     count = 2 * PORTION_MIN + 3
@@ -51,7 +51,7 @@ async def test_what_the_first_portion_sends_leaves_before_the_second_is_told():
     assert events[-1] == f"left {count - 1}"
 
 
-async def test_portions_grow_with_what_is_on_its_way():
+async def test_portions_grow_with_the_outstanding_sends():
     events = []
     open_sends = 10 * PORTIONS * PORTION_MIN
     answers = Answers(lambda: open_sends)
@@ -62,7 +62,7 @@ async def test_portions_grow_with_what_is_on_its_way():
     assert len(told) == PORTION_MIN + open_sends // PORTIONS
 
 
-async def test_a_batch_fills_a_portion_alone_and_answers_keep_their_order():
+async def test_a_batch_is_a_portion_of_its_own_and_answers_keep_their_order():
     events = []
     answers = Answers(lambda: 0)
     answers.add(Told(events, 0, size=500), None)

@@ -22,11 +22,11 @@ A, B, C = (MessageQueue("T", name, 0) for name in "abc")
         (15_000, 30),
     ],
 )
-def test_a_broker_is_avoided_as_the_table_of_rocketmq_5_says(latency_ms, seconds):
+def test_a_broker_is_avoided_by_the_table_of_rocketmq_5(latency_ms, seconds):
     assert avoid_seconds(latency_ms) == seconds
 
 
-def test_a_slow_broker_is_left_alone_until_its_time_is_over():
+def test_a_slow_broker_is_avoided_until_its_time_is_over():
     faults = LatencyFaults()
     faults.answered("a", 0.6, now=100.0)
     assert not faults.is_available("a", 101.9)
@@ -35,14 +35,14 @@ def test_a_slow_broker_is_left_alone_until_its_time_is_over():
     assert [faults.choose([A, B], start, 102.0) for start in (0, 1)] == [0, 1]
 
 
-def test_a_failed_one_is_avoided_for_ten_seconds():
+def test_a_failed_broker_is_avoided_for_ten_seconds():
     faults = LatencyFaults()
     faults.failed("a", now=0.0)
     assert not faults.is_available("a", 9.9)
     assert faults.is_available("a", 10.0)
 
 
-def test_where_all_are_slow_the_least_slow_is_taken_but_never_the_one_that_just_failed():
+def test_if_all_are_slow_the_fastest_is_used_but_not_the_one_that_just_failed():
     faults = LatencyFaults()
     faults.answered("a", 20.0, 0.0)
     faults.answered("b", 2.0, 0.0)

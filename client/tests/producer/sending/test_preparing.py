@@ -32,7 +32,7 @@ def received(body=b"x", sys_flag=0, topic="T", **properties):
     return ReceivedMessage(decode_record(record), "b")
 
 
-def test_everything_a_message_says_travels_as_properties():
+def test_all_fields_of_a_message_become_properties():
     message = Message(
         "T", b"x", tag="paid", keys=["a", "b"], sharding_key="s", properties={"who": "me"}, delay=1.5
     )
@@ -44,7 +44,7 @@ def test_everything_a_message_says_travels_as_properties():
     }  # fmt: skip
 
 
-def test_times_are_told_as_rocketmq_names_them():
+def test_delays_use_rocketmqs_property_names():
     at = datetime(2033, 5, 18, 3, 33, 20, tzinfo=UTC)
     assert parse_properties(prepare(Message("T", b"x", delay_level=18)).properties)["DELAY"] == "18"
     assert (
@@ -76,8 +76,8 @@ def test_large_bodies_are_compressed_and_come_back():
     assert (as_it_is.body, as_it_is.sys_flag) == (packed, 0), "compressing it again would make it larger"
 
 
-def test_a_body_that_cannot_be_read_says_why():
-    with pytest.raises(UnreadableBody, match="says it is compressed with zlib and is not"):
+def test_an_unreadable_body_says_why():
+    with pytest.raises(UnreadableBody, match="marked as compressed with zlib, but is not"):
         decompress(b"no zlib", 0x1)
     with pytest.raises(UnreadableBody, match="more than"):
         decompress(zlib.compress(b"\0" * (65 * 1024 * 1024)), 0x301)
@@ -92,21 +92,24 @@ def test_a_body_that_cannot_be_read_says_why():
         (lambda: Message("T", None), "body"),
         (lambda: Message("T", b"x", tag=3), "tag"),
         (lambda: Message("T", b"x", tag="a || b"), "tag: one tag"),
-        (lambda: Message("T", b"x", keys=["a b"]), "keys: 'a b' holds a blank, which divides keys"),
+        (lambda: Message("T", b"x", keys=["a b"]), "keys: 'a b' contains a blank, which separates keys"),
         (lambda: Message("T", b"x", keys="a b"), "give several keys as a list"),
         (lambda: Message("T", b"x", keys=["a", ""]), "keys"),
         (lambda: Message("T", b"x", keys=[1]), "keys"),
         (lambda: Message("T", b"x", properties={"a": 1}), "properties"),
         (lambda: Message("T", b"x", properties={"a": ""}), "properties"),
-        (lambda: Message("T", b"x", properties={"TAGS": "a"}), "properties: TAGS is set by the argument"),
+        (lambda: Message("T", b"x", properties={"TAGS": "a"}), "properties: TAGS is set by an argument"),
         (lambda: Message("T", b"x", delay_level=19), "delay_level: 0 \\(none\\) to 18, not 19"),
         (lambda: Message("T", b"x", delay=-1), "delay"),
-        (lambda: Message("T", b"x", delay=math.nan), "delay: seconds from now, 0 to 1000000000, not nan"),
+        (
+            lambda: Message("T", b"x", delay=math.nan),
+            "delay: must be seconds from now, 0 to 1000000000, not nan",
+        ),
         (lambda: Message("T", b"x", delay=math.inf), "delay"),
         (lambda: Message("T", b"x", delay=-math.inf), "delay"),
         (lambda: Message("T", b"x", delay=1e300), "delay"),
         (lambda: Message("T", b"x", delay=True), "delay"),
-        (lambda: Message("T", b"x", deliver_at=-1), "deliver_at: an instant from 1970 on"),
+        (lambda: Message("T", b"x", deliver_at=-1), "deliver_at: must be an instant from 1970 on"),
         (lambda: Message("T", b"x", deliver_at=2**63), "deliver_at"),
         (lambda: Message("T", b"x", deliver_at=datetime(1969, 1, 1, tzinfo=UTC)), "deliver_at"),
         (lambda: Message("T", b"x", delay=1, delay_level=1), "one of"),
@@ -132,7 +135,7 @@ def test_any_number_of_seconds_is_a_delay_or_refused(delay):
     if 0 <= delay <= 10**9:
         assert Message("T", b"x", delay=delay).delay_ms == round(delay * 1000)
         return
-    with pytest.raises(InvalidMessage, match="delay: seconds from now"):
+    with pytest.raises(InvalidMessage, match="delay: must be seconds from now"):
         Message("T", b"x", delay=delay)
 
 
@@ -156,17 +159,17 @@ def test_topics_are_checked_and_wrapped():
             preparation.topic(topic)
 
 
-def test_a_recall_handle_is_read_and_nonsense_refused():
+def test_a_recall_handle_is_parsed_and_an_invalid_one_refused():
     handle = "djEgVDEgYnJva2VyLWEgMTc5NTM0MzQ3MjM5NCA1NjAzOTI2QjE2Q0Y3NkQ0NkYzMzZFNjY4NEFBMDAwOQ=="
     assert parse_handle(handle) == RecallHandle(
         "T1", "broker-a", 1795343472394, "5603926B16CF76D46F336E6684AA0009"
     )
     for nonsense in ("", "abc", "????", "djIgYSBiIDEgYw=="):
-        with pytest.raises(InvalidMessage, match="no recall handle"):
+        with pytest.raises(InvalidMessage, match="not a recall handle"):
             parse_handle(nonsense)
 
 
-def test_a_reply_goes_to_who_asked_and_only_requests_can_be_answered():
+def test_a_reply_goes_to_the_requester_and_only_requests_have_replies():
     request = received(CLUSTER="C", **request_properties("id-1", "10.0.0.1@7", 3))
     reply = reply_to(request, b"yes")
     assert reply.topic == "C_REPLY_TOPIC"
@@ -174,7 +177,7 @@ def test_a_reply_goes_to_who_asked_and_only_requests_can_be_answered():
     assert reply.properties == {
         "MSG_TYPE": "reply", "CORRELATION_ID": "id-1", "REPLY_TO_CLIENT": "10.0.0.1@7", "TTL": "3000",
     }  # fmt: skip
-    with pytest.raises(InvalidMessage, match="no request: it has no CLUSTER, CORRELATION_ID"):
+    with pytest.raises(InvalidMessage, match="not a request: it has no CLUSTER, CORRELATION_ID"):
         reply_to(received(), b"yes")
 
 

@@ -5,12 +5,12 @@ from gantry_link.errors import BrokerRefused, ConnectionBusy, ConnectionLost, No
 
 
 @pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])
-def test_codes_that_rocketmq_retries(code):
+def test_codes_that_rocketmq_retries_are_retried(code):
     assert may_pass(BrokerRefused(code, ""))
 
 
 @pytest.mark.parametrize("code", [3, 13, 22, 26, 29, 604])
-def test_codes_that_say_no_for_good(code):
+def test_permanent_codes_are_not_retried(code):
     assert not may_pass(BrokerRefused(code, ""))
 
 
@@ -18,11 +18,11 @@ def test_codes_that_say_no_for_good(code):
     "error",
     [NotConnected("x"), ConnectionBusy("x"), ConnectionLost("x", sent=True), ConnectionLost("x", sent=False)],
 )
-def test_a_connection_that_fails_may_pass(error):
+def test_a_failed_connection_is_retried(error):
     assert may_pass(error)
 
 
-def test_a_time_out_has_used_up_the_time():
+def test_a_timeout_leaves_no_time_for_a_retry():
     assert not may_pass(RequestTimedOut("x", sent=True))
 
 

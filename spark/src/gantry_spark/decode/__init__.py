@@ -1,1 +1,1 @@
-"""Segments as Arrow batches: boundaries, columns, properties, damage. numpy and pyarrow only, so that it ships to executors as a small zip."""
+"""Decodes segments into Arrow batches: boundaries, columns, properties, damage. Uses only numpy and pyarrow, so that it ships to executors as a small zip."""

@@ -1,7 +1,7 @@
-"""Bytes of a segment in blocks: read into one buffer that is used again, with what the last block left over in front.
+"""Reads a segment in blocks: into one reused buffer, with the rest of the last block in front.
 
-A local file is read by `pread`: faster than a mapping when its pages are not in memory, and a file that was cut cannot kill the
-process. Anything else is opened by pyarrow's file systems. Nothing here knows what the bytes mean.
+A local file is read by `pread`: faster than a mapping when its pages are not in memory, and a truncated file cannot kill the
+process. pyarrow's file systems open anything else. This module does not interpret the bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gantry_spark.decode.boundaries import SLACK_BYTES, Content
 from gantry_spark.decode.damage import LandedElsewhere
 
 BLOCK_BYTES: Final = 8 * 1024 * 1024
-"""Larger: arrays of a batch leave the cache and cost page faults (a map of properties: twice as many at 16 MiB); smaller: more steps."""
+"""Larger: arrays of a batch leave the cache and cause page faults (a map of properties: twice as many at 16 MiB); smaller: more steps."""
 
 
 class SegmentFile(Protocol):
@@ -27,19 +27,19 @@ class SegmentFile(Protocol):
     size: int
 
     def read_into(self, target: memoryview[int], at: int) -> int:
-        """Fill `target` with the bytes from `at` on; return how many there were."""
+        """Fill `target` with the bytes from `at` on; return their number."""
         ...
 
 
 class LocalFile:
-    """A file of this machine. Raises OSError as the system does."""
+    """A local file. Raises the system's OSError."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._file).st_size
 
     def read_into(self, target: memoryview[int], at: int) -> int:
-        """Fill `target` with the bytes from `at` on; return how many there were."""
+        """Fill `target` with the bytes from `at` on; return their number."""
         filled = 0
         while filled < len(target):
             got = os.preadv(self._file, [target[filled:]], at + filled)
@@ -54,7 +54,7 @@ class LocalFile:
 
 
 class RemoteFile:
-    """A file that a URI names: s3://, gs://, hdfs://, file://. Raises OSError as pyarrow does."""
+    """A file named by a URI: s3://, gs://, hdfs://, file://. Raises pyarrow's OSError."""
 
     def __init__(self, uri: str) -> None:
         system, path = fs.FileSystem.from_uri(uri)
@@ -62,7 +62,7 @@ class RemoteFile:
         self.size: int = self._file.size()
 
     def read_into(self, target: memoryview[int], at: int) -> int:
-        """Fill `target` with the bytes from `at` on; return how many there were."""
+        """Fill `target` with the bytes from `at` on; return their number."""
         self._file.seek(at)
         filled = 0
         while filled < len(target):
@@ -79,7 +79,7 @@ class RemoteFile:
 
 @contextmanager
 def open_segment(path: str) -> Generator[SegmentFile]:
-    """Open a segment by its path or URI. Raises OSError where it cannot be read (FileNotFoundError where it is gone)."""
+    """Open a segment by its path or URI. Raises OSError (FileNotFoundError if it does not exist)."""
     file = RemoteFile(path) if "://" in path else LocalFile(path)
     try:
         yield file
@@ -88,7 +88,7 @@ def open_segment(path: str) -> Generator[SegmentFile]:
 
 
 class Block:
-    """Some bytes of a segment. Behind the `size` bytes of `content` stand zeros; `position` is where byte 0 lies in the log."""
+    """Some bytes of a segment. Zeros follow the `size` bytes of `content`; `position` is the log position of byte 0."""
 
     def __init__(self, file: SegmentFile, base: int, stop: int) -> None:
         if base + file.size < stop:
@@ -105,11 +105,11 @@ class Block:
 
     @property
     def end(self) -> int:
-        """Position behind the last byte."""
+        """The position after the last byte."""
         return self.position + self.size
 
     def load(self, position: int, at_least: int = 0) -> None:
-        """Hold the bytes from a position on: a block of them, or `at_least`, or what is left to the stop."""
+        """Load the bytes from a position on: a block, or `at_least`, or the rest up to the stop."""
         room = min(max(BLOCK_BYTES, at_least), self._stop - position)
         kept = b""
         if self.position <= position <= self.end:
@@ -125,7 +125,7 @@ class Block:
         self.content[self.size : self.size + SLACK_BYTES] = bytes(SLACK_BYTES)
 
     def peek(self, position: int, size: int) -> bytes:
-        """Return bytes of the segment, also behind the stop, without changing what is held; fewer where the file ends."""
+        """Return bytes of the segment, also after the stop, without changing the loaded ones; fewer at the end of the file."""
         found = bytearray(size)
         return bytes(found[: self._file.read_into(memoryview(found), position - self._base)])
 
@@ -140,7 +140,7 @@ class Block:
 
 
 def _zeros(size: int) -> Content:
-    """Return memory of large pages where the system has them: reads all over a block of 4 KiB pages cost up to 3 x as much."""
+    """Return memory of large pages if the system has them: random reads of a block of 4 KiB pages cost up to 3 x as much."""
     content = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(AttributeError, OSError):  # not Linux, or a kernel without them
         content.madvise(mmap.MADV_HUGEPAGE)

@@ -1,4 +1,4 @@
-"""Bodies of records: checked against their CRC, and unpacked as the system flag says. Pure."""
+"""Checks bodies of records against their CRC, and decompresses them by the system flag. Pure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _STREAMS: Final = {SYS_COMPRESSION_LZ4: "lz4", SYS_COMPRESSION_ZSTD: "zstd"}
 
 
 class UnreadableBody(ValueError):
-    """A compressed body that cannot be unpacked; the text says why."""
+    """A compressed body cannot be decompressed; the text says why."""
 
 
 def failing_crc(rows: Rows) -> npt.NDArray[np.bool_]:
-    """Return which bodies are not what their CRC was made of."""
+    """Return a mask of the bodies that do not match their CRC."""
     crc32 = zlib.crc32
     with memoryview(rows.content) as view:
         found = [
@@ -45,12 +45,12 @@ def unpack(body: bytes, sys_flag: int) -> bytes:
     kind = sys_flag & SYS_COMPRESSION_MASK
     if kind in _STREAMS:
         unpacked = _unpack_frame(body, _STREAMS[kind])
-    elif kind in (0, SYS_COMPRESSION_ZLIB):  # 0: before there was a choice
+    elif kind in (0, SYS_COMPRESSION_ZLIB):  # 0: older clients, which had only zlib
         unpacked = _inflate(body)
     else:
-        raise UnreadableBody(f"its body is compressed in a way nobody knows ({kind:#x})")
+        raise UnreadableBody(f"the compression of its body is unknown ({kind:#x})")
     if len(unpacked) > INFLATED_BYTES_MAX:
-        raise UnreadableBody(f"its body has more than {INFLATED_BYTES_MAX} bytes when unpacked")
+        raise UnreadableBody(f"its body has more than {INFLATED_BYTES_MAX} bytes when decompressed")
     return unpacked
 
 
@@ -59,7 +59,7 @@ def _inflate(body: bytes) -> bytes:
     try:
         unpacked = inflating.decompress(body, INFLATED_BYTES_MAX + 1)
     except zlib.error as error:
-        raise UnreadableBody(f"its body cannot be unpacked as zlib: {error}") from error
+        raise UnreadableBody(f"its body cannot be decompressed as zlib: {error}") from error
     if not inflating.eof and len(unpacked) <= INFLATED_BYTES_MAX:
         raise UnreadableBody("its body ends inside its zlib stream")
     return unpacked
@@ -70,4 +70,4 @@ def _unpack_frame(body: bytes, codec: str) -> bytes:
         with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
             return stream.read(INFLATED_BYTES_MAX + 1)
     except OSError as error:
-        raise UnreadableBody(f"its body cannot be unpacked as {codec}: {error}") from error
+        raise UnreadableBody(f"its body cannot be decompressed as {codec}: {error}") from error

@@ -1,9 +1,9 @@
-"""Finds where records begin in bytes of the log: many chains of sizes followed in lock-step, proven by linking. Pure.
+"""Finds record boundaries in bytes of the log: follows many chains of sizes in lock-step, proven by linking. Pure.
 
-Records lie back to back and each begins with its size, so walking is a chain of dependent reads: slow one by one. Here a start
-is guessed in every window of the bytes (by magic and by the position that a record names), and all chains are followed together,
-a NumPy gather a step. The proof: chain i must come to lie exactly on the start of chain i+1. The first start is known, so every
-boundary is proven by induction, whatever bodies hold. Where chains do not link, the bytes are walked one record after the other.
+Records are adjacent and each begins with its size, so walking is a chain of dependent reads, which is slow. Here each window of the bytes
+gets a guessed start (by magic and by the position that a record names), and all chains are followed together,
+one NumPy gather per step. The proof: chain i must end exactly at the start of chain i+1. The first start is known, so every
+boundary is proven by induction, whatever the bodies contain. Where chains do not link, records are walked one by one.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ Positions = npt.NDArray[np.int64]
 Content = bytearray | mmap
 
 SLACK_BYTES: Final = 128
-"""Zero bytes that a buffer has behind its content: a chain that leaves the content stands still there."""
+"""Zero bytes after the content of a buffer: a chain that leaves the content stops there."""
 RECORD_BYTES_LIMIT: Final = 64 * 1024 * 1024
-"""No record is longer, whatever its first four bytes claim: bounds what damage can make a reader allocate."""
+"""No record is longer, whatever its first four bytes claim: limits the memory that damage can make a reader allocate."""
 _MAGIC_START: Final = MAGIC_V1.to_bytes(4)[:3]
 _HEAD: Final = Struct(">iI")
 _POSITION_AT: Final = 28
 _WINDOW_BYTES_MIN: Final = 16 * 1024
 _RECORDS_A_WINDOW: Final = 64
-"""More: more steps; less: more guesses. Both cost about the same here."""
+"""More: more steps; fewer: more guesses. Both cost about the same here."""
 _STEPS_A_ROUND: Final = 16
 _SERIAL_BYTES: Final = 4 * _WINDOW_BYTES_MIN
 
 
 class Run(NamedTuple):
-    """Records that lie back to back: where each begins, and where the last one ends. Indices into the bytes."""
+    """Adjacent records: the start of each, and the end of the last. Indices into the bytes."""
 
     starts: Positions
     end: int
 
 
 def follow(content: Content, size: int, at: int, base: int, record_bytes: int) -> Run:
-    """Return the whole records from `at` on, as far as sizes and magics lead inside the first `size` bytes.
+    """Return the complete records from `at` on, as far as sizes and magics lead inside the first `size` bytes.
 
     `base` is the position in the log of byte 0, `record_bytes` the usual size of a record.
-    A record's magic may still be wrong where those behind it link.
+    A record's magic may still be wrong if the later ones link.
     """
     if size - at > _SERIAL_BYTES:
         window = max(_WINDOW_BYTES_MIN, _RECORDS_A_WINDOW * record_bytes)
@@ -58,7 +58,7 @@ def follow(content: Content, size: int, at: int, base: int, record_bytes: int) -
 
 
 def walk(content: Content, size: int, at: int) -> Run:
-    """Return the same by going from record to record."""
+    """Return the same by walking from record to record."""
     starts: list[int] = []
     unpack, append = _HEAD.unpack_from, starts.append
     while at + RECORD_BYTES_MIN <= size:
@@ -71,12 +71,12 @@ def walk(content: Content, size: int, at: int) -> Run:
 
 
 def views(content: Content, size: int, kind: str, width: int) -> npt.NDArray[np.void]:
-    """Return the items of a type that begin at every byte."""
+    """Return the values of a type at every byte."""
     return np.ndarray((max(size + SLACK_BYTES - width, 0),), kind, content, 0, (1,))
 
 
 def candidates(content: Content, size: int, at: int, base: int) -> Positions:
-    """Return every place from `at` on that looks like a record: its magic, and the position it names."""
+    """Return every place from `at` on that looks like a record: its magic, and its own position."""
     found: list[int] = []
     find, append = content.find, found.append
     place = find(_MAGIC_START, at + 4, size)
@@ -102,7 +102,7 @@ def _plausible(content: Content, size: int, places: Positions, base: int) -> Pos
 
 
 def _lock_step(content: Content, size: int, heads: Positions) -> Positions | None:
-    """Return the boundaries of all chains in order if each lands on the next one's head, else None."""
+    """Return the boundaries of all chains in order if each ends at the next one's head, else None."""
     words = views(content, size, "<u4", 4)
     limits = np.append(heads[1:], size + 1)
     beyond = size + 2
@@ -139,7 +139,7 @@ def _lock_step(content: Content, size: int, heads: Positions) -> Positions | Non
 
 
 def _whole(content: Content, size: int, starts: Positions) -> Run:
-    """Cut linked boundaries where no whole record stands."""
+    """Truncate linked boundaries where no complete record begins."""
     good = np.diff(starts, append=starts[-1]) >= RECORD_BYTES_MIN
     good[-1] = False
     whole = max(int(good.argmin()) - 1, 0)  # a blank links too, to the end of its segment

@@ -31,7 +31,7 @@ _PROPERTIES: Final = {"tags": TAGS, "keys": KEYS, "uniqueKey": UNIQ_KEY}
 
 
 def build(rows: Rows, names: tuple[str, ...], broker: str, bodies: pa.Array | None = None) -> pa.RecordBatch:
-    """Return columns of the records, exactly of `arrow_schema(names)`. `bodies`: in place of those that are stored."""
+    """Return columns of the records, exactly of `arrow_schema(names)`. `bodies` replace the stored ones."""
     made: dict[str, pa.Array] = {}
     properties = PropertyLists(rows)
     schema = arrow_schema(names)
@@ -62,7 +62,7 @@ def _store_time(rows: Rows, _: PropertyLists) -> pa.Array:
 
 
 def _born_time(rows: Rows, _: PropertyLists) -> pa.Array:
-    """Null where a client's time is none between 1970 and 9999: no CRC and no store looks at what a client says."""
+    """Return the born times; null outside 1970 to 9999, because no CRC and no store checks a client's time."""
     ms = rows.field("born_ms", np.int64)
     wrong = (ms < 0) | (ms > TIME_MS_MAX)
     if wrong.any():
@@ -84,7 +84,7 @@ def _hosts(field: str) -> Callable[[Rows, PropertyLists], pa.Array]:
 
 
 def _host_texts(packed: Any) -> pa.StringArray:
-    """Return hosts as text. Few differ, so each is written once and taken by number."""
+    """Return hosts as text. Few differ, so each is formatted once and taken by number."""
     width = packed.dtype.itemsize
     packed = np.ascontiguousarray(packed)
     words = packed.view(np.uint32).reshape(-1, width // 4)

@@ -1,15 +1,15 @@
-"""What a reader says of bytes that are no record: a row of the quarantine table, or the end of the reading."""
+"""A reader's report of bytes that are not a record: a row of the quarantine table, or the end of the read."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 SAMPLE_BYTES: Final = 128
-"""As much of the damaged bytes is kept: head, hosts and the beginning of the body."""
+"""Kept bytes of a damaged piece: head, hosts and the beginning of the body."""
 
 
 class Damaged(NamedTuple):
-    """Bytes of the log that are not given as a row, and why. `size` reaches to where reading went on."""
+    """Bytes of the log that become no row, and why. `size` reaches to where reading continued."""
 
     broker: str
     position: int

@@ -1,8 +1,8 @@
-"""Fields of variable length as Arrow arrays, without a loop. Pure.
+"""Extracts fields of variable length as Arrow arrays, without a loop. Pure.
 
-Over the bytes of a block lies an Arrow array whose offsets are [start0, end0, start1, end1, …]: its even elements are the fields, its
-odd ones the gaps between. `take` of the even ones copies the fields at the speed of C++. (An array of views would copy nothing, and
-Spark takes none.)
+An Arrow array with the offsets [start0, end0, start1, end1, …] covers the bytes of a block: its even elements are the fields, its
+odd ones the gaps. `take` of the even ones copies the fields at the speed of C++. (An array of views would copy nothing, but
+Spark does not accept views.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 
 def cut(content: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.BinaryArray:
-    """Return the bytes between each start and end, which must not fall, as an array that shares nothing with the content."""
+    """Return the bytes between each start and end, which must be ascending, as an array that shares nothing with the content."""
     count = len(starts)
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[:-1:2] = starts
@@ -29,7 +29,7 @@ def cut(content: Any, starts: npt.NDArray[Any], ends: npt.NDArray[Any]) -> pa.Bi
 
 
 def as_text(values: pa.BinaryArray) -> pa.StringArray:
-    """Return bytes as text; what is not UTF-8 in them becomes U+FFFD, as Java shows it."""
+    """Return bytes as text; invalid UTF-8 becomes U+FFFD, as in Java."""
     text = pa.Array.from_buffers(pa.string(), len(values), values.buffers(), values.null_count, values.offset)
     if is_ascii(values):
         return text
@@ -44,24 +44,24 @@ def as_text(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def is_ascii(values: pa.BinaryArray) -> bool:
-    """Return whether no byte of an array that was cut is above 127."""
+    """Whether all bytes of a cut array are ASCII."""
     data = content_of(values)
     return not len(data) or int(data.view(np.int8).min()) >= 0
 
 
 def content_of(values: pa.BinaryArray) -> npt.NDArray[np.uint8]:
-    """Return the bytes of an array that was cut, all fields back to back."""
+    """Return the bytes of a cut array, all fields concatenated."""
     data = values.buffers()[2]
     return np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
 
 
 def offsets_of(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
-    """Return where each field of an array that was cut begins, and where the last one ends."""
+    """Return the start of each field of a cut array, and the end of the last."""
     return np.frombuffer(values.buffers()[1], np.int32, len(values) + 1)
 
 
 def repeated(text: str, count: int) -> pa.StringArray:
-    """Return a text so many times."""
+    """Return a text repeated `count` times."""
     return _repeated(text, _above(count))[:count]
 
 
@@ -80,5 +80,5 @@ def _evens_above(count: int) -> pa.Array:
 
 
 def _above(count: int) -> int:
-    """Return the power of two at or above: a few sizes serve all batches."""
+    """Return the next power of two: a few sizes serve all batches."""
     return 1 << max(count - 1, 1).bit_length()

@@ -1,8 +1,8 @@
-"""Proves where a record begins, without having walked there: after damage, and for places where a segment may be split.
+"""Proves record boundaries without a walk: after damage, and for places where a segment may be split.
 
-A record names its own position, yet a body may hold records that name theirs: magic and position alone prove nothing.
-After damage, strongest first: the size of the damaged record, or the sizes of its parts, where a record follows right there;
-else a chain of records. To split a segment: a record that no record before it covers, and that begins a chain.
+A record names its own position, but a body may contain records that name theirs: magic and position alone prove nothing.
+After damage, strongest first: the size of the damaged record, or the sizes of its parts, if a record follows right there;
+else a chain of records. To split a segment: a record that no earlier record covers, and that begins a chain.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from gantry_wire.record import (
 )
 
 CHAIN_RECORDS: Final = 8
-"""So many records in a row are believed where nothing nearer ends the chain; the store's recovery asks for as many."""
+"""A chain of this length is accepted if nothing nearer ends it; the store's recovery requires the same length."""
 LOOK_BACK_BYTES: Final = 8 * 1024 * 1024
 """Twice the largest record of a store with default limits. A larger one whose body was made to look like records may be split
-wrongly: the piece before it then does not land on its stop, and the job fails with words."""
+wrongly: the piece before it then does not end at its stop, and the job fails with an error."""
 WINDOW_BYTES: Final = 1024 * 1024
 _HOST_V6_EXTRA: Final = 12
 _FIXED_BYTES: Final = RECORD_BYTES_MIN - 3
@@ -38,15 +38,15 @@ _INT: Final = Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Bytes of a log that can be looked at anywhere: `peek(position, size)`, fewer bytes where they end."""
+    """Bytes of a log with random access: `peek(position, size)`, fewer bytes at their end."""
 
     peek: Callable[[int, int], bytes]
     stop: int
-    """Where a record begins, or the log or segment ends."""
+    """A record boundary, or the end of the log or segment."""
     segment_end: int
 
     def record_at(self, at: int) -> int:
-        """Return the size of the record at a position if magic, position and lengths fit together, else 0."""
+        """Return the size of the record at a position if magic, position and lengths are consistent, else 0."""
         raw = self.peek(at, _FIXED_BYTES + 2 * _HOST_V6_EXTRA)
         if len(raw) < _FIXED_BYTES:
             return 0
@@ -57,7 +57,7 @@ class Ground:
         return head.size if self.parts_of(at) == head.size else 0
 
     def parts_of(self, at: int) -> int:
-        """Return the size of a record by its parts alone, 0 where they make no sense."""
+        """Return the size of a record by its parts alone, 0 if they are inconsistent."""
         raw = self.peek(at, _FIXED_BYTES + 2 * _HOST_V6_EXTRA)
         if len(raw) < _FIXED_BYTES:
             return 0
@@ -77,7 +77,7 @@ class Ground:
         return topic_end + 2 + int.from_bytes(properties_length)
 
     def is_end(self, at: int) -> bool:
-        """Return whether records end at a position: at the stop, with a blank, or with nothing written."""
+        """Whether records end at a position: at the stop, with a blank, or with nothing written."""
         if at == self.stop:
             return True
         raw = self.peek(at, _FIXED_BYTES)
@@ -87,7 +87,7 @@ class Ground:
         return (magic == MAGIC_BLANK and at + size == self.segment_end) or not any(raw)
 
     def is_proven(self, at: int) -> bool:
-        """Return whether a chain of records begins at a position that is long enough, or ends where records end."""
+        """Whether a long enough chain of records begins at a position, or one that ends where records end."""
         for _ in range(CHAIN_RECORDS):
             size = self.record_at(at)
             if not size:
@@ -98,7 +98,7 @@ class Ground:
         return True
 
     def walked(self, boundary: int, at: int) -> int | None:
-        """Return the first boundary at or above `at`, from one below it: the stop where records end before, None at a damaged one."""
+        """Return the first boundary at or above `at`, walking from one below it: the stop if records end before, None at a damaged one."""
         while boundary < at:
             size = self.record_at(boundary)
             if not size:
@@ -107,7 +107,7 @@ class Ground:
         return self.stop if self.is_end(boundary) else boundary
 
     def after_damage(self, at: int) -> int:
-        """Return where reading goes on after a damaged record: a proven record, or the stop."""
+        """Return where reading continues after a damaged record: a proven record, or the stop."""
         raw = self.peek(at, RECORD_HEAD.size)
         if len(raw) == RECORD_HEAD.size:
             head = RecordHead._make(RECORD_HEAD.unpack(raw))
@@ -128,7 +128,7 @@ class Ground:
         return self.stop
 
     def next_uncovered(self, first: int, at: int) -> int:
-        """Return the first proven record at or above `at`, the stop if there is none. `first` is where the segment begins."""
+        """Return the first proven record at or above `at`, the stop if there is none. `first` is the start of the segment."""
         for start in range(at, self.stop, WINDOW_BYTES):
             before = max(first, start - LOOK_BACK_BYTES)
             end = min(start + WINDOW_BYTES, self.stop)
@@ -144,7 +144,7 @@ class Ground:
         return self.stop
 
     def _from(self, held: bytes, start: int) -> Callable[[int, int], bytes]:
-        """Return a `peek` that looks at bytes that are held already, where it can."""
+        """Return a `peek` that uses loaded bytes if possible."""
 
         def peek(position: int, size: int) -> bytes:
             at = position - start

@@ -1,9 +1,9 @@
-"""Properties of many records at once: as a map, or one of them, by one scan for separators. Pure.
+"""Decodes the properties of many records at once: as maps, or a single property, by one scan for separators. Pure.
 
-The properties of each record are cut with the byte behind them, which is the first of the next record's size: zero, so it ends the
-list whether or not a separator stands before it. Then every byte up to 2 is a mark: 1 behind a key, 2 behind a value, 0 at the end.
-Where marks stand as they should not (a value that holds one, an empty key, a key twice), that batch is read as `parse_properties`
-reads, one record after the other.
+The properties of each record are cut with the following byte, which is the first of the next record's size: zero, so it ends the
+list with or without a separator before it. Then every byte up to 2 is a mark: 1 after a key, 2 after a value, 0 at the end.
+If marks are irregular (a value that contains one, an empty key, a repeated key), the batch is decoded as `parse_properties`
+does, record by record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORDS: Final = ((8, "<u8"), (4, "<u4"), (2, "<u2"), (1, "u1"))
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Where each key and value lies in the content, and which pairs are each record's: from `first[i]` to `first[i + 1]`."""
+    """The place of each key and value in the content, and the pairs of each record: from `first[i]` to `first[i + 1]`."""
 
     key_at: npt.NDArray[np.int64]
     key_end: npt.NDArray[np.int64]
@@ -36,14 +36,14 @@ class _Pairs:
 
 
 class PropertyLists:
-    """The properties of the records of a batch; looked at as far as columns ask."""
+    """The properties of the records of a batch; decoded only as columns need them."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
     @cached_property
     def _cut(self) -> pa.BinaryArray:
-        """Each record's properties and the byte behind them."""
+        """Return each record's properties and the following byte."""
         return cut(self._rows.content, self._rows.properties_at, self._rows.ends + 1)
 
     @cached_property
@@ -52,7 +52,7 @@ class PropertyLists:
 
     @cached_property
     def _pairs(self) -> _Pairs | None:
-        """None where the marks do not stand as they should."""
+        """Return the pairs, None if the marks are irregular."""
         data = self._data
         marks = np.flatnonzero(data <= _VALUE_END)
         kinds = data[marks]
@@ -80,7 +80,7 @@ class PropertyLists:
         return [parse_properties(raw[:-1].decode(errors="replace")) for raw in self._cut.to_pylist()]
 
     def raw(self) -> pa.BinaryArray:
-        """Return the properties as they lie in the log."""
+        """Return the properties as stored in the log."""
         return cut(self._rows.content, self._rows.properties_at, self._rows.ends)
 
     def maps(self) -> pa.MapArray:
@@ -98,7 +98,7 @@ class PropertyLists:
         if pairs is None:
             return pa.array([found.get(name) for found in self._parsed], pa.string())
         found = _named(self._data, pairs, name.encode())
-        # The last pair of a record that has the name twice counts: later ones overwrite earlier ones here.
+        # The last pair of a record with a repeated name counts: later ones overwrite earlier ones here.
         row = np.searchsorted(pairs.first, found, side="right") - 1
         starts = offsets_of(self._cut)[:-1].astype(np.int64)
         ends = starts.copy()
@@ -128,9 +128,9 @@ def _alternating(
     row_ends: npt.NDArray[np.int64],
     offsets: npt.NDArray[np.int32],
 ) -> _Pairs | None:
-    """Return the pairs where in each record a key's mark and a value's take turns, as stores write them; else None.
+    """Return the pairs if in each record marks of keys and values alternate, as stores write them; else None.
 
-    No pair is searched for then, which saves about half of the time.
+    No search for pairs is needed then, which saves about half of the time.
     """
     first = np.zeros(len(row_ends) + 1, np.int64)
     inner = row_ends - np.arange(len(row_ends))
@@ -155,7 +155,7 @@ def _text(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def _named(data: npt.NDArray[np.uint8], pairs: _Pairs, name: bytes) -> npt.NDArray[np.int64]:
-    """Return the pairs with a key."""
+    """Return the pairs with this key."""
     found = np.flatnonzero(pairs.key_end - pairs.key_at == len(name))
     at = 0
     while at < len(name) and len(found):
@@ -167,7 +167,7 @@ def _named(data: npt.NDArray[np.uint8], pairs: _Pairs, name: bytes) -> npt.NDArr
 
 
 def _has_twice(data: npt.NDArray[np.uint8], pairs: _Pairs) -> bool:
-    """Return whether a record may hold a key twice: two of its keys agree in length and in their last bytes."""
+    """Whether a record may repeat a key: two of its keys agree in length and in their last bytes."""
     counts = np.diff(pairs.first)
     most = int(counts.max(initial=0))
     if most < 2:
@@ -179,7 +179,7 @@ def _has_twice(data: npt.NDArray[np.uint8], pairs: _Pairs) -> bool:
 
 
 def _short_prints(data: npt.NDArray[np.uint8], pairs: _Pairs) -> npt.NDArray[np.int64]:
-    """Length, first and last byte: a third of the cost of `_prints`, and enough for most lists."""
+    """Return length, first and last byte: a third of the cost of `_prints`, and enough for most lists."""
     prints = (pairs.key_end - pairs.key_at) << 16
     prints |= data.take(pairs.key_at)
     prints |= data.take(pairs.key_end - 1).astype(np.int64) << 8
@@ -196,7 +196,7 @@ def _prints(data: npt.NDArray[np.uint8], pairs: _Pairs) -> npt.NDArray[np.uint64
 
 
 def _agree(prints: Any, counts: Any, first: Any, gap: int) -> bool:
-    """Return whether in a record of more than `gap` pairs, some pair and the one `gap` behind it have equal prints."""
+    """Whether in a record of more than `gap` pairs, some pair and the one `gap` after it have equal prints."""
     same = np.flatnonzero(prints[gap:] == prints[:-gap])
     if not len(same):
         return False

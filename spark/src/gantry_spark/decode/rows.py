@@ -1,4 +1,4 @@
-"""The fixed part of many records at once, where their variable fields lie, and which records contradict themselves. Pure.
+"""Decodes the fixed part of many records at once, the places of their variable fields, and detects inconsistent records. Pure.
 
 Each header is gathered as 88 bytes (100 or 112 with IPv6 hosts) and read as a structure; a column is one strided read of it.
 """
@@ -17,9 +17,9 @@ from gantry_wire.limits import TOPIC_BYTES_MAX
 from gantry_wire.record import MAGIC_V1, MAGIC_V2, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 
 TIME_MS_MAX: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999: what Python and SQL take for a time."""
+"""The last millisecond of the year 9999: the limit of times in Python and SQL."""
 TORN_BYTES: Final = 512
-"""The least that a disk writes whole."""
+"""The smallest unit that a disk writes atomically."""
 _V6_BITS: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 _PROPERTIES_SHORT_MAX: Final = 0x7FFF
 
@@ -34,11 +34,11 @@ def _layout(v6: int) -> np.dtype[np.void]:
 
 
 _LAYOUTS: Final = tuple(_layout(v6) for v6 in range(4))
-"""By which of the two hosts is IPv6, as the system flag says: index = (flag >> 4) & 3."""
+"""By which of the two hosts is IPv6, according to the system flag: index = (flag >> 4) & 3."""
 
 
 class Rows:
-    """Records of one block. All arrays have an item a record; `*_at` are indices into the content."""
+    """Records of one block. All arrays have one item per record; `*_at` are indices into the content."""
 
     def __init__(self, content: Content, size: int, starts: Positions, ends: Positions) -> None:
         self.content = content
@@ -46,7 +46,7 @@ class Rows:
         self.starts = starts
         self.ends = ends
         self.stands = np.ones(len(starts), np.bool_)
-        """Records that stand where they say and whose parts fill them: known from `wrong`."""
+        """Records at the position they name, whose parts fill them: set by `wrong`."""
         self._bytes = np.frombuffer(content, np.uint8)
         self._fields: dict[str, npt.NDArray[Any]] = {}
         heads = self._gather(starts, 0)
@@ -65,11 +65,11 @@ class Rows:
         return len(self.starts)
 
     def select(self, chosen: npt.NDArray[Any]) -> Rows:
-        """Return some of the records: by a mask, or by their numbers in rising order."""
+        """Return some of the records: by a mask, or by their numbers in ascending order."""
         return Rows(self.content, self.size, self.starts[chosen], self.ends[chosen])
 
     def part(self, start: int, end: int) -> Rows:
-        """Return the records from a number on, below another."""
+        """Return the records from `start` to below `end`."""
         return Rows(self.content, self.size, self.starts[start:end], self.ends[start:end])
 
     def field(self, name: str, kind: Any) -> npt.NDArray[Any]:
@@ -86,12 +86,12 @@ class Rows:
         return values if values.dtype == kind else values.astype(kind)
 
     def hosts(self, name: str) -> Iterator[tuple[Any, npt.NDArray[np.void]]]:
-        """Yield records with a host of one length: which they are, and the packed hosts."""
+        """Yield the records by host length: their selection, and the packed hosts."""
         for index, heads in self._groups:
             yield index, heads[name]
 
     def wrong(self, position: int) -> dict[int, str]:
-        """Return records that cannot be what was written, by index, and why. `position` is that of byte 0."""
+        """Return inconsistent records by index, and why. `position` is that of byte 0."""
         at_home = self.field("position", np.int64) == self.starts + position
         store_ms = self.field("store_ms", np.int64)
         timely = store_ms.view(np.uint64) <= TIME_MS_MAX
@@ -109,21 +109,21 @@ class Rows:
         bad: dict[int, str] = {}
         for index in np.flatnonzero(~good).tolist():
             if not at_home[index]:
-                bad[index] = f"it says it lies at position {int(self.field('position', np.int64)[index])}"
+                bad[index] = f"it names the position {int(self.field('position', np.int64)[index])}"
             elif self._is_odd and not self._is_magic[index]:
-                bad[index] = "its magic is no record's"
+                bad[index] = "its magic is not that of a record"
             elif not self._fills[index]:
                 bad[index] = f"its parts do not fill its size {int(self.ends[index] - self.starts[index])}"
             elif not timely[index]:
-                bad[index] = f"its store time {int(store_ms[index])} ms is no time"
+                bad[index] = f"its store time {int(store_ms[index])} ms is not a time"
             else:
                 bad[index] = "its queue, queue offset or reconsume times are below 0"
         return bad
 
     def torn(self) -> npt.NDArray[np.bool_]:
-        """Return which records a power cut kept from being written whole: what no CRC covers ends in a zero, or holds a sector of zeros.
+        """Return a mask of the torn records: those whose part without a CRC ends in a zero, or contains a sector of zeros.
 
-        Neither topics nor properties end in a zero byte, and no store takes properties that hold so many.
+        Neither topics nor properties end in a zero byte, and no store accepts properties with that many zeros.
         """
         has_properties = self.properties_at < self.ends
         last = np.where(has_properties, self.ends, self.topic_end) - 1
@@ -150,7 +150,7 @@ class Rows:
                 self.body_at[index] = self.starts[index] + _LAYOUTS[v6].itemsize
 
     def _find_tail(self, long: npt.NDArray[np.bool_] | None) -> None:
-        """Find topic and properties, and say whether all parts fill each record exactly."""
+        """Find topic and properties, and check whether all parts fill each record exactly."""
         take = self._bytes.take
         topic_size = take(self.body_end, mode="clip").astype(np.int64)
         self.topic_at = self.body_end + 1

@@ -1,6 +1,6 @@
-"""A piece of a CommitLog as Arrow batches: the one way in for whoever reads segments.
+"""Reads a piece of a CommitLog as Arrow batches: the only entry point for readers of segments.
 
-Owns what a piece is, what is wanted of it, and the sizes of batches. Must never give a damaged record as a row, or lose one in silence.
+Defines pieces, selections, and the sizes of batches. Never yields a damaged record as a row, and reports every lost one.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from gantry_wire.record import SYS_COMPRESSED
 __all__ = ["Damaged", "LandedElsewhere", "LogRange", "Wanted", "next_record", "read"]
 
 UNPACKED_BYTES: Final = 64 * 1024 * 1024
-"""A batch of unpacked bodies ends above this."""
+"""A batch of decompressed bodies ends above this."""
 _GATHERED_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class LogRange:
-    """A piece of one segment that one task reads; strings and ints only."""
+    """A piece of one segment that one task reads; only strings and ints."""
 
     path: str
-    """The segment: a path of this machine, or a URI that pyarrow.fs opens."""
+    """The segment: a local path, or a URI that pyarrow.fs opens."""
     base: int
     """Position of its first byte."""
     start: int
-    """Position where a record begins."""
+    """A record boundary."""
     stop: int
-    """Position where the piece ends: a record begins there, or the log or the segment ends."""
+    """The position where the piece ends: a record boundary, or the end of the log or the segment."""
     broker: str
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is read of each message, and of which."""
+    """The selected columns and messages."""
 
     columns: tuple[str, ...]
-    """At least one, as `schema` names them."""
+    """At least one, with names of `schema`."""
     topics: frozenset[str] | None = None
     queues: frozenset[int] | None = None
     store_ms: tuple[int, int] | None = None
@@ -62,7 +62,7 @@ class Wanted:
 
 
 def read(piece: LogRange, wanted: Wanted, damage: Callable[[Damaged], None]) -> Iterator[pa.RecordBatch]:
-    """Yield batches of `arrow_schema(wanted.columns)`, in the order of the log; what is no record goes to `damage`.
+    """Yield batches of `arrow_schema(wanted.columns)`, in the order of the log; `damage` gets everything that is not a record.
 
     Raises LandedElsewhere, OSError, and UnknownColumn.
     """
@@ -80,7 +80,7 @@ def next_record(path: str, base: int, at: int, end: int) -> int:
 
 
 def boundary_after(path: str, base: int, boundary: int, at: int, end: int) -> int | None:
-    """Return the first boundary at or above `at` by walking from one below it; `end` where records end before, None before a damaged one.
+    """Return the first boundary at or above `at` by walking from one below it; `end` if records end before, None at a damaged one.
 
     Raises as `next_record` does.
     """
@@ -109,7 +109,7 @@ def _batches(piece: LogRange, wanted: Wanted, damage: Callable[[Damaged], None])
 
 
 def _chosen(rows: Rows, wanted: Wanted) -> Rows:
-    """Return the records that the filters leave, looked at before any column is made."""
+    """Return the records that pass the filters, before any column is built."""
     chosen: npt.NDArray[np.bool_] | None = None
     if wanted.store_ms is not None:
         store_ms = rows.field("store_ms", np.int64)
@@ -124,7 +124,7 @@ def _chosen(rows: Rows, wanted: Wanted) -> Rows:
 
 
 def _of_topics(rows: Rows, topics: frozenset[str]) -> npt.NDArray[np.bool_]:
-    """Compare the bytes of topics, and only of those whose length one of the wanted has."""
+    """Compare the bytes of topics, and only of those with the length of a wanted one."""
     chosen = np.zeros(len(rows), np.bool_)
     wanted = sorted({topic.encode() for topic in topics})
     likely = np.flatnonzero(np.isin(rows.topic_end - rows.topic_at, [len(topic) for topic in wanted]))
@@ -138,7 +138,7 @@ def _of_topics(rows: Rows, topics: frozenset[str]) -> npt.NDArray[np.bool_]:
 def _unpacked(
     rows: Rows, wanted: Wanted, broker: str, position: int, report: Callable[[int, int, str], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches with unpacked bodies, each of a bounded size; a body that cannot be unpacked is damage."""
+    """Yield batches with decompressed bodies, each of a bounded size; a body that cannot be decompressed is damage."""
     stored = cut(rows.content, rows.body_at, rows.body_end)
     flags = rows.field("sys_flag", np.int32).tolist()
     bodies: list[bytes] = []

@@ -1,6 +1,6 @@
-"""Walks a piece of the log from its start to its stop: every record on the way is given, or reported as damaged, once.
+"""Walks a piece of the log from its start to its stop: yields every record, or reports it as damaged, once.
 
-Blanks and zeros end a segment. A damaged record is reported and reading goes on behind it, at the next place that is proven.
+Blanks and zeros end a segment. After a damaged record the walk reports it and continues at the next proven place.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Walk:
         self._why = ""
 
     def rows(self) -> Iterator[Rows]:
-        """Yield the good records of each block. Raises LandedElsewhere."""
+        """Yield the intact records of each block. Raises LandedElsewhere."""
         stop, block = self._ground.stop, self._block
         record_bytes, at_least = _RECORD_BYTES_GUESS, 0
         while self._at < stop:
@@ -60,12 +60,12 @@ class Walk:
                 self._skip(self._at, behind)
 
     def _skip(self, at: int, why: str) -> None:
-        """Report the damage at a position and go on behind it."""
+        """Report the damage at a position and continue after it."""
         self._at = self._ground.after_damage(at)
         self._report(at, self._at - at, why)
 
     def _good(self, run: Run, *, careful: bool) -> tuple[Rows, int]:
-        """Return the records that are sound, and the index of the record behind which nothing is proven, or -1."""
+        """Return the intact records, and the index of the record after which nothing is proven, or -1."""
         block, count = self._block, len(run.starts)
         rows = Rows(block.content, block.size, run.starts, np.append(run.starts[1:], run.end))
         bad = rows.wrong(block.position)
@@ -74,7 +74,7 @@ class Walk:
         if self._check_crc or careful:
             bad = dict.fromkeys(np.flatnonzero(failing_crc(rows)).tolist(), "its body fails the CRC") | bad
         if careful:
-            bad = dict.fromkeys(np.flatnonzero(rows.torn()).tolist(), "it was not written whole") | bad
+            bad = dict.fromkeys(np.flatnonzero(rows.torn()).tolist(), "it was not written completely") | bad
         if not bad:
             return rows, -1
         for n in sorted(n for n in bad if n < cut):
@@ -85,8 +85,8 @@ class Walk:
         self._why = bad.get(cut, "")
         return rows.select(sound), cut if cut < count else -1
 
-    def _behind(self, end: int) -> tuple[str, int]:  # noqa: PLR0911 - one answer for each thing that may stand there
-        """Return what stands behind the last record: more to be read (and how much at least), an end, or damage in words."""
+    def _behind(self, end: int) -> tuple[str, int]:  # noqa: PLR0911 - one answer for each thing that may be there
+        """Return what follows the last record: more to read (and how much at least), an end, or damage as text."""
         block, stop = self._block, self._ground.stop
         at = block.position + end
         is_last = block.end == stop
@@ -100,7 +100,7 @@ class Walk:
                 return f"it reaches past position {stop}, where it should end", 0
             if not is_last and (end or size <= block.size or self._ground.record_at(at)):
                 return _MORE, size
-            return "no whole record stands here", 0
+            return "no complete record begins here", 0
         if magic == MAGIC_BLANK and at + size == self._ground.segment_end:
             return _DONE, 0
         if (magic == MAGIC_BLANK or not any(head)) and self._is_zero(min(at + BLANK.size, stop)):
@@ -108,11 +108,11 @@ class Walk:
         return f"no record begins here: size {size}, magic {magic:#010x}", 0
 
     def _must_be_damage(self, at: int) -> None:
-        """Refuse a whole record that only the end of the piece cuts. Raises LandedElsewhere."""
+        """Reject a complete record that only the end of the piece cuts. Raises LandedElsewhere."""
         ground = replace(self._ground, stop=self._ground.segment_end)
         if ground.record_at(at):
             raise LandedElsewhere(
-                f"a record at position {at} goes on behind position {self._ground.stop}, where the piece should end: "
+                f"a record at position {at} extends beyond position {self._ground.stop}, where the piece should end: "
                 "the plan is wrong, or the log was cut or replaced since it was made; take a new snapshot"
             )
 

@@ -1,4 +1,4 @@
-"""`python -m gantry_spark.export`: what `./gantry export` becomes. Nothing but the standard library is loaded before the options are read."""
+"""`python -m gantry_spark.export`: the program behind `./gantry export`. Parses the options with the standard library alone."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TERMINATED: Final = 143
 
 
 def main(words: Sequence[str]) -> int:
-    """Run one command line and return its exit status."""
+    """Run a command line and return its exit status."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(TERMINATED))
     try:
         options = parse(words)
-        return _told(_compact if options.compact else _export, options)
+        return _run_quietly(_compact if options.compact else _export, options)
     except Refused as refused:
         say(str(refused))
         return REFUSED
@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> int:
         say(str(failed))
         return FAILED
     except KeyboardInterrupt:
-        say("ended; what was committed stays, and the next run goes on from there")
+        say("ended; committed work stays, and the next run continues from there")
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - Spark wraps whatever went wrong in its tasks
         from gantry_spark.export.command.spark_errors import in_words
@@ -47,8 +47,8 @@ def main(words: Sequence[str]) -> int:
         return FAILED
 
 
-def _told(work: Callable[[ExportOptions], int], options: ExportOptions) -> int:
-    """Do the work while Spark's own words are kept away; they are shown where one line does not tell what went wrong."""
+def _run_quietly(work: Callable[[ExportOptions], int], options: ExportOptions) -> int:
+    """Do the work while hiding Spark's own output, which is shown if one line does not explain a failure."""
     from gantry_spark.spark.quiet import Quiet
 
     with Quiet(Refused, Failed):
@@ -57,8 +57,8 @@ def _told(work: Callable[[ExportOptions], int], options: ExportOptions) -> int:
         except Exception as error:
             from gantry_spark.export.command.spark_errors import foreseen
 
-            if (told := foreseen(error)) is not None:
-                raise told from error
+            if (known := foreseen(error)) is not None:
+                raise known from error
             raise
 
 
@@ -94,7 +94,7 @@ def _export(options: ExportOptions) -> int:
 
 
 def _starter(options: ExportOptions, ends: ExitStack) -> Callable[[], SparkSession]:
-    """Return what starts Spark once, and ends it with us."""
+    """Return a function that starts Spark once, and stops it at exit."""
     running: list[SparkSession] = []
 
     def start() -> SparkSession:
@@ -123,7 +123,7 @@ def _tell(options: ExportOptions, result: Result) -> None:
         )
     if result.lost:
         lost = size_words(sum(one.stop - one.start for one in result.lost))
-        words += f"; {lost} of the log were lost before they were exported"
+        words += f"; {lost} of the log were deleted before they were exported"
     say(words)
     if options.json:
         _print(result)

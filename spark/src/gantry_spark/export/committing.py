@@ -1,7 +1,7 @@
-"""One change of a table's folder after the other, safe against a kill at any moment, and by one process at a time.
+"""Changes a table's folder, one commit at a time, safe against a kill at any moment, and by one process at a time.
 
-The order of a commit: note which files will come (`pending.json`), move them into place, make the table's own commit, drop the note.
-A note that is found at the start is of a killed run: files of it that the table does not name were never committed and go.
+The order of a commit: note the new files (`pending.json`), move them into place, make the table's own commit, delete the note.
+A note found at the start is from a killed run: its files that the table does not name were never committed and are deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOCK: Final = f"{STATE}/lock"
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Hold a table's folder: nobody else may export into it meanwhile. Raises Refused when somebody does."""
+    """Lock a table's folder: no other export may use it meanwhile. Raises Refused if another does."""
     path = folder / LOCK
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -37,18 +37,18 @@ def locked(folder: Path) -> Generator[None]:
             if not os.path.samestat(os.fstat(descriptor), path.stat()):
                 raise BlockingIOError
         except (BlockingIOError, FileNotFoundError):
-            raise Refused(f"another export is at work in {folder}: wait for it, or end it") from None
+            raise Refused(f"another export is running in {folder}: wait for it, or stop it") from None
         try:
             yield
         finally:
             if not (folder / IDENTITY).exists():
-                path.unlink(missing_ok=True)  # it became no table: nothing of ours stays
+                path.unlink(missing_ok=True)  # no table was created: leave nothing behind
     finally:
         os.close(descriptor)
 
 
 def settle(folder: Path, table: Table) -> int:
-    """Put right what a killed run left. Returns how many files went that were never committed."""
+    """Repair the remains of a killed run. Returns the number of deleted files that were never committed."""
     table.recover()
     left = [path for path in read_json(folder / PENDING) or () if (folder / path).exists()]
     if left:
@@ -62,16 +62,16 @@ def settle(folder: Path, table: Table) -> int:
 
 
 def add(folder: Path, table: Table, files: Sequence[PartFile], marks: Marks) -> None:
-    """Add files that lie in staging, and move marks: readers see all of it or nothing."""
+    """Add staged files, and move marks: readers see all of it or nothing."""
     placed = [_placed(table, file) for file in files]
     if placed and (there := {file.path for file in table.files()} & {file.path for file in placed}):
-        raise Failed(f"{min(there)} is in {folder} already: the log does not go on where the table ends")
+        raise Failed(f"{min(there)} is already in {folder}: the log does not continue where the table ends")
     _commit(folder, placed, lambda: table.add(placed, marks))
     shutil.rmtree(folder / STAGING, ignore_errors=True)
 
 
 def replace(folder: Path, table: Table, merges: Sequence[Merge]) -> None:
-    """Replace files by ones that lie in staging."""
+    """Replace files by staged ones."""
     placed = [merge._replace(fresh=_placed(table, merge.fresh)) for merge in merges]
     if table.is_read_by_folder:
         table.replace(placed)

@@ -17,7 +17,7 @@ from gantry_spark.export.task_writer import TaskJob
 
 
 def compact(options: ExportOptions) -> Result:
-    """Merge the small files of a table, a partition after the other. Raises Refused, Failed."""
+    """Merge the small files of a table, partition by partition. Raises Refused, Failed."""
     began = time.monotonic()
     tables = [(options.out, open_existing(options.out))]
     dead_out = places.dead_letters_of(options.out)
@@ -43,9 +43,9 @@ def compact(options: ExportOptions) -> Result:
 
 
 def open_existing(out: Path) -> Table:
-    """Open a table that an export made. Raises Refused when there is none."""
+    """Open a table that an export created. Raises Refused if there is none."""
     if not (out / places.IDENTITY).exists():
-        raise Refused(f"{out} is no table of ./gantry export: nothing to compact")
+        raise Refused(f"{out} is not a table of ./gantry export: nothing to compact")
     identity = places.prepare(out)
     assert identity is not None
     if "deadLettersOf" in identity:

@@ -1,4 +1,4 @@
-"""Merges the small files of each partition into larger ones, in the order of positions, without Spark and in little memory."""
+"""Merges the small files of each partition into larger ones, in the order of positions, without Spark and with little memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gantry_spark.export.tables.table import LiveFile, Merge
 
 
 def plan(files: Sequence[LiveFile], bytes_max: int) -> list[tuple[LiveFile, ...]]:
-    """Return which files are merged: neighbours of one partition and one log, together at most `bytes_max`, two or more."""
+    """Return the groups of files to merge: neighbours of one partition and one log, together at most `bytes_max`, two or more."""
     groups: list[tuple[LiveFile, ...]] = []
     for _, of_one in groupby(files, key=lambda file: (file.broker, file.dt, _log_of(file))):
         group: list[LiveFile] = []
@@ -31,7 +31,7 @@ def plan(files: Sequence[LiveFile], bytes_max: int) -> list[tuple[LiveFile, ...]
 
 
 def merge(folder: Path, group: tuple[LiveFile, ...]) -> Merge:
-    """Write the files of a group as one into staging, row group by row group."""
+    """Write the files of a group as one staged file, row group by row group."""
     staged = f"{STAGING}/{uuid.uuid4().hex}.parquet"
     target = folder / staged
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def merge(folder: Path, group: tuple[LiveFile, ...]) -> Merge:
 
 
 def _row_groups(folder: Path, group: Sequence[LiveFile]) -> Iterator[pa.Table]:
-    """Yield the rows of files in pieces as large as a row group may be."""
+    """Yield the rows of files in pieces of at most a row group."""
     waiting: list[pa.Table] = []
     for file in group:
         with pq.ParquetFile(folder / file.path) as source:
@@ -70,5 +70,5 @@ def _row_groups(folder: Path, group: Sequence[LiveFile]) -> Iterator[pa.Table]:
 
 
 def _log_of(file: LiveFile) -> str:
-    """Return the part of a file's name that names broker and log."""
+    """Return the part of a file's name with broker and log."""
     return Path(file.path).name.rsplit("-", 2)[0]

@@ -1,4 +1,4 @@
-"""One run of an export: fix what is read, let Spark's tasks write files, commit. Before the first: is all as it is asked for."""
+"""A run of an export: fix what is read, let Spark's tasks write files, commit. Validates the request first."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from gantry_spark.store.snapshot import Snapshot, take
 
 DAMAGED: Final = f"{STATE}/damaged"
 IDLE_BYTES: Final = 64 << 20
-"""A run that found nothing commits how far it looked only when that is far: a table gets no commit a minute for nothing."""
+"""A run that found nothing commits its position only beyond this distance: an idle table gets no commit per minute."""
 
 
 class Export:
-    """An export into one folder, which the caller holds the lock of."""
+    """An export into a folder that the caller has locked."""
 
     def __init__(self, options: ExportOptions, session: Callable[[], SparkSession]) -> None:
-        """`session` starts Spark, or returns what runs: only a run that has something to read needs it. Raises Refused."""
+        """`session` starts Spark, or returns the running one: only a run with something to read needs it. Raises Refused."""
         self._options, self._session = options, session
         self._out = options.out
         self._dead_out = places.dead_letters_of(options.out)
@@ -50,7 +50,7 @@ class Export:
             dead = {**places.wanted(options, None), "deadLettersOf": self._out.name}
             self._dead_holds = places.agree(self._dead_out, places.prepare(self._dead_out), dead)
         self._holds = places.agree(self._out, identity, places.wanted(options, body))
-        # What the tasks need of a job that is not made for each run anew.
+        # The constant part of the tasks' job.
         self._body, self._prefix = body, options.prefix
         self._table: Table | None = None
         self._dead: Table | None = None
@@ -58,7 +58,7 @@ class Export:
             self._open()
 
     def _open(self) -> Table:
-        """Open the tables, made where there are none: only for a run that is not refused. Put right what a killed one left."""
+        """Open or create the tables, only for an accepted run. Repair the remains of a killed one."""
         if self._table is not None:
             return self._table
         if self._body is not None:
@@ -74,7 +74,7 @@ class Export:
         return opened
 
     def run(self) -> Result:
-        """Export what is new. Raises Refused, Failed, and what Spark raises."""
+        """Export new messages. Raises Refused, Failed, and Spark's errors."""
         began = time.monotonic()
         say("looking at the stores")
         with closing(take(self._options.places, http=self._options.http)) as snapshot:
@@ -93,7 +93,7 @@ class Export:
         return self._commit(table, found, done, (damaged, (*found.gone, *lost)), began)
 
     def _reach(self, snapshot: Snapshot) -> Reach | None:
-        """Return what is to be read; None as long as nobody has sent to a topic that is waited for. Raises Refused."""
+        """Return what to read; None while an awaited topic has no message. Raises Refused."""
         held = {topic for view in snapshot.stores for topic, _ in view.queues}
         topics, accept_loss = self._options.topics, self._options.accept_loss
         if words := unknown_topics(snapshot.stores, topics):
@@ -121,7 +121,7 @@ class Export:
         )  # fmt: skip
 
     def _progress_of(self, found: Reach) -> tuple[dict[str, str], dict[str, int]]:
-        """Return the logs that are read, and from which positions on dead letters are new."""
+        """Return the logs that are read, and the positions from which dead letters are new."""
         buried = {} if self._dead is None else self._dead.marks()
         log_ids = {broker: mark.log_id for broker, mark in found.marks.items()}
         new = {broker: mark.next for broker, mark in buried.items() if mark.log_id == log_ids.get(broker)}
@@ -141,7 +141,7 @@ class Export:
         return written(job)
 
     def _rows(self, spark: SparkSession, manifest: str, found: Reach, job: TaskJob) -> DataFrame:
-        """Return the rows of the run as Spark sees them."""
+        """Return the rows of the run as a frame."""
         options = {
             "snapshot": manifest, "columns": ",".join(READ), "topic": ",".join(self._options.topics),
             "startingOffsets": json.dumps(found.start), "decompress": "true", "checkCrc": "true",
@@ -168,7 +168,7 @@ class Export:
             say("committing")
             if (
                 self._dead is not None and done.dead
-            ):  # first: killed in between, the next run knows what lies there already
+            ):  # first: if killed in between, the next run knows these files
                 committing.add(self._dead_out, self._dead, done.dead, found.marks)
             committing.add(self._out, table, files, found.marks)
         return Result(
@@ -181,7 +181,7 @@ class Export:
         return self._out / job.staging / "damaged"
 
     def _keep_damaged(self, job: TaskJob) -> tuple[int, list[Lost]]:
-        """Keep what the source says of damaged and lost records beside the table; return how many are damaged, and what is lost."""
+        """Save the source's reports of damaged and lost records next to the table; return the number of damaged ones, and the lost ranges."""
         count = 0
         lost: list[Lost] = []
         for file in sorted(self._damaged(job).glob("*.json")):
@@ -203,7 +203,7 @@ class Export:
         for field in BodyDecoder(schema, self._options.prefix).fields:
             if field.name.lower() in taken():
                 raise Refused(
-                    f"the schema has a column {field.name}, as every message has: put something before its columns by --prefix body_"
+                    f"the schema has a column {field.name}, a name that every message has: rename its columns with --prefix body_"
                 )
         return schema
 
@@ -217,7 +217,7 @@ class Export:
         except PySparkException as error:
             first = str(error).strip().splitlines()[0]
             raise Refused(
-                f"the schema {self._options.json_schema} is no DDL that Spark reads: {first[:300]}"
+                f"the schema {self._options.json_schema} is not a DDL that Spark accepts: {first[:300]}"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""Looks at the folder of a table before anything is started: whether it is ours or empty, can be written, and what it holds."""
+"""Checks the folder of a table before anything is started: whether it is an export or empty, is writable, and what it contains."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LAUNCHERS: Final = "gantry.lock"
 
 
 def dead_letters_of(out: Path) -> Path:
-    """Return the folder of what could not be decoded."""
+    """Return the folder of undecodable messages."""
     return out.with_name(f"{out.name}_dlq")
 
 
 @contextlib.contextmanager
 def left_as_found(out: Path) -> Generator[None]:
-    """Take away at the end the folders that were made and stayed empty: a run that is refused leaves nothing."""
+    """Remove created folders that stayed empty at the end: a refused run leaves nothing."""
     made = [
         folder
         for table in (dead_letters_of(out), out)
@@ -43,22 +43,22 @@ def left_as_found(out: Path) -> Generator[None]:
 
 
 def apart(out: Path, data: Path | None) -> None:
-    """Raise Refused for a folder in the data directory that is read: what lies there is the system's."""
+    """Raise Refused for a folder in the data directory that is read: it belongs to the system."""
     if data is not None and data.resolve() in (out.resolve(), *out.resolve().parents):
-        raise Refused(f"{out} lies in {data}, the data directory that is read: name a folder elsewhere")
+        raise Refused(f"{out} is inside {data}, the data directory that is read: name a folder elsewhere")
 
 
 def prepare(out: Path) -> dict[str, Any] | None:
-    """Have the folder of a table; return what it holds by its own word, None for a new one. Raises Refused for one that is no table."""
+    """Prepare the folder of a table; return its description, None for a new one. Raises Refused for a folder that is not a table."""
     inside = _store_around(out)
     if inside is not None:
-        raise Refused(f"{out} lies in {inside[0]}, {inside[1]}: name a folder elsewhere")
+        raise Refused(f"{out} is inside {inside[0]}, {inside[1]}: name a folder elsewhere")
     try:
         out.mkdir(parents=True, exist_ok=True)
         identity = read_json(out / IDENTITY)
         if identity is None and (found := [path.name for path in out.iterdir() if path.name != STATE]):
             raise Refused(
-                f"{out} holds files that are no export of ours ({min(found)}…): name an empty folder or a new one"
+                f"{out} contains files that are not an export ({min(found)}…): name an empty folder or a new one"
             )
         (out / STATE).mkdir(exist_ok=True)
         probe = out / STATE / "probe"
@@ -67,7 +67,7 @@ def prepare(out: Path) -> dict[str, Any] | None:
     except FileExistsError:
         raise Refused(f"{out} is a file: name a folder") from None
     except NotADirectoryError:
-        raise Refused(f"{out} lies below something that is no folder") from None
+        raise Refused(f"a parent of {out} is not a folder") from None
     except (OSError, ValueError) as error:
         raise Refused(f"cannot write in {out}: {getattr(error, 'strerror', None) or error}") from None
     if identity is not None and identity["version"] != VERSION:
@@ -76,7 +76,7 @@ def prepare(out: Path) -> dict[str, Any] | None:
 
 
 def wanted(options: ExportOptions, body: Struct | None) -> dict[str, Any]:
-    """Return what the options ask a table to hold."""
+    """Return the table description that the options request."""
     return {
         "version": VERSION, "to": options.to, "topics": sorted(options.topics), "body": body, "prefix": options.prefix,
         "fromMs": options.from_ms, "toMs": options.to_ms,
@@ -84,7 +84,7 @@ def wanted(options: ExportOptions, body: Struct | None) -> dict[str, Any]:
 
 
 def agree(out: Path, holds: dict[str, Any] | None, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what a table holds; of an older one check that the same is asked for. Times that are not given are the table's own."""
+    """Return a table's description; for an existing table, check that the request matches. Omitted times are the table's own."""
     if holds is None:
         return asked
     for key, name in (
@@ -100,13 +100,13 @@ def agree(out: Path, holds: dict[str, Any] | None, asked: dict[str, Any]) -> dic
     for key, name in (("fromMs", "--from-time"), ("toMs", "--to-time")):
         if asked[key] is not None and asked[key] != holds[key]:
             raise Refused(
-                f"{out} was exported with {_shown(name, holds[key])}: leave {name} out to go on, or name another folder"
+                f"{out} was exported with {_shown(name, holds[key])}: leave {name} out to continue, or name another folder"
             )
     return holds
 
 
 def keep(out: Path, holds: dict[str, Any]) -> None:
-    """Write what a new table holds: from now on the folder is its own."""
+    """Write the description of a new table: the folder belongs to it from now on."""
     if not (out / IDENTITY).exists():
         write_json(out / IDENTITY, holds)
 
@@ -124,7 +124,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _store_around(out: Path) -> tuple[Path, str] | None:
-    """Return the store or data directory that a folder lies in, or is, and which of both."""
+    """Return the store or data directory that contains a folder, or is it, and which of both."""
     resolved = out.resolve()
     for folder in (resolved, *resolved.parents):
         if (folder / "commitlog").is_dir():

@@ -1,4 +1,4 @@
-"""What a run has to read of each log, from how far the table is and what the logs hold now. Decides; opens nothing."""
+"""Decides what a run reads of each log, from the table's marks and the logs' current content. Opens nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gantry_spark.export.failures import Refused
 from gantry_spark.export.tables.table import Mark, Marks
 from gantry_spark.source.plan import Lost
 
-_HOW: Final = "go on without them by --accept-loss, or export into another folder"
+_HOW: Final = "continue without them by --accept-loss, or export into another folder"
 
 
 class LogView(Protocol):
-    """What is looked at of a snapshot's store."""
+    """A snapshot's store, as seen from here."""
 
     @property
     def broker(self) -> str:
@@ -33,24 +33,24 @@ class LogView(Protocol):
 
     @property
     def end_position(self) -> int:
-        """Position behind the last record."""
+        """The position after the last record."""
         ...
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Positions by broker, what the table will have read afterwards, and what is missing, in words."""
+    """The range to read by broker, the marks after it, and missing data as text."""
 
     start: dict[str, int]
     marks: Marks
     bytes: int
     lost: tuple[str, ...]
     gone: tuple[Lost, ...] = ()
-    """What of it is known by its positions: deleted before it was exported."""
+    """The missing ranges with known positions: deleted before they were exported."""
 
 
 def reach(views: Iterable[LogView], marks: Marks, *, accept_loss: bool) -> Reach:
-    """Return what to read. Raises Refused where messages are gone that were never exported, unless that is accepted."""
+    """Return the range to read. Raises Refused if messages were deleted before they were exported, unless that is accepted."""
     start: dict[str, int] = {}
     after: Marks = {}
     lost: list[str] = []
@@ -72,22 +72,22 @@ def reach(views: Iterable[LogView], marks: Marks, *, accept_loss: bool) -> Reach
 
 
 def in_gaps(gaps: Sequence[Lost], *, accept_loss: bool) -> str:
-    """Return in words what is gone inside the logs; empty where nothing is. Raises Refused where that is not accepted."""
-    words = "; ".join(f"files of the log are gone: {gap}" for gap in gaps)
+    """Describe gaps inside the logs; an empty text if there are none. Raises Refused unless they are accepted."""
+    words = "; ".join(f"files of the log are missing: {gap}" for gap in gaps)
     if words and not accept_loss:
         raise Refused(f"{words}: {_HOW}")
     return words
 
 
 def _start(view: LogView, mark: Mark | None) -> tuple[int, str]:
-    """Return where to begin in a log, and what is missing before it."""
+    """Return where to begin in a log, and a description of what is missing before it."""
     if mark is None:
         return view.min_position, ""
     if mark.log_id != view.log_id:
-        words = f"the log of {view.broker} is another one than that exported so far (it was replaced)"
+        words = f"the log of {view.broker} differs from the exported one (it was replaced)"
         return view.min_position, words
     if mark.next > view.end_position:
-        words = f"the log of {view.broker} ends at {view.end_position}, and was exported up to {mark.next} (it was cut)"
+        words = f"the log of {view.broker} ends at {view.end_position}, but was exported up to {mark.next} (it was cut)"
         return view.end_position, words
     if mark.next < view.min_position:
         words = f"{view.broker} has deleted positions {mark.next} to {view.min_position} before they were exported"

@@ -1,4 +1,4 @@
-"""What a run did, for people and for programs."""
+"""The result of a run, for people and for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gantry_spark.source.plan import Lost
 
 @dataclass(frozen=True)
 class Result:
-    """What one run did."""
+    """The result of a run."""
 
     rows: int = 0
     files: int = 0
@@ -19,17 +19,17 @@ class Result:
     dead_rows: int = 0
     damaged: int = 0
     lost: tuple[Lost, ...] = ()
-    """Ranges of logs that were gone before they were exported."""
+    """Ranges of logs that were deleted before they were exported."""
     marks: dict[str, list[Any]] | None = None
     seconds: float = 0.0
 
     def to_json(self) -> str:
         """Return it as one line."""
-        told = asdict(self)
-        told["deadRows"] = told.pop("dead_rows")
-        told["lostBytes"] = sum(one.stop - one.start for one in self.lost)
-        told["lost"] = [{"broker": one.broker, "from": one.start, "to": one.stop} for one in self.lost]
-        told["marks"] = {
+        fields = asdict(self)
+        fields["deadRows"] = fields.pop("dead_rows")
+        fields["lostBytes"] = sum(one.stop - one.start for one in self.lost)
+        fields["lost"] = [{"broker": one.broker, "from": one.start, "to": one.stop} for one in self.lost]
+        fields["marks"] = {
             broker: {"logId": mark[0], "next": mark[1]} for broker, mark in (self.marks or {}).items()
         }
-        return json.dumps(told)
+        return json.dumps(fields)

@@ -1,4 +1,4 @@
-"""Starts Spark for an export, quiet but for errors; under spark-submit it takes the master that was given there."""
+"""Starts Spark for an export, quiet except for errors; under spark-submit it uses the master given there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gantry_spark.spark import warehouse
 
 APP: Final = "gantry export"
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit for the program it runs, whose Java runs already."""
+"""Set by spark-submit for the program it runs, whose Java is already running."""
 _FIXED_BY_THEN: Final = "spark.driver.memory"
 
 

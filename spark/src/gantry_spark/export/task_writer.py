@@ -1,6 +1,6 @@
-"""What Spark's tasks do with rows: decode bodies, write files. The commit only notes the files; the driver makes the table's.
+"""The work of Spark's tasks on rows: decode bodies, write files. The commit only notes the files; the driver commits the table.
 
-A data source of its own, `gantry_export`, so that Spark counts tasks, retries them and reports once which attempts won.
+A separate data source, `gantry_export`, so that Spark counts tasks, retries them and reports once which attempts won.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WRITTEN: Final = "written.json"
 
 @dataclass(frozen=True)
 class TaskJob:
-    """What every task must know. Travels as JSON."""
+    """The job of every task. Sent as JSON."""
 
     out: str
     dead_out: str
     staging: str
     log_ids: dict[str, str]
     dead_from: dict[str, int]
-    """Rows below these positions are among the dead letters already: a run was killed between the two commits."""
+    """Rows below these positions are already among the dead letters: a run was killed between the two commits."""
     with_partitions: bool
     body: dict[str, Any] | None
     prefix: str
@@ -50,7 +50,7 @@ class TaskJob:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote."""
+    """The result of a task."""
 
     files: list[PartFile]
     dead: list[PartFile]
@@ -61,17 +61,17 @@ class ExportSink(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name it is registered under."""
+        """Return its registered name."""
         return NAME
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the writer that travels to the tasks."""
+        """Return the writer that is sent to the tasks."""
         del schema, overwrite
         return ExportWriter(self.options[JOB])
 
 
 class ExportWriter(DataSourceArrowWriter):
-    """Holds the job as text only: it is pickled into every task."""
+    """Contains the job only as text: it is pickled into every task."""
 
     def __init__(self, job: str) -> None:
         self._job = job
@@ -88,7 +88,7 @@ class ExportWriter(DataSourceArrowWriter):
             raise
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Note for the driver what was written; it commits."""
+        """Note the written files for the driver, which commits."""
         done = [one for one in messages if isinstance(one, Written)]
         noted = {
             "files": [file for one in done for file in one.files],
@@ -103,11 +103,11 @@ class ExportWriter(DataSourceArrowWriter):
             os.fsync(file.fileno())
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave the files where nobody reads them: the next run empties that folder."""
+        """Leave the staged files: the next run empties that folder."""
 
 
 def written(job: TaskJob) -> Written:
-    """Return what the tasks of a job wrote, on the driver."""
+    """Return the results of a job's tasks, on the driver."""
     noted = json.loads((Path(job.out) / job.staging / WRITTEN).read_text(encoding="utf-8"))
     return Written([PartFile(*one) for one in noted["files"]], [PartFile(*one) for one in noted["dead"]])
 
@@ -156,7 +156,7 @@ def _writer(job: TaskJob, out: str) -> PartWriter:
 
 
 def _with_broker(rows: pa.RecordBatch, schema: pa.Schema, *more: pa.Array) -> pa.RecordBatch:
-    """Return rows with the columns of a table and the broker behind them."""
+    """Return rows with the columns of a table followed by the broker."""
     columns = [rows.column(name) for name in METADATA]
     fields = [*schema, pa.field("brokerName", pa.string())]
     arrays = [*columns, *more, rows.column("brokerName")]

@@ -1,1 +1,1 @@
-"""Draws a report as one HTML file that needs nothing else: own SVG, own style, own small script, no address of anything. Knows no Spark."""
+"""Renders a report as one self-contained HTML file: inline SVG, style and script, no external address. Independent of Spark."""

@@ -1,4 +1,4 @@
-"""Charts as inline SVG: stacked areas, lines, bars, a heat map. The plot stretches with the page, its words are HTML beside it and do not. Pure."""
+"""Charts as inline SVG: stacked areas, lines, bars, a heat map. The plot scales with the page; its texts are HTML and do not. Pure."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Words = Callable[[float], str]
 
 
 class Series(NamedTuple):
-    """One line or area: a name, and a value for each point of the axis; None where there is none."""
+    """A line or area: a name, and a value for each point of the axis; None for a missing one."""
 
     name: str
     values: Sequence[float | None]
 
 
 class Chart(NamedTuple):
-    """What every chart has."""
+    """The common properties of a chart."""
 
     title: str
-    """Says what is seen; read aloud in place of the picture."""
+    """Describes the chart; screen readers read it instead of the picture."""
     words: Words
-    """How a value is written."""
+    """The formatter of values."""
     scale: Linear | Logarithmic
 
 
 def areas(chart: Chart, times: Sequence[datetime], series: Sequence[Series]) -> str:
-    """Draw areas that stand on each other."""
+    """Draw stacked areas."""
     below = [0.0] * len(times)
     shapes: list[str] = []
     for number, one in enumerate(series):
@@ -51,7 +51,7 @@ def lines(chart: Chart, times: Sequence[datetime], series: Sequence[Series]) -> 
 
 
 def curves(chart: Chart, labels: Sequence[str], series: Sequence[Series]) -> str:
-    """Draw lines over steps that are named, such as upper bounds."""
+    """Draw lines over named steps, such as upper bounds."""
     places = [
         (n / max(len(labels) - 1, 1), word) for n, word in enumerate(labels) if n % 2 == 0 or len(labels) < 9
     ]
@@ -59,7 +59,7 @@ def curves(chart: Chart, labels: Sequence[str], series: Sequence[Series]) -> str
 
 
 def bars(chart: Chart, labels: Sequence[str], series: Sequence[Series]) -> str:
-    """Draw columns, those of the same step on each other."""
+    """Draw columns, stacked per step."""
     width = WIDTH / max(len(labels), 1)
     shapes: list[str] = []
     for step in range(len(labels)):
@@ -79,7 +79,7 @@ def bars(chart: Chart, labels: Sequence[str], series: Sequence[Series]) -> str:
 
 
 def heat(title: str, times: Sequence[datetime], rows: Sequence[Series], words: Words) -> str:
-    """Draw a map: a row for each series, darker where there is more, each row for itself."""
+    """Draw a heat map: a row for each series, darker for more, scaled per row."""
     drawn: list[str] = []
     for row in rows:
         most = max([value or 0 for value in row.values], default=0)
@@ -89,10 +89,10 @@ def heat(title: str, times: Sequence[datetime], rows: Sequence[Series], words: W
             for n, value in enumerate(row.values)
             if value and most
         )
-        told = f"{row.name}: at most {words(most)} in one step"
+        label = f"{row.name}: at most {words(most)} in one step"
         drawn.append(
             f'<div class="heat-row"><span class="heat-name" title="{safe(row.name)}">{safe(row.name)}</span>'
-            f'<svg role="img" viewBox="0 0 {WIDTH} 10" preserveAspectRatio="none"><title>{safe(told)}</title>{cells}</svg>'
+            f'<svg role="img" viewBox="0 0 {WIDTH} 10" preserveAspectRatio="none"><title>{safe(label)}</title>{cells}</svg>'
             f'<span class="heat-most">{safe(words(most))}</span></div>'
         )
     ticks = _under(time_ticks(times[0], times[-1])) if times else ""
@@ -109,7 +109,7 @@ def _figure(
     chart: Chart, shapes: str, x_ticks: Sequence[tuple[float, str]], series: Sequence[Series], labels: Sequence[str],
     *, at_middle: bool = False,
 ) -> str:  # fmt: skip
-    """Put together a plot, its axes, its legend, and what the script shows under the pointer."""
+    """Combine a plot with its axes, its legend, and the data for the script's tooltip."""
     grid = "".join(
         f'<line class="grid" x1="0" x2="{WIDTH}" y1="{_y(tick):.1f}" y2="{_y(tick):.1f}"/>'
         for tick in chart.scale.ticks()
@@ -126,17 +126,17 @@ def _figure(
         "labels": list(labels),
         "series": [{"name": one.name, "values": [None if v is None else chart.words(v) for v in one.values]} for one in series],
     }  # fmt: skip
-    told = json.dumps(under, ensure_ascii=True, separators=(",", ":"))
+    data = json.dumps(under, ensure_ascii=True, separators=(",", ":"))
     return (
         f'<figure class="chart"><figcaption>{safe(chart.title)}</figcaption><ul class="legend">{names}</ul>'
-        f'<div class="plot"><div class="y-axis" aria-hidden="true">{left}</div><div class="canvas" data-under="{safe(told)}">'
+        f'<div class="plot"><div class="y-axis" aria-hidden="true">{left}</div><div class="canvas" data-under="{safe(data)}">'
         f'<svg role="img" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none"><title>{safe(chart.title)}</title>{grid}{shapes}</svg>'
         f'</div><div class="x-axis" aria-hidden="true">{_under(x_ticks)}</div></div></figure>'
     )
 
 
 def _lines(scale: Linear | Logarithmic, series: Sequence[Series]) -> str:
-    """Draw a path for each series; a value without neighbours is a short dash."""
+    """Draw a path for each series; a value without neighbours becomes a short dash."""
     paths: list[str] = []
     for number, one in enumerate(series):
         parts: list[str] = []
@@ -153,7 +153,7 @@ def _lines(scale: Linear | Logarithmic, series: Sequence[Series]) -> str:
 
 
 def _points(scale: Linear | Logarithmic, values: Sequence[float]) -> list[str]:
-    """Return corners; one single value becomes a plateau over the whole width."""
+    """Return corners; a single value becomes a plateau over the whole width."""
     if len(values) == 1:
         values = [values[0], values[0]]
     return [

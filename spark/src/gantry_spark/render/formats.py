@@ -1,4 +1,4 @@
-"""How values look to people: counts, bytes, durations, shares, times in UTC; and text made safe for HTML. Pure."""
+"""Formats values: counts, bytes, durations, shares, times in UTC; and escapes text for HTML. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _NOTHING: Final = "-"
 
 
 def safe(text: object) -> str:
-    """Return text for HTML. The colon of an address is written as its number, so that no address stands in the file whatever users send."""
+    """Return text for HTML. The colon of an address is escaped as a number, so that the file contains no address whatever users send."""
     return html.escape(str(text)).replace("://", "&#58;//")
 
 
 def count(value: float | None) -> str:
-    """Return a whole number with separators, a broken one with a digit behind the point."""
+    """Return a whole number with separators, others with one decimal."""
     if value is None:
         return _NOTHING
     return f"{value:,.1f}" if value % 1 else f"{value:,.0f}"
@@ -39,7 +39,7 @@ def size(value: float | None) -> str:
 
 
 def millis(value: float | None) -> str:
-    """Return milliseconds in words: `3 ms`, `1.25 s`, `4 min`, `3.1 h`, `2.5 d`."""
+    """Return milliseconds as text: `3 ms`, `1.25 s`, `4 min`, `3.1 h`, `2.5 d`."""
     if value is None:
         return _NOTHING
     for limit, unit, factor in ((1e3, "ms", 1), (6e4, "s", 1e3), (3.6e6, "min", 6e4), (8.64e7, "h", 3.6e6)):
@@ -49,7 +49,7 @@ def millis(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a part of one in percent."""
+    """Return a fraction in percent."""
     return _NOTHING if value is None else f"{100 * value:.1f} %"
 
 
@@ -60,12 +60,12 @@ def moment(value: object) -> str:
 
 
 def plain(value: object) -> str:
-    """Return text as it is."""
+    """Return text unchanged."""
     return _NOTHING if value is None or value == "" else str(value)
 
 
 def as_time(value: object) -> datetime | None:
-    """Return a time from itself, its ISO text or milliseconds since 1970; None for None."""
+    """Return a time from a time, its ISO text or milliseconds since 1970; None for None."""
     match value:
         case None:
             return None
@@ -78,7 +78,7 @@ def as_time(value: object) -> datetime | None:
 
 
 def raw(value: Any) -> str:
-    """Return what a column is sorted by: a number as it is, a time as seconds, text as text."""
+    """Return the sort value of a cell: a number unchanged, a time as seconds, text as text."""
     if isinstance(value, bool) or value is None:
         return ""
     if isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""The tables of a report's page: captions, columns in their order, and what is marked as doubtful or bad. Pure."""
+"""The tables of a report's page: captions, columns in their order, and the marks of doubtful and bad rows. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNREAD_WARN_MS: Final = 60_000
 
 
 class Layout(NamedTuple):
-    """How a table is shown."""
+    """The layout of a table."""
 
     caption: str
     columns: Sequence[Column]

@@ -12,7 +12,7 @@ from gantry_spark.render.page import document, theme_button
 
 
 class Entry(NamedTuple):
-    """One report of the list; times are ISO texts."""
+    """A report of the list; times are ISO texts."""
 
     name: str
     made: str

@@ -1,4 +1,4 @@
-"""A report as one HTML page. Takes what `report.json` holds; reads style and script from beside it. Pure but for that."""
+"""A report as one HTML page, from the content of `report.json`. Reads its style and script from files; otherwise pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FOLDER: Final = files("gantry_spark.render")
 
 
 def render(report: Mapping[str, Any], sql: Mapping[str, str]) -> str:
-    """Return the page of a report; `sql` is what its appendix prints."""
+    """Return the page of a report; `sql` is the content of its appendix."""
     parts = sections(report)
     links = "".join(
         f'<li><a href="#{part.anchor}">{safe(part.anchor.capitalize())}</a></li>' for part in parts
@@ -29,7 +29,7 @@ def render(report: Mapping[str, Any], sql: Mapping[str, str]) -> str:
 
 
 def document(title: str, content: str) -> str:
-    """Return a whole HTML file with our style and script."""
+    """Return a complete HTML file with style and script."""
     style = (_FOLDER / "style.css").read_text(encoding="utf-8")
     script = (_FOLDER / "script.js").read_text(encoding="utf-8")
     return (
@@ -39,7 +39,7 @@ def document(title: str, content: str) -> str:
 
 
 def theme_button() -> str:
-    """Return the switch between colours; it works with the script only, so the script shows it."""
+    """Return the colour switch; it needs the script, so the script shows it."""
     return '<button class="theme" type="button" hidden>Colours: auto</button>'
 
 
@@ -58,7 +58,7 @@ def _range(report: Mapping[str, Any]) -> str:
 
 
 def _said(report: Mapping[str, Any]) -> str:
-    """Return what must be read before the figures: the check, what is missing, what is damaged."""
+    """Return the notes above the totals: the check, missing and damaged data."""
     check = report["check"]
     verdict = {"equal": "good", "differs": "bad"}.get(check["state"], "warn")
     said: Sequence[str] = [f'<p class="said {verdict}">{safe(check["words"])}</p>']
@@ -72,7 +72,7 @@ def _appendix(report: Mapping[str, Any], sql: Mapping[str, str]) -> str:
         for name, text in sql.items()
     )
     about = (
-        f"Every statement behind this page, as it ran. With {values}. Views are named as their statements."
+        f"Every statement of this report, as it ran, with {values}. Views have the names of their statements."
     )
     return f'<section id="sql"><h2>SQL</h2><p class="about">{safe(about)}</p>{statements}</section>'
 

@@ -1,4 +1,4 @@
-"""Where values lie on an axis, and which of them are written beside it. Pure."""
+"""Axes: the place of values, and which of them are labelled. Pure."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Linear(NamedTuple):
 
     top: float
     step: float
-    """Between two values that are written."""
+    """The distance between labelled values."""
 
     def place(self, value: float) -> float:
-        """Return where a value lies, 0 … 1."""
+        """Return the place of a value, 0 … 1."""
         return value / self.top if self.top else 0.0
 
     def ticks(self) -> list[Tick]:
-        """Return the values to be written."""
+        """Return the labelled values."""
         count = round(self.top / self.step) if self.step else 0
         return [Tick(self.place(self.step * n), self.step * n) for n in range(count + 1)]
 
@@ -46,7 +46,7 @@ class Logarithmic(NamedTuple):
     top: float
 
     def place(self, value: float) -> float:
-        """Return where a value lies, 0 … 1; what is below the axis lies at its foot."""
+        """Return the place of a value, 0 … 1; a value below the axis is at 0."""
         if value <= self.low:
             return 0.0
         return math.log(value / self.low) / math.log(self.top / self.low)
@@ -58,7 +58,7 @@ class Logarithmic(NamedTuple):
 
 
 def linear(values: Sequence[float], base: int = 10) -> Linear:
-    """Return an axis that holds these values; `base` 1024 has bytes end at round numbers of their unit."""
+    """Return an axis for these values; with `base` 1024 bytes end at round numbers of their unit."""
     most = max(values, default=0.0)
     unit = float(base) ** math.floor(math.log(most, base)) if base == _BYTES and most >= 1 else 1.0
     step = _round_up(most / unit / 4) * unit
@@ -66,13 +66,13 @@ def linear(values: Sequence[float], base: int = 10) -> Linear:
 
 
 def logarithmic(values: Sequence[float], low: float = 1.0) -> Logarithmic:
-    """Return an axis from `low` that holds these values, one decade at least."""
+    """Return an axis from `low` for these values, at least one decade."""
     most = max([*values, low * 10])
     return Logarithmic(low, 10 ** math.ceil(math.log10(most) - 1e-9))
 
 
 def time_ticks(first: datetime, last: datetime, ticks_max: int = 7) -> list[tuple[float, str]]:
-    """Return places and words of round times between two times."""
+    """Return places and labels of round times between two times."""
     span = (last - first).total_seconds()
     if span <= 0:
         return [(0.5, f"{first:%H:%M:%S}")]

@@ -1,4 +1,4 @@
-"""The sections of a report's page: which tables and charts each shows, in which words. Pure."""
+"""The sections of a report's page: their tables, charts and texts. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Section(NamedTuple):
 
 
 def sections(report: Report) -> list[Section]:
-    """Return all sections of a report, also those that have nothing to show: that is a finding."""
+    """Return all sections of a report, including empty ones: that is a finding."""
     return [_traffic(report), _queues(report), _latency(report), _consumed(report), _delays(report), _retries(report),
             _transactions(report), _lag(report), _tops(report), _sizes(report), _damage(report)]  # fmt: skip
 
 
 def rows(report: Report, name: str) -> Sequence[Row]:
-    """Return the rows of a table; none where the report has no such table."""
+    """Return the rows of a table; none if the report has no such table."""
     return report["tables"].get(name, ())
 
 
@@ -64,7 +64,7 @@ def _traffic(report: Report) -> Section:
             sizes,
         )
         drawn += charts.heat(
-            "When each topic is busy: darker is more, each row for itself", times, counts, formats.count
+            "Activity of each topic: darker is more, scaled per row", times, counts, formats.count
         )
     system = f"<details><summary>Topics of the system</summary>{_table(report, 'system_topics')}</details>"
     return Section(
@@ -94,19 +94,21 @@ def _latency(report: Report) -> Section:
         series = shapes.columns_by_time(found, times, names)
         scale = scales.logarithmic([v for one in series for v in one.values if v is not None])
         drawn = charts.lines(
-            Chart("Born to stored: this share took at most so long", formats.millis, scale), times, series
+            Chart("Store latency: share of messages stored within this time", formats.millis, scale),
+            times,
+            series,
         )
     about = (
-        "From the producer's clock to the store's. A message whose producer's clock runs ahead is counted, not measured; so is one that was "
-        "stored later than it was made (delayed, retried, committed): its age is no latency."
+        "From the producer's clock to the store's. Messages are counted but not measured if the producer's clock runs ahead, or if they were "
+        "stored later than created (delayed, retried, committed): their age is not a latency."
     )
     return Section("latency", "Latency", about, drawn + _table(report, "latency"))
 
 
 def _consumed(report: Report) -> Section:
     about = (
-        "The log does not say when a message was consumed. Exact where consumers write traces; else estimated from the offsets that groups "
-        "commit, sampled once a second: good to about a second, and it is the commit that is seen, not the reading."
+        "The log does not record consumption. Exact if consumers write traces; otherwise estimated from the offsets that groups "
+        "commit, sampled once a second: accurate to about a second, and it shows the commit, not the read."
     )
     return Section(
         "consumed",
@@ -126,7 +128,7 @@ def _delays(report: Report) -> Section:
             "Share of delivered messages that were late by at most", formats.share, scales.Linear(1.0, 0.25)
         )
         drawn = charts.curves(chart, [formats.millis(bound) for bound in bounds], series)
-    about = "Delivered less due, by the store's clock. Early is what an order to deliver now does, nothing else should; overdue is due and not seen in its topic."
+    about = "Delivery time less due time, by the store's clock. Only an order to deliver now makes a message early; an overdue message is not in its topic yet."
     return Section(
         "delays", "Delayed messages", about, drawn + _table(report, "delays") + _table(report, "delay_latest")
     )
@@ -139,12 +141,12 @@ def _retries(report: Report) -> Section:
         attempts = sorted({row["attempt"] for row in found})
         series = shapes.by_label(found, attempts, "attempt", "messages", "group")[: shapes.SERIES_MAX]
         chart = Chart(
-            "Messages given again, by attempt", formats.count, scales.linear(shapes.stacked_tops(series))
+            "Redelivered messages, by attempt", formats.count, scales.linear(shapes.stacked_tops(series))
         )
         drawn = charts.bars(chart, [f"attempt {attempt}" for attempt in attempts], series)
     about = (
-        "Copies in the retry topics of groups, and their dead letters. Messages that a consumer over HTTP gives back stay where they are and "
-        "have no copy: of them only dead letters are seen here."
+        "Copies in the retry topics of groups, and their dead letters. Messages that HTTP consumers give back stay in their queue and "
+        "have no copy: only their dead letters appear here."
     )
     return Section(
         "retries",
@@ -167,10 +169,10 @@ def _transactions(report: Report) -> Section:
         )
         series = [Series(name, [row[key] for row in found[:12]]) for key, name in states]
         chart = Chart(
-            "What became of transactions, by topic", formats.count, scales.linear(shapes.stacked_tops(series))
+            "Outcome of transactions, by topic", formats.count, scales.linear(shapes.stacked_tops(series))
         )
         drawn = charts.bars(chart, names, series)
-    about = "From the half message to its commit or rollback. Parked: given up after the last check, still to be decided by hand."
+    about = "From the half message to its commit or rollback. Parked: no answer to the last check, to be decided manually."
     return Section("transactions", "Transactions", about, drawn + _table(report, "transactions"))
 
 
@@ -187,7 +189,7 @@ def _lag(report: Report) -> Section:
             Chart("Messages not yet committed, by group", formats.count, scale), times, series
         )
     about = (
-        "How far groups are behind: exact when the report was taken, its past from the samples of the store. "
+        "How far groups are behind: exact when the report was taken, over time from the samples of the store. "
         "The trend is messages a minute over the last ten steps."
     )
     return Section("lag", "Consumers", about, drawn + _table(report, "lag"))
@@ -201,8 +203,8 @@ def _tops(report: Report) -> Section:
         for what in ("tag", "key", "producer")
     ]
     about = (
-        "The most frequent of each topic. Counts are exact up to a thousand different ones in a topic and hour; beyond, messages are what is "
-        "surely there, and at most what may be. A producer is the host it was born on: over HTTP that is the gateway."
+        "The most frequent of each topic. Counts are exact up to a thousand distinct ones in a topic and hour; beyond, `messages` is "
+        "the lower bound and `at most` the upper bound. A producer is the host that sent the message: over HTTP that is the gateway."
     )
     drawn = f'<div class="two">{"".join(parts)}{_table(report, "distinct")}</div>'
     return Section("frequent", "Keys, tags, producers", about, drawn)
@@ -224,7 +226,7 @@ def _sizes(report: Report) -> Section:
 
 
 def _damage(report: Report) -> Section:
-    about = "Pieces of the log that could not be read: passed over, counted here, in no other table."
+    about = "Unreadable pieces of the log: skipped, counted here, and in no other table."
     return Section("damage", "Damage", about, _table(report, "damage"))
 
 

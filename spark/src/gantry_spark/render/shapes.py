@@ -1,4 +1,4 @@
-"""Turns rows of a report into the series that charts draw: a value for each step of time, none left out. Pure."""
+"""Converts rows of a report into series for charts: a value for each time step. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gantry_spark.render.tables import Row
 
 SERIES_MAX: Final = 8
 _STEPS_MAX: Final = 5000
-"""A report has some hundred; a row with a wild time must not make millions."""
+"""A report has some hundred; a row with a wrong time must not create millions."""
 
 
 def axis(rows: Sequence[Row], step: int) -> list[datetime]:
@@ -35,7 +35,7 @@ def by_time(
     *,
     empty: float | None,
 ) -> list[Series]:
-    """Return a series for each name, in the order in which names come; `empty` where a step has no row."""
+    """Return a series for each name, in the order in which names come; `empty` for a step without a row."""
     places = {at: n for n, at in enumerate(times)}
     found: dict[str, list[Any]] = {}
     for row in rows:
@@ -54,7 +54,7 @@ def columns_by_time(
 
 
 def held(values: Sequence[float | None]) -> list[float | None]:
-    """Return values where a step without one keeps the one before it."""
+    """Return values where a step without one keeps the previous one."""
     last: float | None = None
     kept: list[float | None] = []
     for value in values:
@@ -74,7 +74,7 @@ def by_label(rows: Sequence[Row], labels: Sequence[Any], label: str, value: str,
 
 
 def stacked_tops(series: Sequence[Series]) -> list[float]:
-    """Return how high the series stand on each other, step by step."""
+    """Return the height of the stacked series, step by step."""
     return [
         sum(value or 0 for value in values) for values in zip(*(one.values for one in series), strict=True)
     ]

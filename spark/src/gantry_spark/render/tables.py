@@ -1,4 +1,4 @@
-"""Tables that a reader can sort: each cell carries the value it is sorted by. Pure."""
+"""Sortable tables: each cell contains its sort value. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gantry_spark.render import formats
 from gantry_spark.render.formats import safe
 
 ROWS_MAX: Final = 200
-"""More rows than that are in the Parquet file only; the page says so."""
+"""Further rows are only in the Parquet file; the page says so."""
 
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "text": formats.plain, "count": formats.count, "bytes": formats.size, "ms": formats.millis,
@@ -23,7 +23,7 @@ Judge = Callable[[Row], str]
 
 
 class Column(NamedTuple):
-    """A column of a table: the key of its values, its heading, and how they are written."""
+    """A column of a table: the key of its values, its heading, and their format."""
 
     key: str
     heading: str
@@ -31,14 +31,14 @@ class Column(NamedTuple):
 
 
 def fine(_: Row) -> str:
-    """Judge of a table that has no thresholds."""
+    """Judge rows of a table without thresholds."""
     return ""
 
 
 def table(
     name: str, caption: str, columns: Sequence[Column], rows: Sequence[Row], judge: Judge = fine
 ) -> str:
-    """Return a table, or a line that says there is nothing."""
+    """Return a table, or a line that says it is empty."""
     if not rows:
         return f'<p class="nothing">{safe(caption)}: nothing in this range.</p>'
     head = "".join(

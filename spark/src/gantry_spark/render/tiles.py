@@ -1,4 +1,4 @@
-"""The figures at the head of a report. Pure."""
+"""The key metrics at the head of a report. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gantry_spark.render.formats import safe
 
 
 class Tile(NamedTuple):
-    """A figure, what it is, and whether it is good."""
+    """A metric: its value, its label, and its verdict."""
 
     value: str
     words: str
@@ -31,15 +31,15 @@ def _chosen(report: Mapping[str, Any]) -> list[Tile]:
     rate, volume = totals["messagesPerSecond"], totals["bytesPerSecond"]
     chosen = [
         Tile(formats.count(totals["messages"]), f"messages in {formats.count(totals['topics'])} topics"),
-        Tile(formats.size(totals["bytes"]), "bytes of users' records"),
+        Tile(formats.size(totals["bytes"]), "bytes of user records"),
         Tile(f"{formats.count(rate)}/s", f"on average, {formats.size(volume)}/s"),
-        Tile(formats.millis(totals["latencyP99Ms"]), "born to stored, 99 % within"),
+        Tile(formats.millis(totals["latencyP99Ms"]), "p99 store latency"),
     ]
     if totals["groups"]:
         chosen.append(Tile(formats.count(totals["lag"]), f"lag of {formats.count(totals['groups'])} groups"))
     if totals["delayed"]:
         verdict = "bad" if totals["overdue"] else "warn" if totals["early"] else ""
-        words = f"late at most, 99 % of {formats.count(totals['delayed'])} delayed"
+        words = f"p99 delivery lateness of {formats.count(totals['delayed'])} delayed"
         words += "".join(
             f"; {formats.count(totals[key])} {key}" for key in ("overdue", "early") if totals[key]
         )
@@ -51,7 +51,7 @@ def _chosen(report: Mapping[str, Any]) -> list[Tile]:
                 formats.count(totals["openTransactions"]), words, "warn" if totals["openTransactions"] else ""
             )
         )
-    chosen.append(Tile(formats.count(totals["retries"]), "given again to groups"))
+    chosen.append(Tile(formats.count(totals["retries"]), "redeliveries to groups"))
     chosen.append(
         Tile(formats.count(totals["deadLetters"]), "dead letters", "bad" if totals["deadLetters"] else "")
     )

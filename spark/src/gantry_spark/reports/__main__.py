@@ -1,6 +1,6 @@
-"""`python -m gantry_spark.reports`: a report of stores that run or were stopped, as a page, JSON and Parquet in one folder.
+"""`python -m gantry_spark.reports`: a report of running or stopped stores, as a page, JSON and Parquet in one folder.
 
-Says its first words before it imports anything large. Exit: 0 done, 1 failed, 2 not possible as asked (one line says why), 130 interrupted.
+Prints its first line before it imports anything large. Exit: 0 done, 1 failed, 2 impossible (one line says why), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _Half = TypeVar("_Half")
 DONE, FAILED, NOT_POSSIBLE, INTERRUPTED = 0, 1, 2, 130
 FOLLOW_SECONDS: Final = 60.0
 FOLDER: Final = "reports"
-"""Where reports go whose place is not named: each into a folder by its time, and an index page beside them."""
+"""The default folder of reports: each in a folder named by its time, with an index page next to them."""
 _OURS: Final = re.compile(r"^gantry_spark\.[\w.]+: (.+)$", re.MULTILINE)
 _STAGES: Final = 9
 _JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A report is over before Java's second compiler and its collector of several threads pay: they took a third of its CPU time."""
+"""A report ends before Java's second compiler and its parallel collector pay off: they took a third of its CPU time."""
 _ABOUT: Final = """\
-Reads the log of stores, running or stopped, and writes a report: OUT/report.html (one file, nothing else needed), OUT/report.json,
-OUT/tables/*.parquet. Times are ISO 8601, UTC unless they say otherwise. See docs/reports.md.
+Reads the log of running or stopped stores, and writes a report: OUT/report.html (self-contained), OUT/report.json,
+OUT/tables/*.parquet. Times are ISO 8601, by default UTC. See docs/reports.md.
 """
 
 
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         action="extend",
         default=[],
-        help="address of a running store's HTTP port, where no launcher of this machine knows it",
+        help="address of a running store's HTTP port, if no launcher of this machine knows it",
     )
     words.add_argument("--snapshot", metavar="FILE", help="manifest of a snapshot, or a folder of them")
     words.add_argument(
@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="REPORT",
         nargs="+",
         default=[],
-        help="folders of reports whose roll-ups are put together",
+        help="folders of reports whose roll-ups are combined",
     )
     words.add_argument(
         "--from", dest="since", metavar="TIME", help="only messages stored at this time or later"
@@ -81,12 +81,12 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument(
         "--follow",
         action="store_true",
-        help="make it anew every minute, reading only what came since, until Ctrl-C",
+        help="repeat every minute, reading only new messages, until Ctrl-C",
     )
     words.add_argument(
         "--delay-levels",
         metavar="LIST",
-        help="durations of delay levels, where they are not RocketMQ's: '1s 5s 10s …'",
+        help="durations of delay levels, if they differ from RocketMQ's: '1s 5s 10s …'",
     )
     words.add_argument("--master", default="local[*]", help="Spark's master (default: this machine)")
     words.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     asked = parser().parse_args(arguments)
     progress = Progress(_STAGES)
-    progress.stage("looking at what is asked for")
+    progress.stage("checking the options")
     try:
         return _run(asked, progress)
     except NotPossible as error:
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(asked: argparse.Namespace, progress: Progress) -> int:
     span, levels = span_of(asked.since, asked.below), levels_of(asked.delay_levels)
 
-    # pyarrow takes a while to import: only after the first words.
+    # pyarrow takes a while to import: only after the first output.
     from gantry_spark.reports.writing import NotWritable, Place
 
     out: Path = asked.out or Path(FOLDER) / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}"
@@ -125,7 +125,7 @@ def _run(asked: argparse.Namespace, progress: Progress) -> int:
             if asked.merge:
                 return _merge(asked, progress, place)
             sources = sources_of(asked.data, asked.store, asked.snapshot, asked.http)
-            sources.check()  # what is no store is said before Spark starts, which takes seconds
+            sources.check()  # reports a missing store before Spark starts, which takes seconds
             progress.stage("starting Spark")
             from gantry_spark.reports.rounds import Rounds
 
@@ -146,9 +146,9 @@ def _report(asked: argparse.Namespace, rounds: Rounds, progress: Progress, place
         except NotPossible as error:
             sys.stderr.write(
                 f"gantry report: {error} (the next try in a minute)\n"
-            )  # a store that starts anew, say
+            )  # a store that restarts, say
         except KeyboardInterrupt:
-            sys.stderr.write("gantry report: stopped; the report of the last round stands\n")
+            sys.stderr.write("gantry report: stopped; the report of the last round stays\n")
             break
     return DONE
 
@@ -164,7 +164,7 @@ def _merge(asked: argparse.Namespace, progress: Progress, place: Place) -> int:
 
 
 def _made(rounds: Rounds, progress: Progress) -> Made:
-    """Return the next report; what a store cannot give is one line."""
+    """Return the next report; a store's error becomes one line."""
     from gantry_spark.store.http import SnapshotRefused
     from gantry_spark.store.snapshot import NotAStore, StoreUnreadable
 
@@ -173,10 +173,10 @@ def _made(rounds: Rounds, progress: Progress) -> Made:
     except (NotAStore, StoreUnreadable, SnapshotRefused) as error:
         raise NotPossible(str(error)) from None
     except Exception as error:
-        if told := _OURS.findall(
+        if ours := _OURS.findall(
             str(error)
-        ):  # what our own code says in one of Spark's processes, below its traceback
-            raise NotPossible(told[-1]) from None
+        ):  # the error of our own code in one of Spark's processes, below its traceback
+            raise NotPossible(ours[-1]) from None
         raise
 
 
@@ -206,7 +206,7 @@ def _engine(master: str) -> Engine:
     settings = {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{quiet} {_JAVA}",
         "spark.log.level": "ERROR",
-        # Aggregates with sketches sort from so many groups on; ours have thousands, and each is small.
+        # Aggregates with sketches sort above this number of groups; ours have thousands, and each is small.
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
         **warehouse.settings(),
     }

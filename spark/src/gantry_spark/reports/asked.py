@@ -1,4 +1,4 @@
-"""What a command line of `gantry report` asks for, checked. Imports nothing large."""
+"""The validated options of `gantry report`. Imports nothing large."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ DATA = "data"
 
 
 class NotPossible(Exception):
-    """What was asked for cannot be done; the text is one line for people."""
+    """The request cannot be carried out; the text is one line for people."""
 
 
 class Sources(NamedTuple):
-    """Where the logs are: paths, with HTTP addresses of running stores by broker name, or a manifest of a snapshot."""
+    """The logs: paths, with HTTP addresses of running stores by broker name, or a manifest of a snapshot."""
 
     paths: tuple[str, ...]
     manifest: str | None
     http: Mapping[str, str]
 
     def check(self) -> None:
-        """Raise NotPossible where there is no store."""
+        """Raise NotPossible if there is no store."""
         from gantry_spark.store import directory as store_directory
         from gantry_spark.store import snapshot
 
@@ -43,7 +43,7 @@ class Sources(NamedTuple):
             raise NotPossible(str(error)) from None
 
     def take(self) -> Snapshot:
-        """Return a snapshot of what the stores hold now."""
+        """Return a snapshot of the stores' current content."""
         from gantry_spark.store import snapshot
 
         return (
@@ -55,9 +55,7 @@ class Sources(NamedTuple):
     def _check_names(self, stores: Sequence[StoreDirectory]) -> None:
         names = [store.broker for store in stores]
         if unknown := sorted(set(self.http) - set(names)):
-            raise NotPossible(
-                f"--http names {', '.join(unknown)}, which is none of the stores: {', '.join(names)}"
-            )
+            raise NotPossible(f"--http names {', '.join(unknown)}, but the stores are: {', '.join(names)}")
 
 
 def sources_of(
@@ -87,7 +85,7 @@ def span_of(since: str | None, below: str | None) -> Span:
 
 
 def levels_of(levels: str | None) -> str:
-    """Return a list of delay levels, checked; RocketMQ's where none is given. Raises NotPossible."""
+    """Return a validated list of delay levels; by default RocketMQ's. Raises NotPossible."""
     from gantry_spark.reports.tables import delay_levels
 
     try:
@@ -98,7 +96,7 @@ def levels_of(levels: str | None) -> str:
 
 
 def opener(page: Path) -> None:
-    """Show a page where a person expects it: from a terminal, with a display."""
+    """Open a page in the browser if the user expects it: from a terminal, with a display."""
     has_display = sys.platform == "darwin" or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
     )
@@ -113,6 +111,6 @@ def _ms(option: str, text: str | None) -> int | None:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise NotPossible(
-            f"{option} {text!r} is no time: write 2026-11-22, 2026-11-22T08:00 or 2026-11-22T08:00:00Z"
+            f"{option} {text!r} is not a time: write 2026-11-22, 2026-11-22T08:00 or 2026-11-22T08:00:00Z"
         ) from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

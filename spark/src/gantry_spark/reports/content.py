@@ -1,4 +1,4 @@
-"""What `report.json` holds, from the tables and the facts: totals, the check against the queues, every table as rows. Pure."""
+"""The content of `report.json`, from the tables and the facts: totals, the check against the queues, every table as rows. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from gantry_spark.reports.facts import Damage, Facts, Span
 
 JSON_ROWS_MAX: Final = 10_000
-"""Rows of a table in report.json; `topics` is always whole, and Parquet has all of every table."""
+"""Rows of a table in report.json; `topics` is always complete, and Parquet has all rows of every table."""
 ROLLUP_PREFIX: Final = "hourly_"
 """Tables for `--merge`, with sketches: in Parquet only."""
 DAMAGE_SCHEMA: Final = pa.schema(
@@ -33,12 +33,12 @@ def content(
     rows = {name: _rows(name, table) for name, table in tables.items() if not name.startswith(ROLLUP_PREFIX)}
     notes = [*facts.notes]
     if not tables["topics"].num_rows and not tables["system_topics"].num_rows:
-        nothing = "There are no messages in this range." if not span.is_all else "The log holds no messages."
+        nothing = "There are no messages in this range." if not span.is_all else "The log has no messages."
         notes.insert(0, "No message of the log could be read." if rows["damage"] else nothing)
     if rows["damage"]:
         notes.append(f"{_unread(rows['damage'])} could not be read and are in no count: see Damage.")
     notes += [
-        f"The table {name} has {table.num_rows} rows; report.json and this page hold {len(rows[name])} of them, tables/{name}.parquet all."
+        f"The table {name} has {table.num_rows} rows; report.json and this page have {len(rows[name])} of them, tables/{name}.parquet all."
         for name, table in tables.items()
         if name in rows and table.num_rows > len(rows[name])
     ]
@@ -57,7 +57,7 @@ def content(
 
 
 def totals(rows: Mapping[str, Rows]) -> dict[str, Any]:
-    """Return the figures of the whole. `messages` and `bytes` are those of users' topics, retries and dead letters among them."""
+    """Return the totals. `messages` and `bytes` are those of user topics, including retries and dead letters."""
     topics, system = rows["topics"], rows["system_topics"]
     first, last = _edges(topics or system)
     seconds = max((last - first).total_seconds(), 1.0) if first and last else 1.0
@@ -82,10 +82,14 @@ def totals(rows: Mapping[str, Rows]) -> dict[str, Any]:
 
 
 def check(span: Span, rows: Rows | None, damage: Rows = ()) -> dict[str, Any]:
-    """Return whether log and queues count alike, in a word and in a sentence."""
+    """Return the result of comparing log and queues, as a word and a sentence."""
     unread = f" {_unread(damage)} could not be read: see Damage." if damage else ""
     if rows is None:
-        why = "a part of the log was asked for" if not span.is_all else "there are no queues to compare with"
+        why = (
+            "only a part of the log was requested"
+            if not span.is_all
+            else "there are no queues to compare with"
+        )
         return {
             "state": "not checked",
             "difference": None,
@@ -93,10 +97,10 @@ def check(span: Span, rows: Rows | None, damage: Rows = ()) -> dict[str, Any]:
         }
     found, wanted, removed = (_sum(rows, key) for key in ("inLog", "inQueues", "removed"))
     queues = _sum(rows, "queuesThatDiffer")
-    gone = f" {removed:,} more in the log are of topics that were deleted." if removed else ""
+    gone = f" {removed:,} more in the log are of deleted topics." if removed else ""
     if not queues:
         words = (
-            f"Checked against the queues: equal. The log holds {found - removed:,} messages, system topics among them, and so do the "
+            f"Checked against the queues: equal. The log has {found - removed:,} messages, including system topics, and so do the "
             f"queues.{gone}{unread}"
         )
         return {"state": "equal", "difference": 0, "removed": removed, "words": words}
@@ -109,7 +113,7 @@ def check(span: Span, rows: Rows | None, damage: Rows = ()) -> dict[str, Any]:
 
 
 def _unread(damage: Rows) -> str:
-    """Return in words how much of the log is missing or damaged."""
+    """Describe how much of the log is missing or damaged."""
     return f"{len(damage):,} damaged or missing pieces of the log ({_sum(damage, 'size'):,} bytes)"
 
 
@@ -120,7 +124,7 @@ def _rows(name: str, table: pa.Table) -> list[dict[str, Any]]:
 
 def _json(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
-        return None  # JSON has no word for it
+        return None  # JSON cannot express it
     return _iso(value) if isinstance(value, datetime) else value
 
 

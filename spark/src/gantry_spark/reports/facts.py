@@ -1,4 +1,4 @@
-"""What a report is told about the logs beside their rows, and the rows themselves: the seam to the data source. Imports no Spark."""
+"""Facts about the logs next to their rows, and the rows themselves: the interface to the data source. Imports no Spark."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STEPS: Final = (1, 5, 10, 30, 60, 300, 600, 1800, 3600)
-"""Seconds by which messages are counted. Never more than an hour: roll-ups are by the hour."""
+"""Seconds of a time step. Never more than an hour: roll-ups are hourly."""
 CHART_STEPS: Final = (*STEPS, 21_600, 86_400, 604_800)
 STEPS_MAX: Final = 240
-"""Points on a chart's axis of time, about."""
+"""The approximate limit of points on a chart's time axis."""
 
 
 class Bounds(NamedTuple):
-    """Offsets of one ConsumeQueue: `max_offset` is that of the next message."""
+    """Offsets of a ConsumeQueue: `max_offset` is that of the next message."""
 
     broker: str
     topic: str
@@ -31,7 +31,7 @@ class Bounds(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """How far a group has come in one queue."""
+    """The progress of a group in a queue."""
 
     group: str
     broker: str
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
     @property
     def is_all(self) -> bool:
-        """Whether everything is meant."""
+        """Whether there is no limit."""
         return self.since_ms is None and self.below_ms is None
 
 
@@ -62,7 +62,7 @@ class Damage(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """A queue that a topic has by its configuration."""
+    """A queue of a topic by its configuration."""
 
     broker: str
     topic: str
@@ -71,27 +71,27 @@ class Configured(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """One look at some stores."""
+    """The facts of some stores at one moment."""
 
     snapshot: dict[str, Any]
-    """What the report says of the snapshot, as JSON."""
+    """The report's description of the snapshot, as JSON."""
     bounds: tuple[Bounds, ...]
     committed: tuple[Committed, ...]
     now_ms: int
-    """When the snapshot was taken."""
+    """The time of the snapshot."""
     first_ms: int
-    """Store time of the oldest message, about: decides how finely time is cut, nothing else."""
+    """Approximate store time of the oldest message: decides only the time step."""
     last_ms: int
     delay_levels: str
     """In RocketMQ's syntax, as `1s 5s 1m`."""
     notes: tuple[str, ...] = field(default=())
-    """What a reader must know, a sentence each."""
+    """Notes for the reader, a sentence each."""
     configured: tuple[Configured, ...] = field(default=())
-    """The queues that stores give their topics, also those that were never written and have no ConsumeQueue."""
+    """The configured queues of topics, including those never written, which have no ConsumeQueue."""
 
 
 class Engine(NamedTuple):
-    """Spark, each half started when it is first asked for: jobs run on the context, SQL needs the session."""
+    """Spark, each half started on first use: jobs run on the context, SQL needs the session."""
 
     context: Callable[[], SparkContext]
     session: Callable[[], SparkSession]
@@ -101,7 +101,7 @@ class Log(Protocol):
     """The rows of the stores."""
 
     def rows(self, columns: Sequence[str], *, topics: Collection[str] | None = None, span: Span) -> DataFrame:
-        """Return these columns of messages, named as the data source names them; only of `topics` where they are given."""
+        """Return these columns of messages, named as in the data source; only of `topics` if given."""
         ...
 
     def counted(self, step: int, tracked: int, span: Span) -> pa.Table:
@@ -109,10 +109,10 @@ class Log(Protocol):
         ...
 
     def damage(self) -> Sequence[Damage]:
-        """Return what could not be read so far."""
+        """Return the unreadable pieces so far."""
         ...
 
 
 def step_for(span_ms: int, steps: Sequence[int]) -> int:
-    """Return the finest step (seconds) that cuts a span into at most about STEPS_MAX pieces; the coarsest when none does."""
+    """Return the finest step (seconds) that divides a span into at most about STEPS_MAX pieces; the coarsest if none does."""
     return next((step for step in steps if span_ms <= step * 1000 * STEPS_MAX), steps[-1])

@@ -1,4 +1,4 @@
-"""The first tables, for whoever waits: what the queues hold before the log is read, and what was counted in the log, topic by topic."""
+"""The first tables of a report: the content of the queues before the log is read, and the counts of the log, topic by topic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by_queues(bounds: Iterable[Bounds]) -> str:
 
 
 def by_log(counted: pa.Table) -> str:
-    """Return the same of what was counted in the log (`counts.SCHEMA`), system topics left out here too."""
+    """Return the same from the counts of the log (`counts.SCHEMA`), also without system topics."""
     traffic: Any = counted.filter(_pc.equal(counted["part"], "traffic"))
     queues: dict[str, list[int]] = {}
     for row in traffic.group_by(["topic", "broker", "queueId"]).aggregate([("messages", "sum")]).to_pylist():

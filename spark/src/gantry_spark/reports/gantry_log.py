@@ -41,7 +41,7 @@ class GantryLog:
         self._since = since
 
     def rows(self, columns: Sequence[str], *, topics: Collection[str] | None = None, span: Span) -> DataFrame:
-        """Return these columns of messages; of `topics` only, where they are given."""
+        """Return these columns of messages; only of `topics` if given."""
         if topics is not None and not topics:
             return self._engine.session().createDataFrame([], ddl(tuple(columns)))
         reader = (
@@ -66,13 +66,11 @@ class GantryLog:
 
     def _options(self) -> dict[str, str]:
         found = {"snapshot": str(self._manifest), "quarantine": str(self._quarantine)}
-        found["failOnDataLoss"] = (
-            "false"  # a report is made of what can be read, and lists the rest as damage
-        )
+        found["failOnDataLoss"] = "false"  # a report covers the readable part, and lists the rest as damage
         return found if self._since is None else found | {"startingOffsets": json.dumps(self._since)}
 
     def damage(self) -> Sequence[Damage]:
-        """Return what no pass could read, each piece once however many passes met it."""
+        """Return what no pass could read, each piece once."""
         found: set[Damage] = set()
         for file in sorted(self._quarantine.rglob("*.json*")):
             for line in file.read_text(encoding="utf-8").splitlines():
@@ -82,7 +80,7 @@ class GantryLog:
 
 
 def facts(snapshot: Snapshot, levels: str = delay_levels.DEFAULT) -> Facts:
-    """Return what a report must know of a snapshot beside its rows."""
+    """Return the facts of a snapshot for a report."""
     views = snapshot.stores
     created_ms = max(view.created_ms for view in views)
     firsts = [first for view in views if (first := _first_ms(view)) is not None]
@@ -101,7 +99,7 @@ def facts(snapshot: Snapshot, levels: str = delay_levels.DEFAULT) -> Facts:
         last_ms=max(lasts),
         delay_levels=levels,
         notes=tuple(
-            f"{view.broker} was running, and its HTTP address was not known: it was read as it was, and what retention deleted meanwhile "
+            f"{view.broker} was running, and its HTTP address was unknown: its log was read without a snapshot, and data that retention deleted meanwhile "
             f"may be missing. Name the address: --http {view.broker}=http://…"
             for view in views
             if not view.snapshot_id and is_running(view.directory)
@@ -116,7 +114,7 @@ def facts(snapshot: Snapshot, levels: str = delay_levels.DEFAULT) -> Facts:
 
 
 def describe(snapshot: Snapshot) -> dict[str, Any]:
-    """Return what a report says of its snapshot, as JSON."""
+    """Return the report's description of its snapshot, as JSON."""
     return {
         "id": "+".join(view.snapshot_id for view in snapshot.stores if view.snapshot_id),
         "createdMs": max(view.created_ms for view in snapshot.stores),
@@ -140,7 +138,7 @@ def _committed(view: StoreView) -> list[Committed]:
 
 
 def _first_ms(view: StoreView) -> int | None:
-    """Return the store time of the first record; None where there is none."""
+    """Return the store time of the first record; None if there is none."""
     if not view.segments or view.end_position <= view.min_position:
         return None
     segment = view.segments[0]
@@ -156,7 +154,7 @@ def _first_ms(view: StoreView) -> int | None:
 
 
 def _last_ms(view: StoreView) -> int:
-    """Return about when the last message came: a stopped store's checkpoint knows, a running one goes on now."""
+    """Return the approximate time of the last message: from a stopped store's checkpoint, or now for a running one."""
     if not view.snapshot_id:
         with contextlib.suppress(OSError, struct.error):
             (flushed_ms,) = struct.unpack_from(">q", Path(view.directory, "checkpoint").read_bytes())

@@ -1,4 +1,4 @@
-"""The index page of a folder of reports: which there are, newest first, with their first figures. Reads `report.json` of each."""
+"""The index page of a folder of reports: the reports, newest first, with their totals. Reads `report.json` of each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gantry_spark.reports.writing import HTML, JSON
 
 INDEX: Final = "index.html"
 _MARK: Final = "<title>Gantry reports</title>"
-"""By this we know our own page: another one is left alone."""
+"""Identifies a generated index page: any other page is left alone."""
 _REPORTS_MAX: Final = 1000
 
 
 def write_index(folder: Path, *, is_ours: bool) -> Path | None:
-    """Write the index page of a folder that is ours, has one of ours, or holds several reports; None where it is none of these."""
+    """Write the index page of a folder that is ours, has a generated one, or has several reports; return None otherwise."""
     page = folder / INDEX
     with contextlib.suppress(OSError, ValueError):
         if page.exists() and _MARK not in page.read_text(encoding="utf-8"):
@@ -35,7 +35,7 @@ def write_index(folder: Path, *, is_ours: bool) -> Path | None:
 
 
 def _entry(place: Path) -> Entry | None:
-    """Return what the index says of one report; None for a folder that holds none."""
+    """Return the index entry of a report; None for a folder without one."""
     if place.name.startswith(".") or not (place / HTML).is_file():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Puts the hourly roll-ups of several reports together: a month without another pass over its logs."""
+"""Combines the hourly roll-ups of several reports: a month without another pass over its logs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from gantry_spark.reports.writing import JSON, TABLES
 ROLLUPS: Final = {
     "hourly_traffic": "traffic", "hourly_latency": "latency_bins", "hourly_words": "words", "hourly_hashes": "hashes",
 }  # fmt: skip
-"""Roll-up, and the view that it stands for."""
+"""Roll-ups, and the view that each replaces."""
 _TABLES: Final = (
     "topics", "system_topics", "traffic_by_time", "queues", "sizes", "latency", "latency_by_time", "tops", "distinct", *ROLLUPS,
 )  # fmt: skip
 _HOUR: Final = 3600
 _NOTE: Final = (
-    "Merged from roll-ups: traffic, queues, latency, frequent ones and sizes. What belongs to one moment (delays, retries, transactions, "
-    "consumers, the check) stands in the single reports."
+    "Merged from roll-ups: traffic, queues, latency, frequent words and sizes. Tables of one moment (delays, retries, transactions, "
+    "consumers, the check) are in the single reports."
 )
 
 
 def read(folders: Sequence[Path]) -> dict[str, pa.Table]:
-    """Return the roll-ups of reports put together. Raises NotPossible, also when two of them counted the same messages, or other logs of one name."""
+    """Return the combined roll-ups of reports. Raises NotPossible, also if two of them counted the same messages, or other logs of one name."""
     _check_logs(folders)
     found: dict[str, list[pa.Table]] = {name: [] for name in ROLLUPS}
     counted: dict[tuple[str, str, int], list[tuple[int, int, Path]]] = {}
@@ -46,7 +46,9 @@ def read(folders: Sequence[Path]) -> dict[str, pa.Table]:
             try:
                 tables.append(pq.read_table(folder / TABLES / f"{name}.parquet"))
             except (OSError, pa.ArrowInvalid) as error:
-                raise NotPossible(f"{folder} is no whole report: {name} cannot be read ({error})") from None
+                raise NotPossible(
+                    f"{folder} is not a complete report: {name} cannot be read ({error})"
+                ) from None
         for queue, span in _spans(found["hourly_traffic"][-1]).items():
             counted.setdefault(queue, []).append((*span, folder))
     for (broker, topic, queue_id), spans in counted.items():
@@ -61,21 +63,21 @@ def read(folders: Sequence[Path]) -> dict[str, pa.Table]:
 
 
 def _check_logs(folders: Sequence[Path]) -> None:
-    """Refuse logs that are not one: a store that began anew counts its offsets from 0 again. Raises NotPossible."""
+    """Refuse different logs of one store: a restarted log counts its offsets from 0 again. Raises NotPossible."""
     known: dict[str, tuple[str, Path]] = {}
     for folder in folders:
         try:
             stores = json.loads((folder / JSON).read_text(encoding="utf-8"))["snapshot"]["stores"]
         except (OSError, ValueError, LookupError):
-            continue  # what is no report is refused for its roll-ups
+            continue  # a folder that is not a report is refused for its roll-ups
         for store in stores:
-            if not store["logId"]:  # one that Gantry had not opened yet has no name
+            if not store["logId"]:  # a log that Gantry had not opened yet has no name
                 continue
             log_id, other = known.setdefault(store["broker"], (store["logId"], folder))
             if store["logId"] != log_id:
                 raise NotPossible(
-                    f"{other} and {folder} are of different logs of {store['broker']} ({log_id}, {store['logId']}): its store began "
-                    "anew between them; merge reports of one log"
+                    f"{other} and {folder} are of different logs of {store['broker']} ({log_id}, {store['logId']}): its store was "
+                    "recreated between them; merge reports of one log"
                 )
 
 

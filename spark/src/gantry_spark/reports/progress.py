@@ -1,4 +1,4 @@
-"""Tells a person how far a report is: a bar with the stage in words on a terminal, plain lines elsewhere. Standard library only."""
+"""Progress of a report: a bar with the current stage on a terminal, plain lines elsewhere. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH: Final = 24
 
 
 class Progress:
-    """Progress of one report, on stderr."""
+    """The progress of a report, on stderr."""
 
     def __init__(self, stages: int, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -28,7 +28,7 @@ class Progress:
         return time.monotonic() - self._began
 
     def stage(self, words: str) -> None:
-        """Say what begins now; what was said before is done."""
+        """Start a stage; the previous one is done."""
         self._done += 1
         self._words = words
         if self._is_terminal:
@@ -37,13 +37,13 @@ class Progress:
             self._put(f"gantry report: {words} ({self._done + 1} of {self._stages}, {self.seconds:.0f} s)\n")
 
     def say(self, words: str) -> None:
-        """Say something that stays, the bar below it."""
+        """Print a permanent line above the bar."""
         self._put(f"{self._clear()}gantry report: {words}\n")
         if self._is_terminal and self._done >= 0:
             self._draw()
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._put(self._clear())
         self._done = -1
 
@@ -57,6 +57,6 @@ class Progress:
         return "\r\x1b[2K" if self._is_terminal else ""
 
     def _put(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a terminal that is gone is no reason to stop
+        with contextlib.suppress(OSError, ValueError):  # a closed terminal is no reason to stop
             self.stream.write(text)
             self.stream.flush()

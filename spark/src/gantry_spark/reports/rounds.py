@@ -1,4 +1,4 @@
-"""Makes reports of some stores, one after the other: each takes a snapshot, reads what came since the one before, and lets it go."""
+"""Makes successive reports of some stores: each takes a snapshot, reads the messages since the previous one, and releases it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST_STAGE = "drawing"
 
 
 class Made(NamedTuple):
-    """One report: what `report.json` holds, the SQL behind it, every table whole."""
+    """A report: the content of `report.json`, its SQL, every complete table."""
 
     report: dict[str, Any]
     sql: Mapping[str, str]
@@ -31,19 +31,19 @@ class Made(NamedTuple):
 
 @dataclass
 class _Earlier:
-    """What the rounds so far leave to the next one."""
+    """The state that rounds pass to the next one."""
 
     ends: dict[str, int] = field(default_factory=dict[str, int])
     log_ids: dict[str, str] = field(default_factory=dict[str, str])
     views: dict[str, pa.Table] = field(default_factory=dict[str, Any])
     first_ms: int | None = None
     lowest: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
-    """Lowest offset of each queue when it was first read: retention may have moved it since, what was counted stays counted."""
+    """Lowest offset of each queue when it was first read: retention may have moved it since, but counted messages stay counted."""
     damage: set[Damage] = field(default_factory=set[Damage])
 
 
 class Rounds:
-    """Reports over the stores that `take` gives a snapshot of. With `keep`, each round goes on where the one before ended."""
+    """Reports over the stores of which `take` makes a snapshot. With `keep`, each round continues where the previous one ended."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Rounds:
         keep: bool = False,
     ) -> None:
         self._engine = Engine(functools.cache(engine.context), functools.cache(engine.session))
-        """Asked once, and only when the queues have been looked at: Spark's start takes seconds, they do not."""
+        """Called once, and only after reading the queues: Spark's start takes seconds, reading them does not."""
         self._take = take
         self._span = span
         self._levels = levels
@@ -63,7 +63,7 @@ class Rounds:
         self._earlier = _Earlier()
 
     def make(self, progress: Progress) -> Made:
-        """Return the next report. Raises what taking a snapshot and reading it raise."""
+        """Return the next report. Raises errors of taking a snapshot and reading it."""
         folder = Path(tempfile.mkdtemp(prefix="gantry-report-"))
         snapshot = self._take()
         try:
@@ -75,7 +75,7 @@ class Rounds:
 
     def _make(self, snapshot: Snapshot, folder: Path, progress: Progress) -> Made:
         if not all(self._goes_on(view) for view in snapshot.stores):
-            self._earlier = _Earlier()  # a log was replaced or cut: what was counted of it is no longer true
+            self._earlier = _Earlier()  # a log was replaced or cut: its earlier counts are no longer valid
         earlier = self._earlier
         facts = self._widened(gantry_log.facts(snapshot, self._levels))
         if self._span.is_all and not earlier.ends:
@@ -111,7 +111,7 @@ class Rounds:
         )
 
     def _widened(self, facts: Facts) -> Facts:
-        """Return facts that fit everything counted so far, not only what the stores still hold."""
+        """Return facts that cover everything counted so far, not only what the stores still have."""
         lowest = self._earlier.lowest
         bounds = tuple(
             Bounds(

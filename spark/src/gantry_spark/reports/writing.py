@@ -1,4 +1,4 @@
-"""Puts a report in its folder: everything under a temporary name first, so that a run that is killed leaves nothing that looks whole."""
+"""Writes a report to its folder: everything under a temporary name first, so that a killed run leaves nothing that looks complete."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _PARTIAL: Final = ".partial-"
 
 
 class NotWritable(Exception):
-    """The folder of a report cannot be made or written; the text is one line for people."""
+    """The folder of a report cannot be created or written; the text is one line for people."""
 
 
 class Place:
-    """The folder of one report. Use as a context: what was not published is gone afterwards."""
+    """The folder of a report. Use as a context: unpublished files are removed at the end."""
 
     def __init__(self, out: Path) -> None:
         self.out = out.absolute()
         self._partial = self.out.parent / f".{self.out.name}{_PARTIAL}{os.getpid()}"
 
     def __enter__(self) -> Self:
-        """Make sure now, not after a minute of work, that it can be written. Raises NotWritable."""
+        """Check now, not after a minute of work, that it is writable. Raises NotWritable."""
         try:
             if self.out.exists() and not self.out.is_dir():
                 raise NotWritable(
@@ -45,11 +45,11 @@ class Place:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove what was not published."""
+        """Remove unpublished files."""
         shutil.rmtree(self._partial, ignore_errors=True)
 
     def publish(self, html: str, report: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        """Write everything, sync it, and give it its names, the page last. Raises NotWritable."""
+        """Write everything, sync it, and rename it, the page last. Raises NotWritable."""
         fresh = self._partial / "report"
         try:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -63,16 +63,16 @@ class Place:
             raise _refused(self.out, error) from None
 
     def _name(self, fresh: Path) -> None:
-        """Name a folder that is not there yet as a whole; replace in one that is there piece by piece."""
+        """Rename to a new folder as a whole; replace files in an existing one individually."""
         with contextlib.suppress(OSError):
-            self.out.rmdir()  # an empty one is as good as none
+            self.out.rmdir()  # an empty one counts as missing
         if not self.out.exists():
             fresh.rename(self.out)
             return
         old = self.out / TABLES
         if old.exists():
             before = self._partial / "old-tables"
-            shutil.rmtree(before, ignore_errors=True)  # of a round that this one follows
+            shutil.rmtree(before, ignore_errors=True)  # of the previous round
             old.rename(before)
         (fresh / TABLES).rename(old)
         for name in (JSON, HTML):

@@ -1,4 +1,4 @@
-"""Sends messages to a gateway over one kept connection, and repeats what may succeed later. Standard library only."""
+"""Sends messages to a gateway over one persistent connection, and repeats what may succeed later. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RETRYABLE_STATUS: Final = {408, 425, 429, 500, 502, 503, 504}
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """Return a message as a request holds it: in UTF-8, where JSON's escapes would make six bytes of a letter that has two."""
+    """Return a message for a request: in UTF-8, because JSON's escapes would take six bytes for a letter of two."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -26,11 +26,11 @@ def request_of(messages: Sequence[bytes]) -> bytes:
 
 
 class SendRefused(Exception):
-    """A gateway did not take a message, and will not, or not within the time to try; the text names the first refusal."""
+    """A gateway refused a message, permanently or until the time for retries was over; the text names the first refusal."""
 
 
 class Gateway:
-    """One connection to a gateway, for one task."""
+    """A connection to a gateway, for one task."""
 
     def __init__(self, address: str, token: str | None, retry_seconds: float) -> None:
         self._address = address.rstrip("/")
@@ -50,7 +50,7 @@ class Gateway:
         self._connection.close()
 
     def send(self, topic: str, messages: Sequence[bytes]) -> list[dict[str, Any]]:
-        """Send messages as `encoded` made them. Return the results of messages in their order, each one stored. Repeats those that may succeed. Raises SendRefused."""
+        """Send messages made by `encoded`. Return their results in order, each one stored. Repeats those that may succeed. Raises SendRefused."""
         results: list[dict[str, Any]] = [{} for _ in messages]
         waiting = list(range(len(messages)))
         until = time.monotonic() + self._retry_seconds
@@ -72,7 +72,7 @@ class Gateway:
         return results
 
     def _call(self, topic: str, messages: list[bytes]) -> list[dict[str, Any]]:
-        """Return one answer a message; where the call as a whole failed, that failure for each."""
+        """Return one answer per message; if the call as a whole failed, that failure for each."""
         headers = {"Content-Type": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -100,5 +100,5 @@ class Gateway:
 def _words(topic: str, answer: dict[str, Any]) -> str:
     detail = f"{answer.get('code', '')} {answer.get('detail', '')}".strip()
     field = f" (field {answer['field']})" if answer.get("field") else ""
-    tried = " It was tried until retrySeconds were over." if answer.get("retryable") else ""
-    return f"the gateway did not take a message for {topic}: {detail}{field}.{tried}"
+    tried = " It was repeated until retrySeconds were over." if answer.get("retryable") else ""
+    return f"the gateway did not accept a message for {topic}: {detail}{field}.{tried}"

@@ -64,14 +64,14 @@ def parse(given: Mapping[str, str], schema: StructType) -> SinkOptions:
 
 def _check_columns(schema: StructType, key_columns: tuple[str, ...], *, has_topic: bool) -> None:
     types = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
-    for name, told in types.items():
+    for name, given in types.items():
         if name not in _COLUMNS and name not in {key.lower() for key in key_columns}:
             raise BadOption(
                 f"a message has no {name}: its columns are {', '.join(_COLUMNS)}; put other columns into the body, "
                 "like to_json(struct(*)) AS body, or drop them"
             )
-        if name in _COLUMNS and told not in _COLUMNS[name]:
-            raise BadOption(f"the column {name} is {' or '.join(_COLUMNS[name])}, not {told}")
+        if name in _COLUMNS and given not in _COLUMNS[name]:
+            raise BadOption(f"the column {name} is {' or '.join(_COLUMNS[name])}, not {given}")
     if "body" not in types:
         raise BadOption("a message needs the column body (string or binary)")
     if not has_topic and "topic" not in types:

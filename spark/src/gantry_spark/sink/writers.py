@@ -1,7 +1,7 @@
-"""Writes a DataFrame to a topic, batch or stream: each row becomes one message, sent over HTTP through a gateway.
+"""Writes a DataFrame to a topic, batch or stream: each row becomes a message, sent over HTTP through a gateway.
 
 At least once: a task that Spark repeats sends again. With `idempotencyColumns` (or a column idempotencyKey) the store answers a repeat
-with the first message, within its window of ten minutes, so that nothing is there twice.
+with the first message, within its window of ten minutes, so that nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 _log = logging.getLogger("gantry_spark")
 
 KEY_BYTES_MAX: Final = 100
-"""A longer idempotency key is refused by the gateway: its hash stands for it."""
+"""The gateway refuses a longer idempotency key: its hash replaces it."""
 BASE64_GROWTH: Final = 4 / 3
 JSON_GROWTH_MAX: Final = 6
-"""JSON writes a control character in six bytes; no character takes more."""
+"""JSON writes a control character in six bytes, the most of any character."""
 BATCH_BYTES: Final = 4 * 1024 * 1024
-"""A request of several messages has at most so many bytes as it is sent; one larger message goes alone. A gateway takes 16 MiB."""
+"""The size limit of a request of several messages as sent; one larger message is sent alone. A gateway accepts 16 MiB."""
 
 
 @dataclass
 class Sent(WriterCommitMessage):
-    """What one task did."""
+    """The result of a task."""
 
     messages: int
     duplicates: int
 
 
 class _Sending:
-    """What batch and stream writers share: one task sends its rows."""
+    """The common part of batch and stream writers: a task sends its rows."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -63,7 +63,7 @@ class _Sending:
     def _say(self, messages: list[Sent | None], what: str) -> None:
         sent = sum(message.messages for message in messages if message)
         _log.info(
-            "%s: %d messages, %d of them there already", what, sent, sum(m.duplicates for m in messages if m)
+            "%s: %d messages, %d of them duplicates", what, sent, sum(m.duplicates for m in messages if m)
         )
 
 
@@ -71,11 +71,11 @@ class BatchWriter(_Sending, DataSourceArrowWriter):
     """Writes one DataFrame."""
 
     def commit(self, messages: list[Sent | None]) -> None:  # type: ignore[override]
-        """Say what was sent: it is there already."""
+        """Log what was sent: it is already stored."""
         self._say(messages, "written")
 
     def abort(self, messages: list[Sent | None]) -> None:  # type: ignore[override]
-        """Say what was sent before the job failed: a message cannot be taken back."""
+        """Log what was sent before the job failed: a message cannot be withdrawn."""
         self._say(messages, "failed, but sent before that")
 
 
@@ -83,16 +83,16 @@ class StreamWriter(_Sending, DataSourceStreamArrowWriter):
     """Writes the batches of a stream."""
 
     def commit(self, messages: list[Sent | None], batchId: int) -> None:  # noqa: N803  # type: ignore[override]
-        """Say what was sent."""
+        """Log what was sent."""
         self._say(messages, f"batch {batchId} written")
 
     def abort(self, messages: list[Sent | None], batchId: int) -> None:  # noqa: N803  # type: ignore[override]
-        """Say what was sent before the batch failed: Spark repeats it."""
+        """Log what was sent before the batch failed: Spark repeats it."""
         self._say(messages, f"batch {batchId} failed, but sent before that")
 
 
 def _requests(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[tuple[str, list[bytes]]]:
-    """Yield requests: messages of one topic that follow each other, as they are sent."""
+    """Yield encoded requests of consecutive messages of one topic."""
     held: list[bytes] = []
     held_topic, held_bytes = "", 0
     for batch in iterator:
@@ -110,7 +110,7 @@ def _requests(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> Itera
 
 
 def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[str, Any]]:
-    """Return the topic of a row, and its message as the gateway takes it."""
+    """Return the topic of a row, and its message in the gateway's form."""
     found = {name.lower(): value for name, value in row.items() if value is not None}
     topic = found.get("topic", options.topic)
     if topic is None:
@@ -142,7 +142,7 @@ def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[st
 
 
 def _body(body: str | bytes) -> dict[str, Any]:
-    """Return the field of a body: a large text of which JSON escapes much goes as its bytes, which become a third longer at most."""
+    """Return the field of a body: a large text that JSON would escape heavily is sent as bytes, which grow by a third at most."""
     if isinstance(body, str):
         if len(body) * JSON_GROWTH_MAX <= BATCH_BYTES:
             return {"body": body}
@@ -154,9 +154,9 @@ def _body(body: str | bytes) -> dict[str, Any]:
 
 
 def idempotency_key(row: Mapping[str, Any], columns: tuple[str, ...]) -> str | None:
-    """Return the key of a row (names in small letters): of the columns, else its own; None where it has none.
+    """Return the key of a row (names in lower case): from the columns, else its own; None if it has none.
 
-    Equal values give equal keys in every run. One short text is its own key, so that it can be found again.
+    Equal values give equal keys in every run. One short text is its own key, so that it can be searched for.
     """
     if not columns:
         return row.get("idempotencykey")

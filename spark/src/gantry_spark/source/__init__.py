@@ -1,1 +1,1 @@
-"""Reading: options, the plan of a read, batches and streams over what stores hold. Never sends and never registers itself with Spark."""
+"""The source: options, plans, batches and streams over the content of stores. Never sends and does not register itself with Spark."""

@@ -1,6 +1,6 @@
-"""Batches: what Spark asks when somebody loads `spark.read.format("gantry")`.
+"""Batches: the reader behind `spark.read.format("gantry")`.
 
-Spark asks a Python source for whole rows of its schema, so the schema is the projection: by the option columns, or one given.
+Spark takes whole rows of its schema from a Python source, so the schema is the projection: by the option columns, or a given schema.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _TRIES = 3
 
 
 class BatchReader(DataSourceReader):
-    """Reads what stores hold at the moment of planning, or a snapshot that was taken before."""
+    """Reads the stores' content at the moment of planning, or an earlier snapshot."""
 
     def __init__(self, options: Options, names: tuple[str, ...], stored: Span = (None, None)) -> None:
-        """Read what the options say; `stored`: store times from and below (ms), where they say none."""
+        """Read according to the options; `stored`: store times from and below (ms), unless the options give them."""
         self._options = options
         self._names = names
         self._restriction = Restriction(topics=options.topics)
@@ -50,7 +50,7 @@ class BatchReader(DataSourceReader):
             self._restriction.spans["storetimestamp"] = options.starting_ms, options.ending_ms
 
     def partitions(self) -> list[InputPartition]:  # type: ignore[override] - Spark insists on a list
-        """Plan: take the snapshot, find the ranges, cut them."""
+        """Plan: take the snapshot, find the ranges, split them."""
         options, task = self._options, self.task()
         if options.snapshot is not None:
             snapshot = load(options.snapshot)
@@ -70,7 +70,7 @@ class BatchReader(DataSourceReader):
         reach.check_brokers(options.ending, names, "endingOffsets")
         self._check_queues(snapshot)
         views = [view for view in snapshot.stores if brokers is None or view.broker in brokers]
-        for _ in range(_TRIES):  # a segment may be deleted while boundaries are looked for in it
+        for _ in range(_TRIES):  # a segment may be deleted during the search for boundaries
             with contextlib.suppress(FileNotFoundError):
                 views = [replace(view, segments=still_there(view.segments)) for view in views]
                 return self._planned(views, task)
@@ -83,7 +83,7 @@ class BatchReader(DataSourceReader):
             reach.check_queues(options.ending, view, "endingOffsets")
         if words := reach.unknown_topics(snapshot.stores, options.topics or ()):
             if options.fail_on_data_loss:
-                raise BadOption(f"{words} (what a deleted topic left is read with failOnDataLoss=false)")
+                raise BadOption(f"{words} (use failOnDataLoss=false to read messages of a deleted topic)")
             _log.warning("%s", words)
 
     def _planned(self, views: list[StoreView], task: Task) -> list[InputPartition]:
@@ -99,7 +99,7 @@ class BatchReader(DataSourceReader):
             raise DataLost([*planned.lost, *offsets_lost])
         task.say_lost(planned.lost)
         for words in offsets_lost:
-            _log.warning("read without what retention deleted: %s", words)
+            _log.warning("read without the messages that retention deleted: %s", words)
         bounds = {broker: found.bounds for broker, found in reaches.items()}
         return [Piece(ranges, bounds) for ranges in planned.partitions] or [Piece((), {})]
 
@@ -108,7 +108,7 @@ class BatchReader(DataSourceReader):
         return self.task().read(partition) if isinstance(partition, Piece) else iter(())
 
     def task(self) -> Task:
-        """Return how a partition is read."""
+        """Return the settings for reading a partition."""
         restriction, options = self._restriction, self._options
         times = restriction.spans.get("storetimestamp")
         wanted = Wanted(
@@ -124,7 +124,7 @@ class BatchReader(DataSourceReader):
         return Task(wanted, options.quarantine, options.fail_on_data_loss)
 
     def _reach(self, view: StoreView, finder: Boundaries) -> reach.Reach:
-        """Return what of a log is read: what the options say, narrowed by the filters."""
+        """Return the range of a log to read: from the options, narrowed by the filters."""
         options, restriction = self._options, self._restriction
         topics = options.topics
         start, first = reach.start_of(view, finder, options.starting or Offsets(EARLIEST), topics)
@@ -150,7 +150,7 @@ class BatchReader(DataSourceReader):
         return reach.Reach(start, max(start, stop), reach.merge(first, behind))
 
     def _queues(self, view: StoreView) -> list[tuple[str, int]]:
-        """Return the queues of a store that the filters leave."""
+        """Return the queues of a store that pass the filters."""
         topics, queues = self._restriction.topics or frozenset(), self._restriction.queues
         return [
             queue for queue in view.queues if queue[0] in topics and (queues is None or queue[1] in queues)
@@ -158,28 +158,28 @@ class BatchReader(DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """The same with filters, where the option pushdown asks for it: safe only for a frame that one query uses once.
+    """The same with filters, if the option pushdown is set: safe only for a frame that one query uses once.
 
-    Spark 4.3 keeps what a source planned with the loaded frame, filters included, and plans another query over that frame without asking
-    again: it would miss the rows that the first one left out. So this is a class of its own, and off by default.
+    Spark 4.3 keeps what a source planned with the loaded frame, including filters, and reuses it for another query over that frame:
+    that query would miss the rows that the first one left out. So this is a separate class, and off by default.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take the filters that narrow what is read; returns those that Spark must apply."""
+        """Take the filters that narrow the read; return those that Spark must apply."""
         self._restriction = replace(self._restriction, spans=dict(self._restriction.spans))
         return self._restriction.take(filters)
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:
-    """Return the columns that a schema asks for, under its names. Raises BadOption."""
+    """Return the columns of a schema, under its names. Raises BadOption."""
     names: list[str] = []
     for asked in schema.fields:
         try:
             known = column(asked.name)
         except UnknownColumn as error:
             raise BadOption(f"schema: {error}") from error
-        told: Any = asked.dataType.simpleString()
-        if told != known.ddl.lower() or not asked.nullable:
-            raise BadOption(f"schema: the column {asked.name} is {known.ddl}, and may be null; not {told}")
+        given: Any = asked.dataType.simpleString()
+        if given != known.ddl.lower() or not asked.nullable:
+            raise BadOption(f"schema: the column {asked.name} is {known.ddl}, and may be null; not {given}")
         names.append(asked.name)
     return tuple(names)

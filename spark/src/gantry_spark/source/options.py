@@ -1,6 +1,6 @@
-"""The options of the source: names and JSON that users of Spark's Kafka source and of RocketMQ's connector know, checked once.
+"""The options of the source, with the names and JSON of Spark's Kafka source and of RocketMQ's connector, validated once.
 
-Knows no file and no store: what an option means for a log is decided in `reach.py`.
+Uses no file and no store: `reach.py` decides what an option means for a log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TTL_SECONDS_MAX: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where to start or end: the same for all (`default`), a position for each broker, or an offset for each queue."""
+    """The start or end: the same for all (`default`), a position for each broker, or an offset for each queue."""
 
     default: int
     positions: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -34,7 +34,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All options, checked. Times are milliseconds since 1970."""
+    """All options, validated. Times are milliseconds since 1970."""
 
     paths: tuple[str, ...]
     snapshot: str | None
@@ -75,7 +75,7 @@ def parse(given: Mapping[str, str]) -> Options:
         if offsets is not None and time_ms is not None:
             raise BadOption(f"give {word}Offsets or {word}Timestamp, not both")
     if starting_ms is not None and ending_ms is not None and starting_ms > ending_ms:
-        raise BadOption("startingTimestamp lies after endingTimestamp: nothing can lie between them")
+        raise BadOption("startingTimestamp is after endingTimestamp: the range is empty")
     paths = tuple(path.strip() for path in options.get("path", "").split(",") if path.strip())
     if not paths and "snapshot" not in options:
         raise BadOption(
@@ -105,7 +105,7 @@ def parse(given: Mapping[str, str]) -> Options:
 
 
 def columns(text: str) -> tuple[str, ...]:
-    """Return the columns that a list names: empty = those read by default, `*` = all. Raises BadOption."""
+    """Return the columns of a list: empty = the default ones, `*` = all. Raises BadOption."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         return DEFAULT_COLUMNS
@@ -136,7 +136,7 @@ def _topics(options: Mapping[str, str]) -> frozenset[str] | None:
 def _with_named(
     topics: frozenset[str] | None, starting: Offsets | None, ending: Offsets | None
 ) -> frozenset[str] | None:
-    """Return the topics to be read: offsets of queues name theirs."""
+    """Return the topics to read: offsets of queues name theirs."""
     named = frozenset(topic for offsets in (starting, ending) if offsets for topic in offsets.queues)
     if named and topics is not None and not named <= topics:
         raise BadOption(

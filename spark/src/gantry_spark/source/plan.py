@@ -1,4 +1,4 @@
-"""Cuts what a job reads into partitions: few and large, because each costs some 50 ms, and cut only where a record begins."""
+"""Splits a job's range into partitions: few and large, because each costs some 50 ms, and split only at record boundaries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gantry_spark.store.snapshot import StoreView
 PIECE_BYTES: Final = 128 * 1024 * 1024
 """Below this a task costs more to start than to read."""
 PIECE_BYTES_MAX: Final = 512 * 1024 * 1024
-"""What a task counts stays in its memory: with pieces of 2.5 GB a worker of a report took 384 MB."""
+"""A task keeps its counts in memory: with pieces of 2.5 GB a worker of a report took 384 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Positions [start, stop) of a log that a job should read and that are not there any more."""
+    """Positions [start, stop) of a log that a job should read and that are missing."""
 
     broker: str
     start: int
@@ -32,7 +32,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Partitions, each some pieces of logs that one task reads, and what cannot be read."""
+    """Partitions, each some pieces of logs that one task reads, and the unreadable ranges."""
 
     partitions: tuple[tuple[LogRange, ...], ...]
     lost: tuple[Lost, ...]
@@ -66,13 +66,13 @@ def plan(
 
 
 def piece_bytes(total: int, min_partitions: int, cores: int) -> int:
-    """Return how many bytes a partition should have: enough that starting it pays, few enough that all cores work."""
+    """Return the bytes of a partition: enough to make its start worthwhile, few enough that all cores work."""
     size = min(max(PIECE_BYTES, -(-total // (2 * cores))), PIECE_BYTES_MAX)
     return max(1, min(size, -(-total // max(1, min_partitions))))
 
 
 def missing(view: StoreView, start: int, stop: int) -> list[Lost]:
-    """Return what of a range no segment of the view holds."""
+    """Return the parts of a range that no segment of the view has."""
     found: list[Lost] = []
     at = start
     for segment in view.segments:
@@ -107,7 +107,7 @@ def _pieces(view: StoreView, start: int, stop: int, size: int, finder: Boundarie
 
 
 def _pack(pieces: Sequence[LogRange], size: int) -> Iterable[tuple[LogRange, ...]]:
-    """Put small pieces that follow each other together, up to the size of one partition."""
+    """Combine small consecutive pieces, up to the size of one partition."""
     held: list[LogRange] = []
     held_bytes = 0
     for piece in pieces:

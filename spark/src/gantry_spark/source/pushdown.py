@@ -1,4 +1,4 @@
-"""Which of a query's filters the source applies itself. What it applies exactly Spark need not ask again; the rest it does.
+"""The filters of a query that the source applies itself. Those it applies exactly are dropped from Spark's; Spark applies the rest.
 
 Pure: Spark's filters in, a restriction out.
 """
@@ -35,7 +35,7 @@ Span = tuple[int | None, int | None]
 
 @dataclass(slots=True)
 class Restriction:
-    """What rows must fulfil. `topics`, `brokers` and `queues` are sets of what may be; spans are [from, below)."""
+    """The condition on rows. `topics`, `brokers` and `queues` are sets of allowed values; spans are [from, below)."""
 
     topics: frozenset[str] | None = None
     brokers: frozenset[str] | None = None
@@ -44,11 +44,11 @@ class Restriction:
     """Of storetimestamp (milliseconds), physicaloffset and queueoffset."""
 
     def take(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Restrict by filters; returns those that Spark must still apply."""
+        """Restrict by filters; return those that Spark must still apply."""
         return [given for given in filters if not self._takes(given)]
 
     def _takes(self, given: Filter) -> bool:
-        """Whether a filter is applied here exactly. Those of positions and offsets only narrow what is read."""
+        """Whether a filter is applied here exactly. Those of positions and offsets only narrow the read."""
         name = ".".join(getattr(given, "attribute", ())).lower()
         if isinstance(given, IsNotNull):
             return name in _NEVER_NULL

@@ -1,6 +1,6 @@
-"""Turns offsets, positions and times of the options into what is read of each log: a range of positions, and bounds of queues.
+"""Converts offsets, positions and times of the options into the part of each log to read: a range of positions, and bounds of queues.
 
-A range begins and ends at a record. Bounds cut away what the range holds of a queue below its first or from its last offset on.
+A range begins and ends at a record boundary. Bounds exclude records of a queue in the range below its first or from its last offset on.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gantry_spark.store.snapshot import StoreView
 TOPICS_SHOWN_MAX: Final = 10
 
 QueueBounds = dict[str, dict[int, tuple[int, int | None]]]
-"""topic: queue id: (lowest offset, the one behind the highest; None = no end)."""
+"""topic: queue id: (lowest offset, the one after the highest; None = no end)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What is read of one log: positions [start, stop), without what the bounds cut away."""
+    """The part of a log to read: positions [start, stop), without those that the bounds exclude."""
 
     start: int
     stop: int
@@ -34,7 +34,7 @@ class Reach:
 def start_of(
     view: StoreView, finder: Boundaries, offsets: Offsets, topics: frozenset[str] | None
 ) -> tuple[int, QueueBounds]:
-    """Return where reading of a log starts. The position may lie below the log's lowest: that part is lost. Raises BadOption."""
+    """Return where reading of a log starts. A position below the log's lowest means that part is lost. Raises BadOption."""
     if view.broker in offsets.positions:
         return _position(view, finder, offsets.positions[view.broker]), {}
     if not offsets.queues:
@@ -56,7 +56,7 @@ def start_of(
 def stop_of(
     view: StoreView, finder: Boundaries, offsets: Offsets, topics: frozenset[str] | None
 ) -> tuple[int, QueueBounds]:
-    """Return where reading of a log ends; bounds hold (0, the offset behind the last). Raises BadOption."""
+    """Return where reading of a log ends; bounds are (0, the offset after the last). Raises BadOption."""
     if view.broker in offsets.positions:
         return _position(view, finder, offsets.positions[view.broker]), {}
     if not offsets.queues:
@@ -71,7 +71,7 @@ def stop_of(
 
 
 def merge(starts: QueueBounds, ends: QueueBounds) -> QueueBounds:
-    """Return the bounds that hold both."""
+    """Return the bounds that satisfy both."""
     merged: QueueBounds = {topic: dict(queues) for topic, queues in starts.items()}
     for topic, queues in ends.items():
         for queue_id, (_, behind) in queues.items():
@@ -83,7 +83,7 @@ def merge(starts: QueueBounds, ends: QueueBounds) -> QueueBounds:
 def by_time(
     view: StoreView, finder: Boundaries, from_ms: int | None, below_ms: int | None
 ) -> tuple[int, int]:
-    """Return a range that holds every record that was stored in [from_ms, below_ms), and few others."""
+    """Return a range with every record stored in [from_ms, below_ms), and few others."""
     if from_ms is None and below_ms is None:
         return view.min_position, view.end_position
     return finder.around_time(from_ms, below_ms)
@@ -94,7 +94,7 @@ def _position(view: StoreView, finder: Boundaries, asked: int) -> int:
         return view.min_position if asked == EARLIEST else view.end_position
     if asked > view.end_position:
         raise BadOption(
-            f"position {asked} lies behind the end of {view.broker}'s log, which is {view.end_position}: "
+            f"position {asked} is beyond the end of {view.broker}'s log, which is {view.end_position}: "
             "it is of another log, or of one that was cut"
         )
     return asked if asked < view.min_position else finder.at_or_above(asked)
@@ -118,7 +118,7 @@ def _queues(view: StoreView, offsets: Offsets, topics: frozenset[str] | None) ->
 
 
 def check_brokers(offsets: Offsets | None, brokers: frozenset[str], name: str) -> None:
-    """Refuse offsets of brokers that are not there. Raises BadOption."""
+    """Refuse offsets of unknown brokers. Raises BadOption."""
     if offsets is None:
         return
     named = set(offsets.positions) | {broker for by_broker in offsets.queues.values() for broker in by_broker}
@@ -128,7 +128,7 @@ def check_brokers(offsets: Offsets | None, brokers: frozenset[str], name: str) -
 
 
 def unknown_topics(views: Sequence[StoreView], topics: Collection[str]) -> str:
-    """Return in words which topics no store knows, by its queues or by its configuration; empty where that cannot be told."""
+    """Return the topics that no store knows, by its queues or by its configuration, as text; empty if that is unknown."""
     known: set[str] = set()
     for view in views:
         if not view.queues and view.end_position > view.min_position:
@@ -144,7 +144,7 @@ def unknown_topics(views: Sequence[StoreView], topics: Collection[str]) -> str:
 
 
 def check_queues(offsets: Offsets | None, view: StoreView, name: str) -> None:
-    """Refuse offsets of queues that a store does not have, or behind their ends. Raises BadOption."""
+    """Refuse offsets of queues that a store does not have, or beyond their ends. Raises BadOption."""
     if offsets is None or not view.queues:
         return
     counts = store_files.topics(view.directory)
@@ -158,13 +158,13 @@ def check_queues(offsets: Offsets | None, view: StoreView, name: str) -> None:
                 )
             if asked > high:
                 raise BadOption(
-                    f"{name}: offset {asked} lies behind the end of {topic}/{queue_id} on {view.broker}, which is {high}: "
+                    f"{name}: offset {asked} is beyond the end of {topic}/{queue_id} on {view.broker}, which is {high}: "
                     "it is of another log, or of one that was cut"
                 )
 
 
 def lost_offsets(view: StoreView, bounds: QueueBounds) -> list[str]:
-    """Return in words what bounds ask of queues that retention has deleted."""
+    """Describe the requested offsets that retention has deleted."""
     return [
         f"{view.broker}: {topic}/{queue_id} offsets {first} to {view.queues[topic, queue_id][0]}"
         for topic, queues in bounds.items()

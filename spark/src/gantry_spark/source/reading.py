@@ -1,6 +1,6 @@
-"""What one task does: reads its pieces of logs into Arrow batches, and puts damaged records aside. Runs in Spark's Python workers.
+"""The work of a task: reads its pieces of logs into Arrow batches, and sets damaged records aside. Runs in Spark's Python workers.
 
-Everything here is pickled into every task: strings and numbers only, files are opened where they are read.
+Everything here is pickled into every task: only strings and numbers; files are opened where they are read.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _is_frozen = False
 
 
 class DataLost(Exception):
-    """What should be read is not there any more; the text names the range and what to do."""
+    """Messages to read are missing; the text names the range and what to do."""
 
     def __init__(self, what: Sequence[object], how: str = "") -> None:
         ranges = "; ".join(map(str, what))
         super().__init__(
             f"messages were deleted before they were read: {ranges}. {how}"
-            "Set failOnDataLoss=false to go on without them, or keep messages longer in the store (reserved_hours)."
+            "Set failOnDataLoss=false to continue without them, or keep messages longer in the store (reserved_hours)."
         )
 
 
 class Piece(InputPartition):
-    """A partition: pieces of logs that one task reads, with what of their brokers is left out: bounds of queues, older store times."""
+    """A partition: pieces of logs that one task reads, and the exclusions by broker: bounds of queues, older store times."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Piece(InputPartition):
         self.stored_from = {name: ms for name, ms in (stored_from or {}).items() if name in brokers}
 
     def of_broker(self, name: str) -> Piece:
-        """Return what of it is of one broker."""
+        """Return the part of one broker."""
         return Piece(
             tuple(part for part in self.ranges if part.broker == name), self.bounds, self.stored_from
         )
@@ -68,14 +68,14 @@ class Piece(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """How pieces are read: the same for all tasks of a job."""
+    """The settings for reading pieces: the same for all tasks of a job."""
 
     wanted: Wanted
     quarantine: str | None
     fail_on_data_loss: bool
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition. Raises DataLost, or what the decoder raises when the plan does not fit the log."""
+        """Yield the rows of a partition. Raises DataLost, or the decoder's error if the plan does not fit the log."""
         _freeze_once()
         for part in piece.ranges:
             damaged: list[Damaged] = []
@@ -94,14 +94,14 @@ class Task:
                 self._put_aside(part, damaged)
 
     def say_lost(self, lost: Sequence[Lost]) -> None:
-        """Log ranges that are gone, and write them beside the damaged records."""
+        """Log missing ranges, and write them next to the damaged records."""
         for part in lost:
-            _log.warning("read without what is gone: %s", part)
+            _log.warning("read without missing data: %s", part)
             row = {
                 "broker": part.broker,
                 "position": part.start,
                 "size": part.stop - part.start,
-                "why": "gone: deleted or cut off before it was read",
+                "why": "missing: deleted or cut off before it was read",
             }
             self._write(f"lost-{part.broker}-{part.start}-{part.stop}", [row])
 
@@ -117,14 +117,12 @@ class Task:
         self._write(f"damaged-{part.broker}-{part.start}-{part.stop}", rows)
 
     def _write(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Write JSON lines under a name that follows from what was read: a repeated task writes the same file again."""
+        """Write JSON lines under a name determined by what was read: a repeated task writes the same file again."""
         if self.quarantine is None:
             return
         folder = Path(self.quarantine)
         folder.mkdir(parents=True, exist_ok=True)
-        fresh = (
-            folder / f".{name}.{os.getpid()}"
-        )  # a file that begins with a dot is none of a table's for Spark
+        fresh = folder / f".{name}.{os.getpid()}"  # Spark ignores files that begin with a dot
         fresh.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         fresh.replace(folder / f"{name}.json")
 
@@ -158,7 +156,7 @@ def _mask(batch: pa.RecordBatch, bounds: QueueBounds) -> pa.Array:
 
 
 def _freeze_once() -> None:
-    """Take what is imported out of the garbage collector's sight: Spark's worker collects after every task, 13 ms over Arrow alone."""
+    """Exclude imported objects from garbage collection: Spark's worker collects after every task, 13 ms over Arrow alone."""
     global _is_frozen  # noqa: PLW0603 - once per process is the point
     if not _is_frozen:
         gc.collect()

@@ -1,7 +1,7 @@
-"""Reads logs as a stream: Spark keeps how far it came in its checkpoint, and asks for what follows.
+"""Reads logs as a stream: Spark keeps the position in its checkpoint, and asks for what follows.
 
-What a batch holds follows from its two offsets alone, so a batch that is repeated after a crash is the same batch. A log that is not the
-one that was read before, or ends below what was read, is an error that says what to do.
+Its two offsets determine a batch, so a repeated batch after a crash is the same batch. A log that is not the
+one read before, or that ends below the position, is an error that says what to do.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from gantry_spark.store.snapshot import StoreView
 _log = logging.getLogger("gantry_spark")
 
 _WHAT_TO_DO: Final = (
-    "If that is right, start the query with a new checkpoint, or set failOnDataLoss=false once to go on with the log as it is; "
+    "If that is right, start the query with a new checkpoint, or set failOnDataLoss=false once to continue with the log as it is; "
     "if not, give the store its directory back."
 )
 
 
 class LogReplaced(Exception):
-    """A log is not the one that the stream read: replaced, restored from a copy, or cut below what was read."""
+    """A log is not the one that the stream read: replaced, restored from a copy, or cut below the position."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One stream over the stores below some paths. Lives in one Python process beside Spark's driver."""
+    """A stream over the stores below some paths. Runs in one Python process next to Spark's driver."""
 
     def __init__(self, options: Options, names: tuple[str, ...]) -> None:
         if options.ending is not None or options.ending_ms is not None:
@@ -56,10 +56,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._names = names
         self._ends: dict[str, int] = {}
         self._until: dict[str, int] | None = None
-        """Where a query that reads what is available now must stop."""
+        """The end for a query that reads only what is available now."""
         self._start_to_log: dict[str, Any] | None = None
 
-    # --- what Spark asks of the whole stream ---------------------------------------------------------------------
+    # --- the stream as a whole -----------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
         """Return where a new query starts."""
@@ -77,17 +77,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         finally:
             views.close()
         # A restart before the first batch is done asks again, and "latest" would then be later: so the first batch is an empty one,
-        # whose end is this start and lies in the checkpoint.
+        # whose end is this start and is saved in the checkpoint.
         self._start_to_log = None if asked == Offsets(EARLIEST) and options.starting_ms is None else found
         return found
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return how much one batch may read."""
+        """Return the limit of one batch."""
         most = self._options.max_bytes_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # type: ignore[override]
-        """Return where the next batch ends. Raises LogReplaced."""
+        """Return the end of the next batch. Raises LogReplaced."""
         if self._start_to_log is not None and start == self._start_to_log:
             self._start_to_log = None
             return start
@@ -108,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix where this query ends: at what is there now."""
+        """Fix the end of this query at what is available now."""
         self._until = {broker: view.end_position for broker, view in self._views().items()}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 first = last.at(view.min_position)
             if (
                 first.position < last.position
-            ):  # above it only where a start is asked for again: see initialOffset
+            ):  # above it only if a start is asked for again: see initialOffset
                 views.append(view)
                 ranges[store.broker] = first.position, last.position
         gone = {
@@ -162,12 +162,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._task().read(partition) if isinstance(partition, Piece) else iter(())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark's checkpoint is the only memory of a stream."""
+        """Do nothing: Spark's checkpoint is the only memory of a stream."""
 
     def stop(self) -> None:
-        """Nothing is held between batches."""
+        """Do nothing: nothing is held between batches."""
 
-    # --- inside --------------------------------------------------------------------------------------------------
+    # --- internals -----------------------------------------------------------------------------------------------
 
     def _task(self) -> Task:
         options = self._options
@@ -197,7 +197,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return views
 
     def _checked(self, reached: Mapping[str, Reached], views: Mapping[str, StoreView]) -> dict[str, Reached]:
-        """Return how far each log is read, after seeing that it is still that log. A store that is new begins at its lowest."""
+        """Return the position of each log after checking that it is still the same log. A new store begins at its lowest."""
         checked = dict(reached)
         for broker, view in views.items():
             one = reached.get(broker)
@@ -208,17 +208,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if words and self._options.fail_on_data_loss:
                 raise LogReplaced(f"{broker}: {words}. {_WHAT_TO_DO}")
             if words:
-                _log.warning("%s: %s; reading goes on at position %d", broker, words, position)
+                _log.warning("%s: %s; continuing at position %d", broker, words, position)
                 checked[broker] = replace(one, log_id=view.log_id, position=position, queues={})
         for broker in reached.keys() - views.keys():
             words = f"{broker} is not below {', '.join(self._options.paths)} any more"
             if self._options.fail_on_data_loss:
                 raise LogReplaced(f"{words}, but the stream has read it. {_WHAT_TO_DO}")
-            _log.warning("%s; reading goes on without it", words)
+            _log.warning("%s; continuing without it", words)
         return checked
 
     def _why_other(self, one: Reached, view: StoreView) -> tuple[str, int]:
-        """Return in words why a log cannot be the one that was read (empty when it can), and where to go on with it."""
+        """Return why a log cannot be the one that was read (empty if it can), and the position at which to continue."""
         if one.log_id != view.log_id:
             words = f"its log is {view.log_id or 'one without a name'}, the stream has read {one.log_id or 'one without a name'}"
             return words, view.min_position
@@ -231,7 +231,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             one.position
         ):
             return (
-                f"no message begins at position {one.position}, up to which the stream has read: it was cut and written anew",
+                f"no message begins at position {one.position}, up to which the stream has read: it was cut and rewritten",
                 view.end_position,
             )
         return "", one.position

@@ -1,9 +1,9 @@
-"""Offsets of a stream: how far it has read each log, as Spark keeps it in its checkpoint. Pure.
+"""Offsets of a stream: the position in each log, as Spark keeps it in its checkpoint. Pure.
 
     {"broker-a": {"logId": "…", "position": 4096}}
 
-Two more keys say what a start left out for ever: `queues` the first offset of queues, `storedFrom` the first store time (ms). They are
-part of the offset so that a restart with other options reads on as before.
+Two more keys record what a start excluded for good: `queues` the first offset of queues, `storedFrom` the first store time (ms). They are
+part of the offset so that a restart with other options continues as before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gantry_spark.source.reach import QueueBounds
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far one log is read: everything below `position`."""
+    """The position in a log: everything below `position` was read."""
 
     log_id: str
     position: int
@@ -30,7 +30,7 @@ class Reached:
 
     @property
     def bounds(self) -> QueueBounds:
-        """Return what its start left out, as bounds of queues."""
+        """Return what its start excluded, as bounds of queues."""
         return {
             topic: {queue: (first, None) for queue, first in by_queue.items()}
             for topic, by_queue in self.queues.items()
@@ -55,7 +55,7 @@ def to_json(reached: Mapping[str, Reached]) -> dict[str, Any]:
 
 
 def from_json(offsets: Mapping[str, Any]) -> dict[str, Reached]:
-    """Return the offsets that Spark gives back. Raises ValueError when they are no stream's of ours."""
+    """Return the offsets that Spark returns. Raises ValueError if they are not from this source."""
     try:
         return {
             broker: Reached(
@@ -74,7 +74,7 @@ def from_json(offsets: Mapping[str, Any]) -> dict[str, Reached]:
 
 
 def share(available: Mapping[str, int], bytes_max: int) -> dict[str, int]:
-    """Divide the bytes of one batch among logs by what each has to read; each that has something gets some."""
+    """Divide the bytes of one batch among logs by their unread bytes; each log with unread bytes gets some."""
     total = sum(available.values())
     if total <= bytes_max:
         return dict(available)

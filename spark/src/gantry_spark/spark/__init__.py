@@ -1,1 +1,1 @@
-"""Spark itself: the Java it runs on, our code for its processes, its words and folders, and the source under the name `gantry`. Never decides what is read or sent."""
+"""Integration with Spark: the Java it runs on, the shipped code, its output and folders, and the source named `gantry`. Decides nothing about what is read or sent."""

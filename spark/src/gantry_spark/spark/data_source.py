@@ -1,4 +1,4 @@
-"""The data source `gantry`: what Spark asks when somebody writes `format("gantry")`. Hands on to readers and writers."""
+"""The data source `gantry`: the class behind `format("gantry")`. Delegates to readers and writers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GantrySource(DataSource):
         return "gantry"
 
     def schema(self) -> str:
-        """Return the columns of the option columns."""
+        """Return the columns selected by the option columns."""
         return ddl(options.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:

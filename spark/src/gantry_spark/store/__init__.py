@@ -1,1 +1,1 @@
-"""A store's directory as files: what it holds, where its log ends, a snapshot that keeps it readable. Never writes in a store and knows no Spark."""
+"""A store's directory as files: its content, the end of its log, a snapshot that keeps it readable. Never writes to a store; independent of Spark."""

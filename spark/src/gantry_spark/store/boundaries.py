@@ -1,6 +1,6 @@
-"""Finds record boundaries in a log: by walking it from the unit of a queue, proven by its record, else by searching it.
+"""Finds record boundaries in a log: by walking from a queue's unit, proven by its record, else by searching the log.
 
-A unit is the broker's own word for where a record lies. What lies in the log alone may be forged: any body may hold what looks like
+A unit is the broker's own statement of a record's place. The log alone can be forged: any body may contain what looks like
 a record.
 """
 
@@ -18,16 +18,16 @@ from gantry_wire.errors import MalformedRecord
 from gantry_wire.record import RECORD_HEAD, Record, decode_record, peek_header
 
 QUEUES_ASKED: Final = 64
-"""The longest queues are asked for a unit near a position: together they hold most records, and each answer costs a quarter of a
+"""The number of longest queues searched for a unit near a position: together they cover most records, and each search costs a quarter of a
 millisecond; a search of the log costs 250."""
 NEAR_BYTES: Final = 4 * 1024 * 1024
-"""From a unit further away than this walking takes as long as a search."""
+"""Walking from a unit further away takes as long as a search."""
 CLOCK_STEP_MS: Final = 60_000
-"""Store times never go back in a healthy log; a clock that was set back by less than this hides no record from a search by time."""
+"""Store times never go back in an intact log; a clock that was set back by less than this hides no record from a search by time."""
 
 
 class Boundaries:
-    """Answers for one store as a view shows it. Reads a few records and units per question."""
+    """Boundaries in one store's view. Reads a few records and units per question."""
 
     def __init__(self, view: StoreView) -> None:
         self._view = view
@@ -35,13 +35,13 @@ class Boundaries:
         self._bases = {segment.base for segment in view.segments}
 
     def at_or_above(self, position: int) -> int:
-        """Return the first proven boundary at or above a position; the end of the view when there is none."""
+        """Return the first proven boundary at or above a position; the end of the view if there is none."""
         view = self._view
         if position <= view.min_position:
             return view.min_position
         while position < view.end_position and position not in self._bases:
             segment = segment_at(view.segments, position)
-            if segment is None:  # a segment that is gone: the next that is there begins with a record
+            if segment is None:  # a missing segment: the next existing one begins with a record
                 return min((base for base in self._bases if base > position), default=view.end_position)
             stop = min(segment.base + segment.size, view.end_position)
             found = self._walked(segment, position, stop)
@@ -53,11 +53,11 @@ class Boundaries:
         return min(position, view.end_position)
 
     def is_record(self, position: int) -> bool:
-        """Whether a record begins at a position, be it a damaged one that a queue names."""
+        """Whether a record begins at a position, even a damaged one that a queue names."""
         return self._record(position) is not None or self.at_or_above(position) == position
 
     def around_time(self, from_ms: int | None, below_ms: int | None) -> tuple[int, int]:
-        """Return positions between which all records lie that a store took in [from_ms, below_ms), None = without bound."""
+        """Return positions between which all records are that a store took in [from_ms, below_ms), None = without bound."""
         low, high = self._view.min_position, self._view.end_position
         if from_ms is not None:
             low = self._search_time(from_ms - CLOCK_STEP_MS)[0]
@@ -68,7 +68,7 @@ class Boundaries:
     def around_offsets(
         self, queues: list[tuple[str, int]], from_offset: int, below_offset: int | None
     ) -> tuple[int, int]:
-        """Return positions between which all records of these queues with offsets in a range lie, as far as units tell."""
+        """Return positions between which all records of these queues with offsets in a range are, as far as units show."""
         lows: list[int] = []
         highs: list[int] = []
         for queue, first, end in self._all_queues():
@@ -81,13 +81,13 @@ class Boundaries:
                     else self._of_offset(queue, first, end, behind, self._view.end_position)
                 )
         known = {(queue.topic, queue.queue_id) for queue, _, _ in self._all_queues()}
-        if not set(queues) <= known:  # newer than the files of queues: its records may lie anywhere
+        if not set(queues) <= known:  # newer than the files of queues: its records may be anywhere
             return self._view.min_position, self._view.end_position
         low = min(lows, default=self._view.end_position)
         return low, max([low, *highs])
 
     def _of_offset(self, queue: QueueFiles, first: int, end: int, offset: int, otherwise: int) -> int:
-        """Return the position of the first record of a queue at or above an offset. Above what files hold it may be in the tail."""
+        """Return the position of the first record of a queue at or above an offset. An offset beyond the files may be in the tail."""
         offset = max(offset, first)
         while offset < end:
             unit = queue.unit(offset)
@@ -101,12 +101,12 @@ class Boundaries:
         )
 
     def store_time(self, position: int) -> int | None:
-        """Return the store time (ms) of the record at a boundary, None where none can be read."""
+        """Return the store time (ms) of the record at a boundary, None if it is unreadable."""
         record = self._record(position)
         return record.store_timestamp if record else None
 
     def _search_time(self, time_ms: int) -> tuple[int, int]:
-        """Return boundaries (low, high) not far apart: records below low are older than a time, those from high on are not."""
+        """Return close boundaries (low, high): records below low are older than a time, those from high on are not."""
         low, high = self._view.min_position, self._view.end_position
         while high - low > NEAR_BYTES:
             middle = self.at_or_above((low + high) // 2)
@@ -119,7 +119,7 @@ class Boundaries:
     # --- units -----------------------------------------------------------------------------------------------
 
     def _all_queues(self) -> list[tuple[QueueFiles, int, int]]:
-        """Return the queues with their lowest and next offsets by their files, the longest first."""
+        """Return the queues with their lowest and next offsets from their files, the longest first."""
         if self._queues is None:
             found: list[tuple[QueueFiles, int, int]] = []
             for queue in store_files.queues(self._view.directory):
@@ -130,9 +130,9 @@ class Boundaries:
         return self._queues
 
     def _walked(self, segment: SegmentFile, position: int, stop: int) -> int | None:
-        """Return the first boundary at or above a position, `stop` where there is none before; None where that cannot be told this way.
+        """Return the first boundary at or above a position, `stop` if there is none before; None if this way cannot find it.
 
-        A unit above the position would not do: no queue says what other queues' records lie before it.
+        A unit above the position is not enough: no queue says which records of other queues precede it.
         """
         low = max(segment.base, self._view.min_position)
         best = low if position - low <= NEAR_BYTES else None

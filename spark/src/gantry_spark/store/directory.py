@@ -1,6 +1,6 @@
-"""Finds stores: a store's own directory, or the data directory of a whole system; and how to reach those that run.
+"""Finds stores: a store's own directory, or the data directory of a whole system; and the addresses of running ones.
 
-Asks only whether somebody holds a store's lock, and never takes it: a store that starts at this moment must not be refused.
+Checks whether a store's lock is held, and never takes it: a store that starts at this moment must not be refused.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _ASK_SECONDS_MAX: Final = 10.0
 
 
 class NotAStore(ValueError):
-    """A path holds no store; the text says what was looked for."""
+    """A path contains no store; the text says what was expected."""
 
 
 class StoreDirectory(NamedTuple):
-    """One store: its broker name and where its files lie. `http` is its address while it runs, where that is known."""
+    """A store: its broker name and its directory. `http` is its address while it runs, if known."""
 
     broker: str
     path: str
@@ -39,7 +39,7 @@ def find(paths: Sequence[str], http: Mapping[str, str] | None = None) -> tuple[S
     """Return the stores that paths name, in order of their broker names.
 
     A path is a store (it has `commitlog/`) or a data directory whose folders are stores. NAME=PATH names a store's broker; otherwise it
-    is the name of its folder. `http` gives addresses of running stores by broker name. Raises NotAStore.
+    is the name of its folder. `http` has addresses of running stores by broker name. Raises NotAStore.
     """
     found: dict[str, StoreDirectory] = {}
     for path in paths:
@@ -54,7 +54,7 @@ def find(paths: Sequence[str], http: Mapping[str, str] | None = None) -> tuple[S
 
 
 def is_running(directory: str) -> bool:
-    """Whether a broker, ours or RocketMQ, holds the lock of a store directory."""
+    """Whether a broker, Gantry's or RocketMQ's, holds the lock of a store directory."""
     try:
         descriptor = os.open(f"{directory}/lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -63,7 +63,7 @@ def is_running(directory: str) -> bool:
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
         kind, *_ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
     except OSError:
-        return False  # a file system without such locks: nobody can hold one
+        return False  # a file system without such locks: none can be held
     finally:
         os.close(descriptor)
     return kind != fcntl.F_UNLCK
@@ -75,24 +75,24 @@ def _stores_of(path: str, http: Mapping[str, str]) -> list[StoreDirectory]:
         name, named_path = "", path
     folder = Path(named_path).expanduser()
     if not folder.is_dir():
-        raise NotAStore(f"{named_path} is no directory")
+        raise NotAStore(f"{named_path} is not a directory")
     folder = folder.resolve()
     if (folder / "commitlog").is_dir():
         return [_store(name or folder.name, folder, http)]
     stores = [child for child in sorted(folder.iterdir()) if (child / "commitlog").is_dir()]
     if not stores:
-        raise NotAStore(f"{folder} is no store (it has no commitlog/) and holds none")
+        raise NotAStore(f"{folder} is not a store (it has no commitlog/) and contains none")
     return [_store(name if name and len(stores) == 1 else child.name, child, http) for child in stores]
 
 
 def _store(broker: str, folder: Path, http: Mapping[str, str]) -> StoreDirectory:
     runs = is_running(str(folder))
-    address = (http.get(broker) or _address_told(folder)) if runs else None
+    address = (http.get(broker) or _address_from_launcher(folder)) if runs else None
     return StoreDirectory(broker, str(folder), address, runs)
 
 
-def _address_told(folder: Path) -> str | None:
-    """Ask the launcher of the data directory around a store where that store's HTTP is."""
+def _address_from_launcher(folder: Path) -> str | None:
+    """Ask the launcher of the surrounding data directory for a store's HTTP address."""
     for broker in _status(folder.parent).get("brokers", []):
         if Path(broker["store"]).resolve() == folder:
             return str(broker["http"])
@@ -100,9 +100,9 @@ def _address_told(folder: Path) -> str | None:
 
 
 def _status(data: Path) -> dict[str, Any]:
-    """Return what the launcher of a data directory says of itself, as `./gantry status --json` asks it; empty without one.
+    """Return the status from the launcher of a data directory, as `./gantry status --json` gets it; empty without one.
 
-    Any local user may listen under this name: only the caller, root and the owner of the directory are believed.
+    Any local user may listen under this name: only the caller, root and the owner of the directory are trusted.
     """
     address = "\0gantry-" + hashlib.sha256(os.fsencode(data)).hexdigest()[:32]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -1,4 +1,4 @@
-"""Decides where the log of a directory ends that no snapshot of a broker describes, and how far its queues reach."""
+"""Decides where the log of a directory without a snapshot ends, and how far its queues reach."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gantry_spark.store.tail import segment_at, walk
 
 
 class StoreUnreadable(Exception):
-    """A store is there, but its log cannot be read; the text says why."""
+    """The store exists, but its log is unreadable; the text says why."""
 
 
 def segments(store: StoreDirectory) -> tuple[SegmentFile, ...]:
@@ -23,9 +23,9 @@ def segments(store: StoreDirectory) -> tuple[SegmentFile, ...]:
 
 
 def find_end(store: StoreDirectory, segments: Sequence[SegmentFile], known_end: int = 0) -> int:
-    """Return the position behind the last record that counts. `known_end` was found before: a walk begins there.
+    """Return the position after the last valid record. `known_end` is an earlier result, where a walk can begin.
 
-    A log whose files are gone ends where its note or its queues say that it ended: what lay below is lost, and must not look like nothing.
+    A log without files ends where its note or its queues say: the part below is lost, and must not look empty.
     """
     own = store_files.own_note(store.path)
     if not segments:
@@ -35,8 +35,8 @@ def find_end(store: StoreDirectory, segments: Sequence[SegmentFile], known_end: 
     note, confirm = own
     low = segments[0].base
     if store.is_running and note.status == store_files.RUNNING and confirm >= known_end:
-        return confirm  # what lies above is not sure to be whole, or to stay
-    if store.is_running:  # it is opening, and will confirm again what it finds whole
+        return confirm  # the part above may be incomplete, or be removed
+    if store.is_running:  # it is opening, and will confirm what it finds complete
         return walk(segments, max(low, confirm), max(known_end, confirm)).end
     start = max(low, confirm, known_end if known_end <= confirm else 0)
     return walk(segments, max(start, note.end if note.status == store_files.STOPPED_CLEANLY else 0)).end
@@ -54,7 +54,7 @@ def find_queues(
         written = queue.end_written(first)
         found[queue.topic, queue.queue_id] = queue.first_at_or_above(low, first, written), written
     end = find_end(store, segments)
-    for queue in files:  # units of records above the end: a broker that crashed, or wrote on while we looked
+    for queue in files:  # units of records above the end: a broker that crashed, or wrote during the read
         first, written = found[queue.topic, queue.queue_id]
         found[queue.topic, queue.queue_id] = first, queue.first_at_or_above(end, first, written)
     for name, following in _next_offsets(store, segments, end).items():
@@ -64,7 +64,7 @@ def find_queues(
 
 
 def lowest(store: StoreDirectory, segments: Sequence[SegmentFile]) -> int:
-    """Return the position of the first record: the oldest segment's, or the lowest that queues name where all segments are gone."""
+    """Return the position of the first record: the oldest segment's, or the lowest that queues name if all segments are missing."""
     return segments[0].base if segments else _named(store)[0]
 
 
@@ -76,7 +76,7 @@ def _noted_end(own: tuple[Note, int] | None) -> int:
 
 
 def _named(store: StoreDirectory) -> tuple[int, int]:
-    """Return between which positions the records lie that queues name; (0, 0) where they name none."""
+    """Return the range of positions that queues name; (0, 0) if they name none."""
     lows: list[int] = []
     highs: list[int] = []
     for queue in store_files.queues(store.path):
@@ -89,7 +89,7 @@ def _named(store: StoreDirectory) -> tuple[int, int]:
 
 
 def _next_offsets(store: StoreDirectory, segments: Sequence[SegmentFile], end: int) -> dict[QueueName, int]:
-    """Return next offsets of queues whose files lag: the newest units of a broker of ours are in memory until a checkpoint."""
+    """Return next offsets of queues with incomplete files: the newest units of Gantry's broker are in memory until a checkpoint."""
     own = store_files.own_note(store.path)
     if not segments:
         return {}
@@ -110,9 +110,9 @@ def _units_whole(store: StoreDirectory, note: Note) -> int:
 def _foreign(
     store: StoreDirectory, segments: Sequence[SegmentFile], known_end: int
 ) -> tuple[int, dict[QueueName, int]]:
-    """Walk on from the newest record that the queues of RocketMQ name: it has no confirm offset.
+    """Walk from the newest record that the queues of RocketMQ name: it has no confirm offset.
 
-    While it runs the last whole record may still be being written, so the log ends in front of it.
+    While it runs the last complete record may still be in progress, so the log ends before it.
     """
     start = max([segments[0].base, known_end, *_newest_behind(store, segments)])
     tail = walk(segments, start)
@@ -120,9 +120,9 @@ def _foreign(
 
 
 def _newest_behind(store: StoreDirectory, segments: Sequence[SegmentFile]) -> Iterator[int]:
-    """Yield for each queue the position behind its newest record.
+    """Yield for each queue the position after its newest record.
 
-    While a store runs only of those that lie in the segments listed: it may have begun a new one since.
+    While a store runs, only of those in the listed segments: it may have begun a new one since.
     """
     for queue in store_files.queues(store.path):
         unit = queue.unit(queue.end_written(queue.first_named()) - 1)

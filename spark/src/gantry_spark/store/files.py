@@ -1,4 +1,4 @@
-"""Reads the files of one store directory: segments, queues, offsets, checkpoint and our note. Never writes, takes no lock."""
+"""Reads the files of a store directory: segments, queues, offsets, checkpoint and Gantry's note. Never writes, takes no lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QueueName = tuple[str, int]
 
 
 class SegmentFile(NamedTuple):
-    """One file of a CommitLog: position of its first byte, its path, its size in bytes."""
+    """A file of a CommitLog: position of its first byte, its path, its size in bytes."""
 
     base: int
     path: str
@@ -39,7 +39,7 @@ class SegmentFile(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What a run of a store noted last: see `gantry/log.note` in docs/log-format.md."""
+    """A store's last note: see `gantry/log.note` in docs/log-format.md."""
 
     status: int
     end: int
@@ -51,7 +51,7 @@ class Note(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """One unit of a queue: where its record lies, and how long it is."""
+    """A unit of a queue: the position and size of its record."""
 
     position: int
     size: int
@@ -63,7 +63,7 @@ class Unit(NamedTuple):
 
 
 def segments(directory: str) -> tuple[SegmentFile, ...]:
-    """Return the segments below `<directory>/commitlog`, oldest first; empty when there are none."""
+    """Return the segments below `<directory>/commitlog`, oldest first; empty if there are none."""
     found = [
         SegmentFile(int(entry.name), entry.path, size)
         for entry in _scan(f"{directory}/commitlog")
@@ -73,7 +73,7 @@ def segments(directory: str) -> tuple[SegmentFile, ...]:
 
 
 def still_there(segments: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
-    """Return what is left of segments that were listed before: without those deleted since, and shorter where a file was cut."""
+    """Return the remaining ones of listed segments: without those deleted since, and shorter if a file was cut."""
     return tuple(
         segment._replace(size=min(segment.size, size))
         for segment in segments
@@ -102,7 +102,7 @@ def checkpoint(directory: str) -> tuple[tuple[int, int, int], int]:
 
 
 def note(directory: str) -> Note | None:
-    """Return the newer whole slot of our note, None where there is none."""
+    """Return the newer intact slot of Gantry's note, None if there is none."""
     try:
         content = Path(directory, "gantry/log.note").read_bytes()
     except OSError:
@@ -121,7 +121,7 @@ def note(directory: str) -> Note | None:
 
 
 def own_note(directory: str) -> tuple[Note, int] | None:
-    """Return our note and the confirm offset; None when another program wrote the directory since, so that neither may be believed."""
+    """Return Gantry's note and the confirm offset; None if another program wrote to the directory since, so that both are invalid."""
     found = note(directory)
     if found is None:
         return None
@@ -137,12 +137,12 @@ def own_note(directory: str) -> tuple[Note, int] | None:
         or confirm < found.confirm
     )
     if is_foreign and note(directory) != found:
-        return own_note(directory)  # a checkpoint of a run came between the two reads
+        return own_note(directory)  # a checkpoint happened between the two reads
     return None if is_foreign else (found, confirm)
 
 
 def units_from(directory: str) -> int | None:
-    """Return the position below which the files of the queues are whole, None when that is the checkpoint's."""
+    """Return the position below which the files of the queues are complete, None if that is the checkpoint's."""
     found = read_json(f"{directory}/gantry/queues.json").get("unitsFrom", -1)
     return found if isinstance(found, int) and found >= 0 else None
 
@@ -159,22 +159,22 @@ def offsets(directory: str) -> dict[str, dict[int, int]]:
     for line in lines:
         checksum, _, text = line.partition(b" ")
         if not re.fullmatch(rb"[0-9a-f]{8}", checksum) or int(checksum, 16) != crc32(text):
-            break  # a line that a crash cut
+            break  # a line that a crash truncated
         _, topic, group, queue, offset = json.loads(text)
         table.setdefault(f"{topic}@{group}", {})[queue] = offset
     return table
 
 
 def topics(directory: str) -> dict[str, int]:
-    """Return how many queues the configuration gives each topic, whether it has messages or not."""
+    """Return the configured number of queues of each topic, whether it has messages or not."""
     table = read_json(f"{directory}/config/topics.json").get("topicConfigTable", {})
     return {name: int(topic.get("writeQueueNums", 0)) for name, topic in table.items()}
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Return a JSON object of a file of a store; empty when there is none that can be read.
+    """Return the JSON object of a store's file; empty if there is none or it is unreadable.
 
-    RocketMQ writes maps with bare integer keys, which JSON does not know: they are put in quotes.
+    RocketMQ writes maps with bare integer keys, which are not valid JSON: they are quoted first.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -186,7 +186,7 @@ def read_json(path: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class QueueFiles:
-    """The files of one queue: the first unit of each, and behind the last one's units."""
+    """The files of a queue: the first unit of each, and the end of the last one's units."""
 
     topic: str
     queue_id: int
@@ -195,7 +195,7 @@ class QueueFiles:
     ceiling: int
 
     def unit(self, offset: int) -> Unit | None:
-        """Return a unit, None where no file holds it or its bytes are zero."""
+        """Return a unit, None if no file has it or its bytes are zero."""
         at = bisect_right(self.firsts, offset) - 1
         if at < 0 or offset >= self.ceiling:
             return None
@@ -206,7 +206,7 @@ class QueueFiles:
         return Unit(position, size) if size > 0 else None
 
     def first_named(self) -> int:
-        """Return the lowest offset that names a record: in front of it the first file may hold blanks for history that is gone."""
+        """Return the lowest offset that names a record: the first file may begin with blanks for deleted history."""
         first = self.firsts[0]
         unit = self.unit(first)
         if unit is None or not unit.is_hole:
@@ -220,9 +220,9 @@ class QueueFiles:
         return first + int(named[0]) if len(named) else behind
 
     def first_at_or_above(self, position: int, low: int, high: int) -> int:
-        """Return the lowest offset in [low, high) whose record lies at or above a position; `high` when there is none.
+        """Return the lowest offset in [low, high) whose record is at or above a position; `high` if there is none.
 
-        A hole counts as what is behind it.
+        A hole counts as the unit after it.
         """
         while low < high:
             middle = probe = (low + high) // 2
@@ -237,7 +237,7 @@ class QueueFiles:
         return low
 
     def end_written(self, low: int) -> int:
-        """Return the offset behind the last unit that is written, from `low` on."""
+        """Return the offset after the last written unit, from `low` on."""
         high = self.ceiling
         while low < high:
             middle = (low + high) // 2
@@ -257,7 +257,7 @@ class QueueFiles:
 
 
 def queues(directory: str) -> tuple[QueueFiles, ...]:
-    """Return the queues of a store by their files, in order of topic and queue id."""
+    """Return the queues of a store from their files, in order of topic and queue id."""
     found: list[QueueFiles] = []
     for topic in _scan(f"{directory}/consumequeue"):
         for queue in _scan(topic.path):
@@ -280,7 +280,7 @@ def _queue(topic: str, queue_id: int, directory: str, files: list[tuple[int, int
 
 
 def _size(path: str) -> int | None:
-    """Return the size of a file, None where it was deleted since it was listed."""
+    """Return the size of a file, None if it was deleted since it was listed."""
     try:
         return Path(path).stat().st_size
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Asks a running store for a snapshot, and lets it drop one: two calls on its HTTP port."""
+"""Makes and drops snapshots of a running store: two calls of its HTTP port."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def make_snapshot(http: str, ttl_seconds: int) -> dict[str, Any]:
                 raise SnapshotRefused(f"the store at {http} made no snapshot: {words}") from error
         except OSError as error:
             raise SnapshotRefused(
-                f"the store at {http} does not answer ({error}); is it its HTTP port?"
+                f"the store at {http} does not answer ({error}); is that its HTTP port?"
             ) from error
         time.sleep(_TRY_AGAIN_SECONDS)
 
 
 def drop_snapshot(http: str, snapshot_id: str) -> None:
-    """Let a store drop a snapshot. One that cannot now does so when the time of the snapshot is over."""
+    """Drop a snapshot at its store. A store that does not answer drops it when its time to live is over."""
     try:
         _call("DELETE", f"{http.rstrip('/')}/snapshots/{snapshot_id}")
     except OSError as error:
@@ -48,7 +48,7 @@ def drop_snapshot(http: str, snapshot_id: str) -> None:
 
 def _call(method: str, url: str) -> bytes:
     if not url.startswith(("http://", "https://")):
-        raise SnapshotRefused(f"{url} is no address of HTTP")
+        raise SnapshotRefused(f"{url} is not an HTTP address")
     request = urllib.request.Request(url, method=method)  # noqa: S310 - checked above
     with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:  # noqa: S310
         return answer.read()

@@ -1,7 +1,7 @@
-"""Snapshots: what one job reads of some stores, fixed before it plans, so that every task and every retry reads the same bytes.
+"""Snapshots: the part of some stores that a job reads, fixed before it plans, so that every task and every retry reads the same bytes.
 
-A store that runs makes the snapshot itself (`POST /snapshots`: hard links with a time to live), and drops it when told. Of a directory
-that nobody runs the end is found here. Nothing is ever written in a store.
+A running store makes the snapshot itself (`POST /snapshots`: hard links with a time to live), and drops it on request. For the directory of a
+stopped store the end is found here. Nothing is ever written to a store.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from gantry_spark.store.files import QueueName, SegmentFile
 _log = logging.getLogger("gantry_spark")
 
 TTL_SECONDS: Final = 3600
-"""How long a running store keeps what a job reads, unless the job ends before: longer than jobs take."""
+"""How long a running store keeps a job's data, unless the job ends before: longer than jobs take."""
 VERSION: Final = 1
 _TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StoreView:
-    """What a job reads of one store: positions [min_position, end_position), immutable while the view lasts."""
+    """The part of a store that a job reads: positions [min_position, end_position), immutable while the view lasts."""
 
     broker: str
     log_id: str
     """Name of the log; empty for one that Gantry never opened."""
     directory: str
-    """Where `commitlog`, `consumequeue` and `config` of the view lie."""
+    """The folder with the view's `commitlog`, `consumequeue` and `config`."""
     min_position: int
     end_position: int
     segments: tuple[SegmentFile, ...]
     queues: dict[QueueName, tuple[int, int]]
-    """(topic, queue id) to (lowest offset, behind the highest)."""
+    """(topic, queue id) to (lowest offset, the one after the highest)."""
     offsets: dict[str, dict[int, int]]
     """"topic@group" to {queue id: next offset to consume}."""
     created_ms: int
     snapshot_id: str = ""
-    """The store's own name for it; empty when its directory is read as it is."""
+    """The store's id of it; empty if its directory is read without a snapshot."""
     http: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Some stores as one job sees them. Close it when the job is over: stores then free what they kept for it."""
+    """Some stores, as seen by a job. Close it when the job is over: stores then delete what they kept for it."""
 
     stores: tuple[StoreView, ...]
 
     def close(self) -> None:
-        """Let the stores drop what they kept. A store that does not answer drops it when its time is over."""
+        """Drop the snapshots at the stores. A store that does not answer drops it when its time to live is over."""
         for view in self.stores:
             if view.snapshot_id and view.http:
                 store_http.drop_snapshot(view.http, view.snapshot_id)
@@ -70,7 +70,7 @@ class Snapshot:
 
     @staticmethod
     def from_json(text: str) -> Snapshot:
-        """Return the snapshot of a text that `to_json` gave. Raises ValueError."""
+        """Return the snapshot of a text from `to_json`. Raises ValueError."""
         found = json.loads(text)
         if not isinstance(found, dict) or found.get("version") != VERSION:
             raise ValueError(f"this is no snapshot of version {VERSION}")
@@ -80,9 +80,9 @@ class Snapshot:
 def take(
     paths: Sequence[str], *, http: Mapping[str, str] | None = None, ttl_seconds: int = TTL_SECONDS
 ) -> Snapshot:
-    """Fix what the stores below these paths hold now.
+    """Fix the current content of the stores below these paths.
 
-    `http` gives addresses of running stores that no launcher of this machine knows, by broker name. Raises NotAStore, StoreUnreadable.
+    `http` has addresses of running stores that no launcher of this machine knows, by broker name. Raises NotAStore, StoreUnreadable.
     """
     views: list[StoreView] = []
     try:
@@ -110,22 +110,22 @@ def load(path: str) -> Snapshot:
         except OSError as error:
             raise NotAStore(f"the snapshot {file} cannot be read: {error.strerror}") from error
         except (ValueError, KeyError, TypeError) as error:
-            raise NotAStore(f"{file} is no manifest of a snapshot: {error}") from error
+            raise NotAStore(f"{file} is not a manifest of a snapshot: {error}") from error
     if not views:
-        raise NotAStore(f"{path} holds no manifest of a snapshot")
+        raise NotAStore(f"{path} contains no manifest of a snapshot")
     return Snapshot(tuple(sorted(views, key=lambda view: view.broker)))
 
 
 def look(store: StoreDirectory, known_end: int = 0) -> StoreView:
-    """Return what a directory holds now, without its queues and offsets, and without keeping it from retention.
+    """Return the current content of a directory, without its queues and offsets, and without protecting it from retention.
 
-    `known_end` is a position that was an end before: a walk need not begin below it.
+    `known_end` is an earlier end: a walk need not begin below it.
     """
     return view_up_to(store, store_end.find_end(store, store_end.segments(store), known_end))
 
 
 def view_up_to(store: StoreDirectory, end: int) -> StoreView:
-    """Return what a directory holds below a position that was found to be a boundary before."""
+    """Return the content of a directory below a known boundary."""
     segments = store_end.segments(store)
     return StoreView(
         store.broker, store_files.log_id(store.path), store.path, segments[0].base if segments else end, end,
@@ -143,7 +143,7 @@ def _take_one(store: StoreDirectory, ttl_seconds: int) -> StoreView:
         return replace(_of_manifest(folder, manifest), broker=store.broker, http=store.http)
     if store.is_running:
         _log.warning(
-            "%s runs and its HTTP address is not known: it is read as it is, and retention may delete what this job still reads; "
+            "%s runs and its HTTP address is unknown: it is read without a snapshot, and retention may delete data that this job reads; "
             "name the address in the option http",
             store.broker,
         )
@@ -151,12 +151,14 @@ def _take_one(store: StoreDirectory, ttl_seconds: int) -> StoreView:
 
 
 def _of_manifest(folder: Path, manifest: dict[str, Any]) -> StoreView:
-    """Return the view of a store's own snapshot; its paths are those of this machine, whatever the store calls them."""
+    """Return the view of a store's own snapshot; its paths are those of this machine, whatever the store's paths are."""
     directory = str(folder)
     end = int(manifest["endPosition"])
     segments = store_files.segments(directory)
     if {f"{segment.base:020d}" for segment in segments} != set(manifest["segments"]):
-        raise StoreUnreadable(f"the snapshot {folder} is incomplete: its time is over, take a new one")
+        raise StoreUnreadable(
+            f"the snapshot {folder} is incomplete: its time to live is over, take a new one"
+        )
     queues: dict[QueueName, tuple[int, int]] = {}
     for queue in manifest["queues"]:
         _, topic, queue_id = str(queue["directory"]).split("/")
@@ -168,7 +170,7 @@ def _of_manifest(folder: Path, manifest: dict[str, Any]) -> StoreView:
 
 
 def _read_directory(store: StoreDirectory) -> StoreView:
-    """Read a directory as it is, again where a file was deleted meanwhile. Raises StoreUnreadable."""
+    """Read a directory without a snapshot, again if a file was deleted meanwhile. Raises StoreUnreadable."""
     for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError):
             return _looked_through(store)
@@ -176,7 +178,7 @@ def _read_directory(store: StoreDirectory) -> StoreView:
 
 
 def _looked_through(store: StoreDirectory) -> StoreView:
-    """Offsets first, then queues, then the end, so that no lag is negative."""
+    """Read offsets first, then queues, then the end, so that no lag is negative."""
     now_ms, offsets = int(time.time() * 1000), store_files.offsets(store.path)
     segments = store_end.segments(store)
     queues, end = store_end.find_queues(store, segments)

@@ -1,7 +1,7 @@
-"""Finds where the log of a directory ends when no broker says so: walks whole records, as the recovery of a broker would.
+"""Finds the end of a directory's log without a broker: walks complete records, as a broker's recovery does.
 
-A record counts when its sizes agree, it stands where it says it does, its body passes its CRC, and what was written as one with it is
-there. Reads a few megabytes in the usual case: what was written since the last checkpoint.
+A record counts if its sizes are consistent, it is at the position it names, its body passes its CRC, and all records written
+together with it are there. Usually reads a few megabytes: the part since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _CHUNK_BYTES: Final = 1024 * 1024
 _RECORD_BYTES_LIMIT: Final = 64 * 1024 * 1024
 """No record is longer, whatever damage claims."""
 _TORN_BYTES: Final = 512
-"""The least that a disk writes whole."""
+"""The smallest unit that a disk writes atomically."""
 _MARK: Final = GANTRY_SETTLED.encode() + b"\x01"
 _TOGETHER_MAX: Final = 64
 
 
 class Tail(NamedTuple):
-    """What a walk found: where whole records end, the last of them, and the next offset of each queue that it met."""
+    """The result of a walk: the end of complete records, the last of them, and the next offset of each queue seen."""
 
     end: int
     last: int | None
-    """Position of the last whole record, None when there was none."""
+    """Position of the last complete record, None if there was none."""
     next_offsets: dict[QueueName, int]
 
 
 def walk(segments: Sequence[SegmentFile], start: int, stop: int | None = None) -> Tail:
-    """Walk whole records from `start`, where one begins or the log ends, up to `stop` or to the first that is none."""
+    """Walk complete records from `start`, a boundary or the end of the log, up to `stop` or to the first incomplete one."""
     walk = _Walk()
     position = start
     while stop is None or position < stop:
@@ -61,20 +61,20 @@ def walk(segments: Sequence[SegmentFile], start: int, stop: int | None = None) -
 
 
 def segment_at(segments: Sequence[SegmentFile], position: int) -> SegmentFile | None:
-    """Return the segment that holds a position, None when none does."""
+    """Return the segment that contains a position, None if none does."""
     at = bisect_right(segments, position, key=lambda segment: segment.base) - 1
     found = segments[at] if at >= 0 else None
     return found if found is not None and position < found.base + found.size else None
 
 
 class _Walk:
-    """What was met so far. Records that were written as one count when all of them are there."""
+    """The records seen so far. Records that were written together count when all of them are there."""
 
     def __init__(self) -> None:
         self.last: int | None = None
         self.next_offsets: dict[QueueName, int] = {}
         self.held: list[int] = []
-        """Positions of records that wait for the rest of what was written with them."""
+        """Positions of records that wait for the rest of their group."""
         self._queues: list[tuple[QueueName, int]] = []
         self._missing = 0
 
@@ -95,7 +95,7 @@ class _Walk:
 
 
 def _walk_chunk(segment: SegmentFile, position: int, stop: int | None, walk: _Walk) -> int:
-    """Take the records of about a megabyte; returns where the next begins, which is behind the segment after a blank."""
+    """Take the records of about a megabyte; return the start of the next, which is after the segment after a blank."""
     left = segment.base + segment.size - position
     chunk = _read(segment, position, min(_CHUNK_BYTES, left))
     at = 0
@@ -131,12 +131,12 @@ def _read(segment: SegmentFile, position: int, size: int) -> bytes:
 
 
 def _is_torn(record: Record) -> bool:
-    """Whether its end, which no CRC covers, was not written whole: nothing that a broker stores ends in a zero byte."""
+    """Whether its end, which no CRC covers, was not written completely: nothing that a broker stores ends in a zero byte."""
     return (record.properties or record.topic)[-1:] == b"\0" or bytes(_TORN_BYTES) in record.properties
 
 
 def _records_together(properties: bytes) -> int:
-    """Return how many records, this one first, a broker wrote as one: 1 unless it is the first outcome of an item with several."""
+    """Return how many records, starting with this one, a broker wrote together: 1 unless it is the first outcome of an item with several."""
     at = properties.rfind(_MARK)
     if at < 0:
         return 1

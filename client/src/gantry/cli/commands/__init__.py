@@ -1,1 +1,1 @@
-"""The commands, a module for each group of words: `PARTS` in `main` names them. Never prints but through the session's screen."""
+"""The commands, a module for each group of commands: `PARTS` in `main` names them. All output goes through the session's screen."""

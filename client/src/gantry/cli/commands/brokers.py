@@ -11,7 +11,7 @@ from gantry.cli.stops import NOT_FOUND, WRONG_USE, Stop
 
 Broker = Annotated[str, typer.Argument(metavar="BROKER", help="Name of the broker.")]
 Settings = Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="Settings by RocketMQ's names.")]
-ShowSettings = Annotated[bool, typer.Option("--settings", help="Its settings instead of its figures.")]
+ShowSettings = Annotated[bool, typer.Option("--settings", help="Its settings instead of its statistics.")]
 FIGURES = (
     "brokerVersionDesc", "bootTimestamp", "putTps", "getTransferredTps", "msgPutTotalTodayNow", "commitLogDiskRatio",
     "dispatchBehindBytes", "commitLogMinOffset", "commitLogMaxOffset", "sendThreadPoolQueueSize",
@@ -53,7 +53,7 @@ def list_brokers(session: Session) -> None:
 
 
 def show(session: Session, broker: Broker, settings: ShowSettings = False) -> None:
-    """Show a broker: its figures by RocketMQ's names, or its settings."""
+    """Show a broker: its statistics by RocketMQ's names, or its settings."""
     if settings:
         found = session.get(path_of("brokers", broker, "settings"))
         session.screen.show(found, lambda: session.screen.fields(sorted(found["settings"].items())))
@@ -71,7 +71,7 @@ def show(session: Session, broker: Broker, settings: ShowSettings = False) -> No
 
 
 def change(session: Session, broker: Broker, settings: Settings) -> None:
-    """Change settings of a running broker; they are kept in its file."""
+    """Change settings of a running broker; the broker saves them."""
     try:
         wanted = values.pairs_of(settings, "setting")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`gantry completion SHELL`: what the shell reads to complete commands and options."""
+"""`gantry completion SHELL`: prints the script with which the shell completes commands and options."""
 
 from typing import Annotated, Literal
 
@@ -43,5 +43,5 @@ def script(
     session: Session,
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="Which shell.")],
 ) -> None:
-    """Print what a shell needs to complete commands and options."""
+    """Print the script with which a shell completes commands and options."""
     session.screen.line(SCRIPTS[shell])

@@ -1,4 +1,4 @@
-"""`gantry dlq …`: what groups gave up, and sending it again."""
+"""`gantry dlq …`: dead letters of groups, and sending them again."""
 
 from typing import Annotated, Any
 
@@ -11,12 +11,10 @@ from gantry.cli.session import Session, command
 from gantry.cli.shapes import body_text, one_line
 
 PAGE_MAX = 256
-Count = Annotated[int, typer.Option("--max", "-n", min=1, max=100_000, help="How many at most.")]
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=100_000, help="The most to show.")]
 Target = Annotated[
     str | None,
-    typer.Option(
-        "--to", metavar="TOPIC", help="To this topic, or `original`; without it to the group alone."
-    ),
+    typer.Option("--to", metavar="TOPIC", help="To this topic, or `original`; without it only to the group."),
 ]
 REDRIVE_EXAMPLES = """
 gantry dlq redrive billing --dry-run
@@ -34,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_letters(session: Session, group: Group, count: Count = 32) -> None:
-    """List what a group gave up, oldest first, with the reason, and whether it was sent again."""
+    """List the dead letters of a group, oldest first, with the reason, and whether they were sent again."""
     found: list[dict[str, Any]] = []
     after: str | None = None
     missing: list[str] = []
@@ -66,7 +64,7 @@ def redrive(
     wait: Wait = True,
     yes: Yes = False,
 ) -> None:
-    """Send dead letters again, each once: to the group, to a topic, or where they came from."""
+    """Send dead letters again, each once: to the group, to a topic, or to their original topics."""
     body = {"toTopic": to, "filter": filter_body(filter_, sql), "maxPerSecond": rate, "dryRun": dry_run}
     if not dry_run:
         session.confirm(f"Send the dead letters of {group} again?", is_sure=yes)

@@ -1,4 +1,4 @@
-"""`gantry doctor`: tries the way from here to every address that is handed out, and names what is wrong and what mends it."""
+"""`gantry doctor`: checks the path from here to every advertised address, and names what is wrong and how to fix it."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(session: Session) -> None:
-    """Try the way from here to the gateway, the nameservers, and each broker's advertised address."""
+    """Check the path from here to the gateway, the nameservers, and each broker's advertised address."""
     from gantry.cli.examining import examine
 
     findings = asyncio.run(examine(session.calls))

@@ -13,7 +13,7 @@ from gantry.cli.stops import FAILED, NOT_FOUND, WRONG_USE, Stop
 RetryMax = Annotated[
     int | None,
     typer.Option(
-        "--retry-max", min=-1, max=1000, help="Repeats before a message is a dead letter; -1: for ever."
+        "--retry-max", min=-1, max=1000, help="Repeats before a message is a dead letter; -1: no limit."
     ),
 ]
 RetryQueues = Annotated[
@@ -24,7 +24,7 @@ Policy = Annotated[
     typer.Option(
         "--retry-after",
         metavar="POLICY",
-        help="When a failed message comes again: levels, 1s,5s,1m or 1s*2<1m (grows).",
+        help="When a failed message is delivered again: levels, 1s,5s,1m or 1s*2<1m (grows).",
     ),
 ]
 Broadcast = Annotated[
@@ -33,13 +33,13 @@ Broadcast = Annotated[
 ]
 Order = Annotated[
     Literal["none", "shardingKey"] | None,
-    typer.Option("--order", help="Receive one by one per shardingKey, or as they come."),
+    typer.Option("--order", help="Receive one by one per shardingKey, or without order."),
 ]
 StartAt = Annotated[
     Literal["earliest", "latest"] | None,
     typer.Option("--start-at", help="Where receives of a new topic begin."),
 ]
-KeepOffsets = Annotated[bool, typer.Option("--keep-offsets", help="Remember how far it was.")]
+KeepOffsets = Annotated[bool, typer.Option("--keep-offsets", help="Keep its offsets.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -105,7 +105,7 @@ def create(
     order: Order = None,
     start_at: StartAt = None,
 ) -> None:
-    """Create a consumer group on every broker; one that exists is refused."""
+    """Create a consumer group on every broker; an existing group is refused."""
     given = _given(retry_max, retry_after, retry_queues, broadcast, order, start_at)
     if _settings(session, group) is not None:
         raise Stop(f"group {group} exists already; gantry group set {group} changes it", FAILED)
@@ -123,19 +123,19 @@ def change(
     order: Order = None,
     start_at: StartAt = None,
 ) -> None:
-    """Change a consumer group on every broker; what is not named stays."""
+    """Change a consumer group on every broker; other settings stay."""
     given = _given(retry_max, retry_after, retry_queues, broadcast, order, start_at)
     if not given:
         raise Stop("nothing to change: give an option (see gantry group set --help)", WRONG_USE)
     held = _settings(session, group)
     if held is None:
-        raise Stop(f"group {group} does not exist; gantry group create {group} makes it", NOT_FOUND)
+        raise Stop(f"group {group} does not exist; gantry group create {group} creates it", NOT_FOUND)
     answer = session.put(path_of("groups", group), held | given)
     session.screen.show(answer, lambda: session.screen.line(f"changed group {group}"))
 
 
 def delete(session: Session, group: Group, keep_offsets: KeepOffsets = False, yes: Yes = False) -> None:
-    """Delete a consumer group, and how far it was."""
+    """Delete a consumer group with its offsets."""
     session.confirm(f"Delete group {group}?", is_sure=yes)
     answer = session.calls.call("DELETE", path_of("groups", group), offsets=not keep_offsets)
     session.screen.show({"group": group, **answer}, lambda: session.screen.line(f"deleted group {group}"))
@@ -147,12 +147,12 @@ def pause(session: Session, group: Group) -> None:
 
 
 def resume(session: Session, group: Group) -> None:
-    """Let deliveries to a paused group go on."""
+    """Resume deliveries to a paused group."""
     _act(session, group, "resume")
 
 
 def policy_words(policy: dict[str, Any] | None) -> str:
-    """Return a retry policy as --retry-after takes it."""
+    """Return a retry policy in the form of --retry-after."""
     if policy is None:
         return "levels"
     if policy["type"] == "list":
@@ -175,7 +175,7 @@ def _act(session: Session, group: str, verb: str) -> None:
 
 
 def _settings(session: Session, group: str) -> dict[str, Any] | None:
-    """Return how a group is, as PUT takes it; None where there is none."""
+    """Return a group's settings in the form of PUT; None if there is no such group."""
     for one in session.get(path_of("groups"))["groups"]:
         if one["group"] == group:
             return {name: value for name, value in one.items() if name not in {"group", "brokers"}}

@@ -13,20 +13,20 @@ from gantry.cli.session import Session, command
 from gantry.cli.shapes import counted, message_line
 from gantry.cli.stops import FAILED, WRONG_USE, Stop
 
-Count = Annotated[int, typer.Option("--max", "-n", min=1, max=BATCH_MAX, help="How many at most.")]
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=BATCH_MAX, help="The most to receive.")]
 Hold = Annotated[
     int,
-    typer.Option("--wait", min=0, max=30, metavar="SECONDS", help="How long to wait where there is nothing."),
+    typer.Option("--wait", min=0, max=30, metavar="SECONDS", help="How long to wait if there is no message."),
 ]
 Invisible = Annotated[
     str,
     typer.Option(
-        "--invisible", metavar="DURATION", help="How long nobody else of the group gets them: 1s to 12h."
+        "--invisible", metavar="DURATION", help="How long no other client of the group gets them: 1s to 12h."
     ),
 ]
-AckNow = Annotated[bool, typer.Option("--ack", help="Acknowledge what was shown.")]
+AckNow = Annotated[bool, typer.Option("--ack", help="Acknowledge the messages shown.")]
 ChangeFilter = Annotated[
-    bool, typer.Option("--change-filter", help="Put this filter in place of the group's.")
+    bool, typer.Option("--change-filter", help="Replace the group's filter with this one.")
 ]
 Handles = Annotated[
     list[str], typer.Argument(metavar="HANDLE...", help="Receipt handles, as receive --json shows them.")
@@ -34,7 +34,7 @@ Handles = Annotated[
 DelayOption = Annotated[
     str | None,
     typer.Option(
-        "--delay", metavar="DURATION", help="Come again after so long; else as the group's policy says."
+        "--delay", metavar="DURATION", help="Deliver again after this time; default: the group's policy."
     ),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Kept with its dead letter.")]
@@ -47,7 +47,7 @@ Exec = Annotated[
     ),
 ]
 Parallel = Annotated[int, typer.Option("--parallel", min=1, max=64, help="How many commands run at once.")]
-Limit = Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many messages.")]
+Limit = Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after this many messages.")]
 UntilEmpty = Annotated[bool, typer.Option("--until-empty", help="End when nothing is left to receive.")]
 CONSUME_EXAMPLES = """
 gantry consume orders billing --exec 'jq .total'
@@ -80,7 +80,7 @@ def receive(
     sql: Sql = None,
     change_filter: ChangeFilter = False,
 ) -> None:
-    """Receive messages of a group on lease; what is not acknowledged in time comes again."""
+    """Receive messages of a group on lease; unacknowledged ones are delivered again when it ends."""
     body = {
         "maxMessages": count, "waitSeconds": wait, "invisibleSeconds": lease_seconds(invisible),
         "filter": filter_body(filter_, sql), "changeFilter": change_filter,
@@ -91,7 +91,7 @@ def receive(
         words = f"{message_line(message, screen.paint)}\n  handle {message['receiptHandle']}  attempt {message['deliveryAttempt']}"
         screen.show(message, lambda words=words: screen.line(words))
     if not found:
-        screen.say(f"nothing to receive for {group} in {topic}")
+        screen.say(f"no message to receive for {group} in {topic}")
     elif acknowledge:
         acks = [{"receiptHandle": one["receiptHandle"]} for one in found]
         _settle(session, topic, group, {"acks": acks}, is_result=False)
@@ -110,7 +110,7 @@ def nack(
     delay: DelayOption = None,
     reason: Reason = None,
 ) -> None:
-    """Give messages back: they come again."""
+    """Give messages back: they are delivered again."""
     seconds = None if delay is None else read_by(values.seconds_of)(delay)
     nacks = [{"receiptHandle": one, "delaySeconds": seconds, "reason": reason} for one in handles]
     _settle(session, topic, group, {"nacks": nacks}, is_result=True)
@@ -129,7 +129,7 @@ def consume(
     sql: Sql = None,
     change_filter: ChangeFilter = False,
 ) -> None:
-    """Run a command for every message: exit status 0 acknowledges it, any other gives it back. Leases are kept while it runs."""
+    """Run a command for every message: exit status 0 acknowledges it, any other gives it back. Extends leases while it runs."""
     if not exec_.strip():
         raise Stop("--exec is empty: give the command to run", WRONG_USE)
     seconds = lease_seconds(invisible)
@@ -148,12 +148,12 @@ def consume(
         consumer.give_back()
     session.screen.say(f"done {consumer.done}, given back {consumer.failed}")
     if consumer.failed:
-        words = f"{counted(consumer.failed, 'message')} not done: given back, or to come again"
+        words = f"{counted(consumer.failed, 'message')} not done: given back, or delivered again later"
         raise Stop(words, FAILED)
 
 
 def lease_seconds(text: str) -> int:
-    """Read how long a lease is. Raises BadParameter."""
+    """Read the time of a lease. Raises BadParameter."""
     seconds = read_by(values.seconds_of)(text)
     if not 1 <= seconds <= 43_200:
         raise typer.BadParameter(f"{text!r}: a lease is 1s to 12h")
@@ -161,7 +161,7 @@ def lease_seconds(text: str) -> int:
 
 
 def _settle(session: Session, topic: str, group: str, body: dict[str, Any], *, is_result: bool) -> None:
-    """Settle by handles. Raises Stop where one was not; `is_result`: what became of each is what the command prints."""
+    """Settle by handles. Raises Stop if one was not; `is_result`: the command prints the outcome of each."""
     answer = session.post(_path(topic, group, "ack"), body)
     results: list[dict[str, Any]] = answer["results"]
     bad = [one for one in results if one.get("status") not in {"acked", "nacked"}]
@@ -172,7 +172,7 @@ def _settle(session: Session, topic: str, group: str, body: dict[str, Any], *, i
         session.screen.say(words)
     if bad:
         known = {
-            "leaseExpired": "the lease ended before: it comes again",
+            "leaseExpired": "the lease ended before: the message is delivered again",
             "invalidHandle": "the handle is not of this topic and group",
         }
         why = known.get(bad[0].get("status", ""), bad[0].get("detail"))

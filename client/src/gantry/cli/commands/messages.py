@@ -1,4 +1,4 @@
-"""`gantry message …`: one message, messages by key or time, and what happened to one."""
+"""`gantry message …`: one message, messages by key or time, and the history of one."""
 
 from typing import Annotated, Any
 
@@ -9,11 +9,9 @@ from gantry.cli.options import From, To, Topic, TopicOption
 from gantry.cli.session import Session, command
 from gantry.cli.shapes import message_fields, message_line
 
-MessageId = Annotated[
-    str, typer.Argument(metavar="ID", help="An offset id; or a message id, then with --topic.")
-]
+MessageId = Annotated[str, typer.Argument(metavar="ID", help="An offset id, or a message id with --topic.")]
 Key = Annotated[str | None, typer.Option("--key", help="One of its keys.")]
-Count = Annotated[int, typer.Option("--max", "-n", min=1, max=1024, help="How many at most.")]
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=1024, help="The most to show.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show(session: Session, message: MessageId, topic: TopicOption = None) -> None:
-    """Show everything that is known of a message."""
+    """Show all fields of a message."""
     found = session.get(path_of("messages", message), topic=topic)
     session.screen.show(found, lambda: session.screen.fields(message_fields(found)))
 
@@ -52,7 +50,7 @@ def query(
 
 
 def timeline(session: Session, message: MessageId, topic: TopicOption = None) -> None:
-    """Tell what happened to a message: stored, scheduled, delivered, settled, retried, dead, redriven."""
+    """Show the history of a message: stored, scheduled, delivered, settled, retried, dead, redriven."""
     found = session.get(path_of("messages", message, "timeline"), topic=topic)
     rows = [
         (

@@ -1,4 +1,4 @@
-"""`gantry lag` and `gantry offsets reset`: how far groups are, and having them go on elsewhere."""
+"""`gantry lag` and `gantry offsets reset`: the progress of groups, and moving them."""
 
 import time
 from collections.abc import Callable
@@ -16,10 +16,10 @@ GroupOrAll = Annotated[
     typer.Argument(
         metavar="[GROUP]",
         parser=read_by(values.group_name),
-        help="Name of a group; without it all are summed up.",
+        help="Name of a group; without it a total for each group.",
     ),
 ]
-Watch = Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")]
 Every = Annotated[str, typer.Option("--every", metavar="DURATION", help="How often with --watch.")]
 Target = Annotated[
     str,
@@ -40,13 +40,13 @@ def add_to(app: typer.Typer) -> None:
     command(
         app, "lag", "gantry lag\ngantry lag billing --topic orders\ngantry lag billing --watch --every 5s"
     )(lag)
-    offsets = typer.Typer(help="Where groups go on: reset.", no_args_is_help=True)
+    offsets = typer.Typer(help="Offsets of groups: reset.", no_args_is_help=True)
 
     @offsets.callback()
     def parts() -> None:
         pass
 
-    parts.__doc__ = "Where groups go on: reset."
+    parts.__doc__ = "Offsets of groups: reset."
     app.add_typer(offsets, name="offsets")
     command(offsets, "reset", RESET_EXAMPLES)(reset)
 
@@ -58,7 +58,7 @@ def lag(
     watch: Watch = False,
     every: Every = "2s",
 ) -> None:
-    """Show how far groups are behind: all of them, or one queue by queue."""
+    """Show how far groups are behind: all groups, or one queue by queue."""
     pause = read_by(values.seconds_of)(every)
     if pause < 0.1:
         raise typer.BadParameter("--every is at least 100ms")
@@ -135,7 +135,7 @@ def reset(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Have a group go on elsewhere in a topic, with clients or without."""
+    """Move a group to another place in a topic, with or without connected clients."""
     if queue is not None and broker is not None:
         raise typer.BadParameter("give --queue or --broker: one of the two")
     wanted: dict[str, Any] = {"topic": topic, "to": read_by(values.reset_target)(to), "broker": broker}
@@ -147,7 +147,7 @@ def reset(
         _show(session, planned)
         return
     session.confirm(
-        f"Reset {group} in {topic}: {planned['skipped']} messages are skipped, {planned['replayed']} come again?",
+        f"Reset {group} in {topic}: {planned['skipped']} messages are skipped, {planned['replayed']} are delivered again?",
         is_sure=yes,
     )
     _show(session, _reset_each(session, path, wanted, planned))
@@ -156,7 +156,7 @@ def reset(
 def _reset_each(
     session: Session, path: str, wanted: dict[str, Any], planned: dict[str, Any]
 ) -> dict[str, Any]:
-    """Reset broker after broker, so that it can be seen how far it is; safe to repeat where one of them was away."""
+    """Reset broker after broker, so that progress is visible; safe to repeat if one of them was down."""
     brokers = list(dict.fromkeys(one["broker"] for one in planned["queues"]))
     done: dict[str, Any] = {**planned, "dryRun": False, "queues": [], "skipped": 0, "replayed": 0}
     with session.screen.progress("resetting", len(planned["queues"])) as tell:
@@ -187,7 +187,7 @@ def _oldest(lag_: dict[str, Any]) -> int:
 
 
 def age_words(milliseconds: int) -> str:
-    """Return an age in words; nothing for none."""
+    """Return an age as text; an empty one for none."""
     seconds = milliseconds // 1000
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size:

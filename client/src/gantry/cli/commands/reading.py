@@ -1,4 +1,4 @@
-"""`gantry pull` and `gantry tail`: messages as they lie in the queues; nothing is committed."""
+"""`gantry pull` and `gantry tail`: read messages from the queues; commit nothing."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PULL_MAX = 1024
 HOLD_SECONDS = 20
 AWAY_SECONDS = 1.0
 TAILED_QUEUES_MAX = 256
-"""Each followed queue is a held call of its own."""
+"""Each followed queue needs its own held call."""
 QueueOption = Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="Only this queue.")]
 Offset = Annotated[int | None, typer.Option("--offset", min=0, help="From this offset on; needs --queue.")]
-Count = Annotated[int, typer.Option("--max", "-n", min=1, max=100_000, help="How many at most.")]
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=100_000, help="The most to show.")]
 Last = Annotated[
-    int, typer.Option("-n", "--last", min=0, max=1000, help="So many of the newest messages first.")
+    int, typer.Option("-n", "--last", min=0, max=1000, help="Number of newest messages to show first.")
 ]
-Follow = Annotated[bool, typer.Option("-f", "--follow", help="Go on with what arrives, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("-f", "--follow", help="Continue with new messages, until Ctrl-C.")]
 Hold = Annotated[
     int,
-    typer.Option("--wait", min=0, max=30, metavar="SECONDS", help="How long to wait where there is nothing."),
+    typer.Option("--wait", min=0, max=30, metavar="SECONDS", help="How long to wait if there is no message."),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Show everything that is known of a message.")]
+Full = Annotated[bool, typer.Option("--full", help="Show all fields of a message.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,7 +63,7 @@ def pull(
     """Show messages from the beginning of a topic's queues, or from an offset of one. Commits nothing."""
     refuse_both(filter_, sql)
     if offset is not None and queue is None:
-        raise Stop("an offset is one of a queue: say which with --queue BROKER:ID", WRONG_USE)
+        raise Stop("an offset belongs to a queue: name it with --queue BROKER:ID", WRONG_USE)
     left = count
     for broker, queue_id, first, _end in _queues(session, topic, queue):
         place = path_of("topics", topic, "queues", broker, str(queue_id), "messages")
@@ -85,7 +85,7 @@ def pull(
                 break
             position = answer["nextOffset"]
     if left == count:
-        session.screen.say(f"nothing there in {queue or topic}")
+        session.screen.say(f"no messages in {queue or topic}")
 
 
 def tail(
@@ -99,12 +99,12 @@ def tail(
     full: Full = False,
     encoded: Encoded = False,
 ) -> None:
-    """Show the newest messages of a topic, and with -f those that arrive."""
+    """Show the newest messages of a topic, and with -f new ones as they arrive."""
     refuse_both(filter_, sql)
     queues = _queues(session, topic, queue)
     if follow and len(queues) > TAILED_QUEUES_MAX:
         raise Stop(
-            f"{topic} has {len(queues)} queues, and {TAILED_QUEUES_MAX} can be followed: name one with --queue",
+            f"{topic} has {len(queues)} queues, at most {TAILED_QUEUES_MAX} can be followed: name one with --queue",
             WRONG_USE,
         )
     shared: dict[str, str | None] = {"filter": filter_, "sql": sql, "encoding": "base64" if encoded else None}
@@ -123,7 +123,7 @@ def tail(
 
 
 def _run(following: Coroutine[Any, Any, None]) -> None:
-    """Run it; what one of its tasks raises is raised as it is."""
+    """Run it; raise the exception of a task unwrapped."""
     try:
         asyncio.run(following)
     except BaseExceptionGroup as group:
@@ -131,7 +131,7 @@ def _run(following: Coroutine[Any, Any, None]) -> None:
 
 
 class _Following:
-    """Holds one pull at the end of each queue, and prints what each answers."""
+    """Holds a pull at the end of each queue, and prints the answers."""
 
     def __init__(self, session: Session, topic: str, shared: dict[str, str | None], *, full: bool) -> None:
         self._session, self._topic, self._shared, self._full = session, topic, shared, full
@@ -165,7 +165,7 @@ class _Following:
             position = answer["nextOffset"]
 
     async def _pull(self, client: httpx.AsyncClient, path: str, position: int) -> dict[str, Any] | None:
-        """Return what a held pull answers; None while the gateway or the broker is away, which is said once."""
+        """Return the answer of a held pull; None while the gateway or the broker is down, which is reported once."""
         import httpx
 
         query = query_of({"offset": position, "waitSeconds": HOLD_SECONDS, **self._shared})
@@ -183,7 +183,7 @@ class _Following:
 
 
 def _queues(session: Session, topic: str, queue: str | None) -> list[tuple[str, int, int, int]]:
-    """Return the queues meant: broker, number, first offset, next offset."""
+    """Return the selected queues: broker, number, first offset, next offset."""
     shown = session.get(path_of("topics", topic))
     session.warn_missing(shown["missing"])
     found = [(one["broker"], one["queueId"], one["minOffset"], one["maxOffset"]) for one in shown["queues"]]

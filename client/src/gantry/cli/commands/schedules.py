@@ -1,4 +1,4 @@
-"""`gantry schedule …`: messages that wait for their time."""
+"""`gantry schedule …`: delayed messages."""
 
 from typing import Annotated, Any
 
@@ -12,11 +12,11 @@ from gantry.cli.session import Session, command
 from gantry.cli.stops import WRONG_USE, Stop
 
 PAGE_MAX = 1000
-Count = Annotated[int, typer.Option("--max", "-n", min=1, max=100_000, help="How many at most.")]
-Key = Annotated[str | None, typer.Option("--key", help="Those with this key.")]
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=100_000, help="The most to show.")]
+Key = Annotated[str | None, typer.Option("--key", help="Only messages with this key.")]
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID...]", help="Message ids; or none, and options that say which are meant."),
+    typer.Argument(metavar="[ID...]", help="Message ids; or none, and options that select messages."),
 ]
 At = Annotated[
     str | None,
@@ -24,11 +24,12 @@ At = Annotated[
         "--at",
         metavar="TIME",
         parser=read_by(values.instant_of),
-        help="Deliver then: 2026-01-31T12:00:00Z, +10m.",
+        help="The new delivery time: 2026-01-31T12:00:00Z, +10m.",
     ),
 ]
 Shift = Annotated[
-    str | None, typer.Option("--shift", metavar="DURATION", help="Each so much later: 10m; or earlier: -10m.")
+    str | None,
+    typer.Option("--shift", metavar="DURATION", help="Deliver each later by this: 10m; or earlier: -10m."),
 ]
 CANCEL_EXAMPLES = """
 gantry schedule cancel 7F0000010CF77F6DE72A69BBC7760001
@@ -42,9 +43,7 @@ gantry schedule move --topic orders --shift 30m --yes
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    schedule = typer.Typer(
-        help="Messages that wait for their time: list, cancel, move.", no_args_is_help=True
-    )
+    schedule = typer.Typer(help="Delayed messages: list, cancel, move.", no_args_is_help=True)
     app.add_typer(schedule, name="schedule")
     command(schedule, "list", "gantry schedule list\ngantry schedule list --topic orders --to +1h")(
         list_schedules
@@ -62,7 +61,7 @@ def list_schedules(
     to: To = None,
     count: Count = 100,
 ) -> None:
-    """List messages that wait, by due time."""
+    """List delayed messages by due time."""
     found: list[dict[str, Any]] = []
     after: str | None = None
     missing: list[str] = []
@@ -94,7 +93,9 @@ def list_schedules(
     ]
 
     def people() -> None:
-        session.screen.table(("message", "topic", "queue", "due", "kind", "keys"), rows, "nothing waits")
+        session.screen.table(
+            ("message", "topic", "queue", "due", "kind", "keys"), rows, "no delayed messages"
+        )
         if after:
             session.screen.say(f"there are more than {count}: give a larger --max")
         session.warn_missing(missing)
@@ -115,7 +116,7 @@ def cancel(
     wait: Wait = True,
     yes: Yes = False,
 ) -> None:
-    """Cancel messages that wait: they are never delivered."""
+    """Cancel delayed messages: they are never delivered."""
     if ids:
         _refuse_mix(key, from_, to, rate, dry_run)
         for message in ids:
@@ -126,7 +127,7 @@ def cancel(
         return
     body = _meant("cancel", topic, key, broker, from_, to) | {"maxPerSecond": rate, "dryRun": dry_run}
     if not dry_run:
-        session.confirm("Cancel all messages that are meant?", is_sure=yes)
+        session.confirm("Cancel all selected messages?", is_sure=yes)
     follow(session, session.post(path_of("schedules:bulkCancel"), body), wait=wait)
 
 
@@ -145,9 +146,9 @@ def move(
     wait: Wait = True,
     yes: Yes = False,
 ) -> None:
-    """Deliver messages that wait at another time."""
+    """Change the delivery time of delayed messages."""
     if (at is None) == (shift is None):
-        raise Stop("say when: --at TIME, or --shift DURATION", WRONG_USE)
+        raise Stop("give a time: --at TIME, or --shift DURATION", WRONG_USE)
     if ids:
         _refuse_mix(key, from_, to, rate, dry_run)
         if at is None:
@@ -159,7 +160,7 @@ def move(
     body = _meant("move", topic, key, broker, from_, to) | {"maxPerSecond": rate, "dryRun": dry_run}
     body |= {"deliverAt": at} if at is not None else {"shiftMs": _shift_ms(str(shift))}
     if not dry_run:
-        session.confirm("Move all messages that are meant?", is_sure=yes)
+        session.confirm("Move all selected messages?", is_sure=yes)
     follow(session, session.post(path_of("schedules:bulkMove"), body), wait=wait)
 
 
@@ -170,13 +171,13 @@ def _shift_ms(text: str) -> int:
 
 def _refuse_mix(*given: object) -> None:
     if any(value not in {None, False} for value in given):
-        raise Stop("name messages by id, or say with options which are meant: one of the two", WRONG_USE)
+        raise Stop("name messages by id, or select them with options: one of the two", WRONG_USE)
 
 
 def _meant(
     verb: str, topic: str | None, key: str | None, broker: str | None, from_: str | None, to: str | None
 ) -> dict[str, Any]:
-    """Return which messages a task is about. Raises Stop where that would be all there are."""
+    """Return the selection of a task. Raises Stop if it would select every message."""
     meant = {"topic": topic, "key": key, "broker": broker, "from": from_, "to": to}
     if not any(meant.values()):
         raise Stop(

@@ -1,4 +1,4 @@
-"""`gantry send`: messages from words, from a file, or line by line from standard input."""
+"""`gantry send`: sends an argument, a file, or standard input as a whole or line by line."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ from gantry.formats.json_bodies import body_fields
 
 READ_BYTES = 65_536
 BATCH_MAX = 200
-"""Lines sent with one call. Unless --queue or --sharding-key says otherwise, they go into one queue, the next call's into the next."""
+"""Lines sent with one call. Without --queue and --sharding-key they go to one queue, those of the next call to the next."""
 NAMED_QUEUES_MAX = 8
-"""So many queues are named after `send --lines`; more are counted."""
+"""`send --lines` names up to this many queues at its end, and counts more."""
 EXAMPLES = """
 gantry send orders 'one coffee'
 gantry send orders 'one tea' --tag counter --key o-2 --property size=2
@@ -28,20 +28,19 @@ gantry send orders 'in a while' --delay 10m
 gantry send orders --file picture.png
 tail -f app.log | gantry send logs --lines
 """
-Body = Annotated[
-    str | None, typer.Argument(metavar="BODY", help="The body; without it standard input is read.")
-]
+Body = Annotated[str | None, typer.Argument(metavar="BODY", help="The body; default: standard input.")]
 File = Annotated[Path | None, typer.Option("--file", metavar="PATH", help="Send the bytes of this file.")]
 Lines = Annotated[
     bool,
     typer.Option(
         "--lines",
-        help=f"Send every line of standard input as a message; up to {BATCH_MAX} that are there together go into one queue, in order.",
+        help=f"Send every line of standard input as a message; up to {BATCH_MAX} lines that arrive together go to one queue, in order.",
     ),
 ]
-TagOption = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="What consumers filter by.")]
+TagOption = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Consumers filter by it.")]
 Keys = Annotated[
-    list[str] | None, typer.Option("--key", metavar="KEY", help="A key that it is found by; may be repeated.")
+    list[str] | None,
+    typer.Option("--key", metavar="KEY", help="A key to find the message by; may be repeated."),
 ]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property; may be repeated.")
@@ -49,17 +48,19 @@ Properties = Annotated[
 Sharding = Annotated[
     str | None, typer.Option("--sharding-key", metavar="KEY", help="Same key, same queue, in order.")
 ]
-QueueOption = Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="Into this queue.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", metavar="BROKER:ID", help="Send to this queue.")]
 Idempotency = Annotated[
     str | None,
     typer.Option("--idempotency-key", metavar="KEY", help="A repeat with this key is stored once."),
 ]
 Level = Annotated[
     int | None,
-    typer.Option("--delay-level", min=0, max=18, metavar="N", help="Later, by level of the broker's list."),
+    typer.Option(
+        "--delay-level", min=0, max=18, metavar="N", help="Delay by this level of the broker's list."
+    ),
 ]
 Delay = Annotated[
-    str | None, typer.Option("--delay", metavar="DURATION", help="So much later: 500ms, 10m, 2d.")
+    str | None, typer.Option("--delay", metavar="DURATION", help="Delay by this time: 500ms, 10m, 2d.")
 ]
 At = Annotated[
     str | None,
@@ -90,7 +91,7 @@ def send(
     delay_level: Level = None,
     at: At = None,
 ) -> None:
-    """Send a message: BODY, a file, or what comes on standard input."""
+    """Send a message: BODY, a file, or standard input."""
     if sum((body is not None, file is not None, lines)) > 1:
         raise Stop("give one body: BODY, --file or --lines", WRONG_USE)
     if sum((delay is not None, delay_level is not None, at is not None)) > 1:
@@ -112,16 +113,16 @@ def send(
 
 
 def _body(words: str | None, file: Path | None) -> dict[str, str]:
-    """Return the body of the one message, as text where it is text."""
+    """Return the body of the message, as text if it is text."""
     if words is not None:
-        return body_fields(os.fsencode(words))  # what is no UTF-8 came into the word as it was
+        return body_fields(os.fsencode(words))  # the argument keeps bytes that are not UTF-8
     if file is not None:
         try:
             return body_fields(file.read_bytes())
         except OSError as error:
             raise Stop(f"cannot read {file}: {error.strerror or error}", NOT_FOUND) from error
     if sys.stdin.isatty():
-        raise Stop("what is the body? give it as a word, with --file, or on standard input", WRONG_USE)
+        raise Stop("no body: give it as an argument, with --file, or on standard input", WRONG_USE)
     if not (data := sys.stdin.buffer.read()):
         raise Stop(
             "standard input is empty, nothing was sent; write '' for a message without a body", WRONG_USE
@@ -137,7 +138,7 @@ def _properties(given: list[str]) -> dict[str, str]:
 
 
 def _send_lines(session: Session, path: str, fields: dict[str, Any]) -> None:
-    """Send line by line: what is there already goes together, a line that comes alone goes at once."""
+    """Send line by line: lines that are already there go together, a single line goes at once."""
     sent, queues = 0, set[str]()
     for batch in batches(lambda: os.read(sys.stdin.fileno(), READ_BYTES)):
         answer = session.post(path, {"messages": [{**fields, **body_fields(line)} for line in batch]})
@@ -154,7 +155,7 @@ def _send_lines(session: Session, path: str, fields: dict[str, Any]) -> None:
 
 
 def batches(read: Callable[[], bytes]) -> Iterator[list[bytes]]:
-    """Yield lines without their ends, at most BATCH_MAX together. `read` returns what is there, b"" at the end."""
+    """Yield lines without their ends, at most BATCH_MAX together. `read` returns the available bytes, b"" at the end."""
     part = b""
     while data := read():
         *lines, part = (part + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""`gantry task …`: long work that a scheduler does; and how other commands wait for its end."""
+"""`gantry task …`: long tasks of a scheduler; and the wait of other commands for their end."""
 
 import time
 from typing import Annotated, Any, Literal
@@ -15,13 +15,13 @@ TaskId = Annotated[str, typer.Argument(metavar="ID", help="Id of the task.")]
 State = Annotated[
     Literal["running", "done", "failed", "cancelled"] | None, typer.Option("--state", help="Only these.")
 ]
-Count = Annotated[int, typer.Option("--max", "-n", min=1, max=1000, help="How many at most.")]
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=1000, help="The most to show.")]
 WaitForIt = Annotated[bool, typer.Option("--wait", help="Wait for its end.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    task = typer.Typer(help="Long work: list, show, cancel.", no_args_is_help=True)
+    task = typer.Typer(help="Long tasks: list, show, cancel.", no_args_is_help=True)
     app.add_typer(task, name="task")
     command(task, "list", "gantry task list\ngantry task list --state running")(list_tasks)
     command(task, "show", "gantry task show broker-a.17\ngantry task show broker-a.17 --wait")(show)
@@ -31,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
 def list_tasks(
     session: Session, state: State = None, broker: BrokerOption = None, count: Count = 100
 ) -> None:
-    """List tasks, the newest first."""
+    """List tasks, newest first."""
     found = session.get(path_of("tasks"), state=state, broker=broker, max=count)
     rows = [
         (one["id"], one["kind"], one["state"], _of(one), one["failed"], one["group"], one["createdAt"])
@@ -48,13 +48,13 @@ def list_tasks(
 
 
 def show(session: Session, task: TaskId, wait: WaitForIt = False) -> None:
-    """Show a task as far as it is."""
+    """Show a task and its progress."""
     found = session.get(path_of("tasks", task))
     follow(session, found) if wait else show_task(session, found)
 
 
 def cancel(session: Session, task: TaskId) -> None:
-    """End a task where it is."""
+    """Stop a task."""
     show_task(session, session.post(path_of("tasks", f"{task}:cancel")))
 
 
@@ -74,7 +74,7 @@ def show_task(session: Session, task: dict[str, Any]) -> None:
 
 
 def follow(session: Session, task: dict[str, Any], *, wait: bool = True) -> None:
-    """Wait for the end of a task that was begun, showing how far it is; then show it. Raises Stop for one that failed."""
+    """Wait for the end of a task with a progress bar, then show it. Raises Stop for one that failed."""
     if wait:
         with session.screen.progress(task["kind"], task["total"] or None) as tell:
             while task["state"] == "running":
@@ -85,7 +85,7 @@ def follow(session: Session, task: dict[str, Any], *, wait: bool = True) -> None
     if task["state"] == "failed":
         raise Stop(f"task {task['id']} failed: {task.get('error') or 'see its failures'}", FAILED)
     if task["state"] == "running":
-        session.screen.say(f"it goes on by itself: gantry task show {task['id']} --wait")
+        session.screen.say(f"the task continues: gantry task show {task['id']} --wait")
 
 
 def _of(task: dict[str, Any]) -> str:

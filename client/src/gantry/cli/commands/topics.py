@@ -25,7 +25,7 @@ Perm = Annotated[
     Literal["rw", "r", "w"] | None, typer.Option("--perm", help="Whether it may be read and written.")
 ]
 System = Annotated[
-    bool, typer.Option("--system", help="Also topics of the system, for retries and for dead letters.")
+    bool, typer.Option("--system", help="Include topics of the system, for retries and for dead letters.")
 ]
 
 
@@ -96,7 +96,7 @@ def create(
     write_queues: WriteQueues = None,
     perm: Perm = None,
 ) -> None:
-    """Create a topic on every broker; one that exists is refused."""
+    """Create a topic on every broker; an existing topic is refused."""
     if _settings(session, topic) is not None:
         raise Stop(f"topic {topic} exists already; gantry topic set {topic} changes it", FAILED)
     _put(
@@ -115,13 +115,13 @@ def change(
     write_queues: WriteQueues = None,
     perm: Perm = None,
 ) -> None:
-    """Change a topic on every broker; what is not named stays."""
+    """Change a topic on every broker; other settings stay."""
     given = _given(queues, read_queues, write_queues, perm)
     if not given:
         raise Stop("nothing to change: give --queues, --read-queues, --write-queues or --perm", WRONG_USE)
     held = _settings(session, topic)
     if held is None:
-        raise Stop(f"topic {topic} does not exist; gantry topic create {topic} makes it", NOT_FOUND)
+        raise Stop(f"topic {topic} does not exist; gantry topic create {topic} creates it", NOT_FOUND)
     _put(session, topic, held | given, "changed")
 
 
@@ -133,7 +133,7 @@ def delete(session: Session, topic: Topic, yes: Yes = False) -> None:
 
 
 def _settings(session: Session, topic: str) -> dict[str, Any] | None:
-    """Return how a topic is: the largest counts of any broker, as the list shows them. None where there is none."""
+    """Return a topic's settings: the largest counts of any broker, as in the list. None if there is no such topic."""
     for one in session.get(path_of("topics"), system=True)["topics"]:
         if one["topic"] == topic:
             perm = "rw" if one["perm"] == "none" else one["perm"]

@@ -1,4 +1,4 @@
-"""`gantry txn …`: transactions that wait for their decision."""
+"""`gantry txn …`: undecided transactions."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,10 +12,10 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of transact
 ProducerGroup = Annotated[str | None, typer.Option("--producer-group", help="Only of this group.")]
 State = Annotated[
     Literal["open", "parked"] | None,
-    typer.Option("--state", help="Only open ones, or those that were asked about in vain."),
+    typer.Option("--state", help="Only open ones, or those parked after unanswered checks."),
 ]
-Count = Annotated[int, typer.Option("--max", "-n", min=1, max=1000, help="How many at most.")]
-Reason = Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit record.")]
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=1000, help="The most to show.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="Kept in the audit record.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def list_transactions(
     state: State = None,
     count: Count = 100,
 ) -> None:
-    """List transactions that nobody has decided, the oldest first."""
+    """List undecided transactions, oldest first."""
     found = session.get(
         path_of("transactions"),
         topic=topic,
@@ -60,7 +60,9 @@ def list_transactions(
 
     def people() -> None:
         session.screen.table(
-            ("transaction", "state", "topic", "producers", "begun", "checks>"), rows, "nothing is undecided"
+            ("transaction", "state", "topic", "producers", "begun", "checks>"),
+            rows,
+            "no undecided transactions",
         )
         if found["truncated"]:
             session.screen.say(f"there are more than {count}: give a larger --max")

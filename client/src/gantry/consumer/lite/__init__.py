@@ -1,1 +1,1 @@
-"""LitePullConsumer: reads queues ahead and gives messages when asked. Never calls a listener."""
+"""LitePullConsumer: prefetches from queues and returns messages on request. Never calls a listener."""

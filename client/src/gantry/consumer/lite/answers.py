@@ -1,6 +1,6 @@
-"""What a LitePullConsumer answers brokers, and through them tools: as push consumers do, but that it has no listener (309).
+"""Answers of a LitePullConsumer to brokers, and through them to tools: as those of push consumers, except that it has no listener (309).
 
-A reset (220) moves its queues. RocketMQ's own lite consumer hears of it and stays where it is, so that its next commit undoes the reset.
+A reset (220) moves its queues. RocketMQ's own lite consumer ignores it, so that its next commit undoes the reset.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def answer(reading: LiteReading, started_ms: int, command: Command) -> PushAnswe
         case RequestCode.GET_CONSUMER_RUNNING_INFO:
             return PushReply(body=encode_body(running_info(reading, started_ms, command)))
         case RequestCode.CONSUME_MESSAGE_DIRECTLY:
-            # The words of RocketMQ's client, which tools show.
+            # The text of RocketMQ's client, which tools show.
             words = f"The Consumer Group <{reading.group}> not exist in this consumer"
             return PushReply(ResponseCode.SYSTEM_ERROR, remark=words)
         case _:
@@ -37,7 +37,7 @@ def answer(reading: LiteReading, started_ms: int, command: Command) -> PushAnswe
 
 
 def running_info(reading: LiteReading, started_ms: int, command: Command) -> ConsumerRunningInfo:
-    """307: queues in hand, subscriptions, rates; with stacks if the tool wants them."""
+    """Answer 307: assigned queues, subscriptions, rates; with stacks if the tool asks for them."""
     settings, now = reading.settings, monotonic()
     header = command.read(ConsumerRunningInfoHeader)
     return ConsumerRunningInfo(

@@ -1,6 +1,6 @@
-"""LitePullConsumer: asks for messages when it wants them; queues are shared with the group, or chosen by hand.
+"""LitePullConsumer: returns messages on request; its queues are shared with the group, or assigned explicitly.
 
-Queues are read ahead in the background. A message counts as consumed when it was given out and its offset was committed:
+It prefetches in the background. A message counts as consumed when `poll` returned it and its offset was committed:
 by `commit`, or every few seconds with `auto_commit`.
 """
 
@@ -33,7 +33,7 @@ from gantry_wire.frame import Command
 
 
 class LitePullConsumer:
-    """Polls messages. Either `subscribe` topics, whose queues the group shares, or `assign` queues; not both."""
+    """Polls messages. Either `subscribe` to topics, whose queues the group shares, or `assign` queues; not both."""
 
     def __init__(self, group: str, **options: Unpack[LiteOptions]) -> None:
         check_group_name(group)
@@ -49,16 +49,14 @@ class LitePullConsumer:
         self._reading: LiteReading | None = None
         self._started_ms = 0
         self._is_starting = self._is_wanted = False
-        """Whether `start` is under way, and whether it was called later than `close`."""
+        """Whether `start` is in progress, and whether it was called after `close`."""
 
-    # What to read
+    # Subscriptions
 
     def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
         """Read this member's share of a topic's queues: all messages, or those of some tags or of an SQL92 condition."""
         if self._assigned:
-            raise ConfigurationError(
-                "subscribe: queues are assigned already; a consumer does one or the other"
-            )
+            raise ConfigurationError("subscribe: queues are assigned already; use one of the two")
         made = make_subscription(self._client_settings.namespace, topic, expression, sql)
         self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
         if self._reading is not None:
@@ -67,11 +65,9 @@ class LitePullConsumer:
     async def assign(
         self, queues: Iterable[MessageQueue], expression: str = "*", *, sql: str | None = None
     ) -> None:
-        """Read these queues, and no others, whoever else reads them."""
+        """Read only these queues, whatever other members read."""
         if self._subscriptions:
-            raise ConfigurationError(
-                "assign: topics are subscribed already; a consumer does one or the other"
-            )
+            raise ConfigurationError("assign: topics are subscribed already; use one of the two")
         self._assigned_queues = sorted({self._wire(queue) for queue in queues})
         self._assigned.update(
             {
@@ -91,13 +87,13 @@ class LitePullConsumer:
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are read now."""
-        return shown_queues(self._client_settings.namespace, self._at_work().holding.queues)
+        """The queues that are currently read."""
+        return shown_queues(self._client_settings.namespace, self._at_work().assigned.queues)
 
-    # Its life
+    # Start and close
 
     async def start(self) -> None:
-        """Begin to read ahead. Raises GantryError when that cannot be; then nothing runs."""
+        """Start to prefetch. On a GantryError nothing runs."""
         if self._reading is not None or self._is_starting:
             raise ConfigurationError(f"group {self.group}: the consumer has been started already")
         if not self._subscriptions and not self._assigned:
@@ -138,43 +134,43 @@ class LitePullConsumer:
     # Reading
 
     async def poll(self, timeout: float = 5.0, *, max_messages: int | None = None) -> list[ReceivedMessage]:
-        """Return messages of one queue, in order; none when nothing came within `timeout` seconds."""
+        """Return messages of one queue, in order; an empty list if none came within `timeout` seconds."""
         check_number("timeout", timeout, 0, 86_400)
         count = self.settings.poll_batch_size if max_messages is None else max_messages
         check_whole("max_messages", count, 1, 1024)
         return await self._at_work().poll(timeout, count)
 
     async def commit(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Have the broker keep how far this consumer is, in all queues or in some; returns when it has.
+        """Commit this consumer's offsets of all queues or of some; returns when the brokers have them.
 
-        Raises TimedOut, ConnectionFailed, Refused or NoRoute where a broker did not keep it: commit again. ConfigurationError for a
-        queue that is not in hand.
+        Raises TimedOut, ConnectionFailed, Refused or NoRoute if a broker did not save them: commit again. ConfigurationError for a
+        queue that is not assigned.
         """
         await self._at_work().commit(None if queues is None else [self._wire(queue) for queue in queues])
 
     def position(self, queue: MessageQueue) -> int:
-        """Return the offset of the next message `poll` gives out from a queue."""
+        """Return the offset of the next message that `poll` returns from a queue."""
         return self._at_work().position(self._wire(queue))
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Return the group's offset in a queue as the broker keeps it, None when there is none."""
+        """Return the group's offset of a queue at the broker, None if there is none."""
         reading = self._at_work()
         try:
             return await reading.offsets.read(self._wire(queue))
         except (BrokerRefused, LinkError, WireError) as error:
-            raise sdk_error(error, f"asking for the offset of {queue}") from error
+            raise sdk_error(error, f"querying the offset of {queue}") from error
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at an offset; what was read ahead of the queue is dropped."""
+        """Continue at an offset; prefetched messages of the queue are dropped."""
         check_whole("offset", offset, 0, 2**63 - 1)
         self._at_work().seek(self._wire(queue), offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on with the oldest message a queue still has."""
+        """Continue with the oldest message of a queue."""
         self.seek(queue, await self._bound(queue, at_end=False))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with the next message to come."""
+        """Continue with the next new message."""
         self.seek(queue, await self._bound(queue, at_end=True))
 
     async def offset_at(self, queue: MessageQueue, when: datetime) -> int:
@@ -187,17 +183,17 @@ class LitePullConsumer:
             raise sdk_error(error, f"searching {queue} by time") from error
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Give out nothing of these queues for now."""
+        """Stop returning messages of these queues."""
         self._at_work().pause([self._wire(queue) for queue in queues])
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Give out messages of these queues again."""
+        """Return messages of these queues again."""
         self._at_work().resume([self._wire(queue) for queue in queues])
 
-    # As the client and brokers see it
+    # Interface to the client and to brokers
 
     def heartbeat(self) -> ConsumerData:
-        """Return what goes into the heartbeat."""
+        """Return its part of the heartbeat."""
         return ConsumerData(
             group_name=self._wire_group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
@@ -207,12 +203,12 @@ class LitePullConsumer:
         )
 
     def rebalance_soon(self) -> None:
-        """Hear that the group or the brokers changed."""
+        """React to a change of the group or the brokers."""
         if self._reading is not None:
             self._reading.rebalancer.soon()
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:
-        """Answer what a broker asks about the group."""
+        """Answer a broker's request about the group."""
         del address
         return answer(self._at_work(), self._started_ms, command)
 
@@ -247,4 +243,4 @@ class LitePullConsumer:
         try:
             return await (store.max_offset if at_end else store.min_offset)(queue.topic, queue.queue_id)
         except (BrokerRefused, LinkError, WireError) as error:
-            raise sdk_error(error, f"asking for the bounds of {queue}") from error
+            raise sdk_error(error, f"querying the bounds of {queue}") from error

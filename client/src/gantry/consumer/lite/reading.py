@@ -1,4 +1,4 @@
-"""What a LitePullConsumer does in the background: reads queues ahead, and knows what was given out and what was committed."""
+"""The background work of a LitePullConsumer: prefetches from queues, and tracks what was returned and committed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from gantry.connection.instance import ClientInstance
 from gantry.consumer.lite.settings import LiteSettings
+from gantry.consumer.shared.assigned_queues import AssignedQueues
 from gantry.consumer.shared.flow import FlowLimits
-from gantry.consumer.shared.holding import Holding
 from gantry.consumer.shared.offsets import BrokerOffsets
 from gantry.consumer.shared.process_queue import ProcessQueue
 from gantry.consumer.shared.pulling import Pipeline
@@ -31,10 +31,10 @@ log: logging.Logger = logging.getLogger("gantry")
 
 
 class LiteReading:
-    """The queues of one LitePullConsumer that runs. Its methods run in its loop."""
+    """The queues of a running LitePullConsumer. Its methods run in its loop."""
 
     orderly = True
-    """Messages are given out in order, so the span of what waits needs no limit."""
+    """Messages are returned in order, so the span of waiting messages needs no limit."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LiteReading:
         settings: LiteSettings,
         subscriptions: Mapping[str, Subscription],
     ) -> None:
-        """`group` and topics as the cluster knows them."""
+        """`group` and topics are the names in the cluster."""
         self.group: str = group
         self.namespace: str = namespace
         self.flow: FlowLimits = settings.flow
@@ -66,13 +66,15 @@ class LiteReading:
         self._is_member = False
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
-        self.holding: Holding = Holding(instance, group, settings, self.offsets, None, self._work_of)
+        self.assigned: AssignedQueues = AssignedQueues(
+            instance, group, settings, self.offsets, None, self._work_of
+        )
         self.rebalancer: Rebalancer = Rebalancer(
             instance, self, group, subscriptions, settings.strategy, settings.rebalance_interval
         )
 
     def start(self, *, shares_queues: bool) -> None:
-        """Begin to work; with `shares_queues` as a member of the group."""
+        """Start to work; with `shares_queues` as a member of the group."""
         self._is_member = shares_queues
         loop = asyncio.get_running_loop()
         sampling = repeat(SAMPLE_SECONDS, self._sample)
@@ -84,35 +86,35 @@ class LiteReading:
             self._tasks.append(loop.create_task(job, name=f"gantry {self.group} offsets"))
 
     async def close(self) -> None:
-        """Stop, commit if that is to happen by itself, and hand the queues over."""
+        """Stop, commit if `auto_commit`, and hand the queues over."""
         self._closed = True
         self._came.set()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._ready.clear()
-        await self.drop(list(self.holding.queues))
-        await self.holding.close()
+        await self.drop(list(self.assigned.queues))
+        await self.assigned.close()
 
     def subscriptions_changed(self) -> None:
-        """Hear that a topic was subscribed."""
+        """React to a new subscription."""
         self.instance.heartbeat_soon()
         self.rebalancer.soon()
 
     async def assign(self, queues: Collection[MessageQueue]) -> None:
-        """Read these queues and no others; a member of the group is told by the group."""
+        """Read only these queues; a consumer with subscriptions gets its queues from the group."""
         if self._is_member:
             if queues:
                 raise ConfigurationError(
                     "assign: call it before start, or subscribe; this consumer shares queues"
                 )
             return
-        await self.drop([queue for queue in self.holding.queues if queue not in queues])
-        if not await self.holding.take([queue for queue in queues if queue not in self.holding.queues]):
+        await self.drop([queue for queue in self.assigned.queues if queue not in queues])
+        if not await self.assigned.take([queue for queue in queues if queue not in self.assigned.queues]):
             log.warning("group %s: not all assigned queues can be read yet", self.group)
 
     async def poll(self, seconds: float, count: int) -> list[ReceivedMessage]:
-        """Return messages of one queue; none when none came in time."""
+        """Return messages of one queue; an empty list if none came in time."""
         end = monotonic() + seconds
         while True:
             found = self._take(count)
@@ -127,19 +129,19 @@ class LiteReading:
                 return []
 
     def position(self, queue: MessageQueue) -> int:
-        """Return the offset of the next message that is given out."""
+        """Return the offset of the next message to return."""
         return self._held(queue).commit_offset
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on elsewhere."""
+        """Continue at another offset."""
         self._held(queue)
-        self.holding.begin(queue, offset)
+        self.assigned.begin(queue, offset)
         if self.settings.auto_commit:
             self.offsets.table.put(queue, offset)
 
     async def commit(self, queues: Collection[MessageQueue] | None) -> None:
-        """Have brokers keep how far we are. Raises GantryError where they do not."""
-        committed = list(self.holding.queues.values())
+        """Commit the offsets at the brokers. Raises GantryError if one does not save them."""
+        committed = list(self.assigned.queues.values())
         if queues is not None:
             committed = [self._held(queue) for queue in queues]
         for held in committed:
@@ -152,81 +154,81 @@ class LiteReading:
             raise error
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Read and give out nothing of these queues."""
+        """Stop reading and returning messages of these queues."""
         for queue in queues:
             self._paused.setdefault(queue, asyncio.Event())
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Read and give them out again."""
+        """Read them again."""
         for queue in queues:
             event = self._paused.pop(queue, None)
             if event is not None:
                 event.set()
         self._came.set()
 
-    # What the rebalancer needs
+    # Interface to the rebalancer
 
     def topics(self) -> set[str]:
-        """Return the topics of all queues in hand."""
-        return self.holding.topics()
+        """Return the topics of all assigned queues."""
+        return self.assigned.topics()
 
     def held(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic in hand."""
-        return self.holding.held(topic)
+        """Return the assigned queues of a topic."""
+        return self.assigned.held(topic)
 
     async def take(self, queues: Sequence[MessageQueue]) -> bool:
-        """Begin to read queues; False when not all could be begun."""
-        return await self.holding.take(queues)
+        """Start to read queues; False if not all could start."""
+        return await self.assigned.take(queues)
 
     async def drop(self, queues: Collection[MessageQueue]) -> bool:
-        """Stop reading queues; how far they are is written, if that is to happen by itself."""
+        """Stop reading queues; their offsets are committed if `auto_commit`."""
         if self.settings.auto_commit:
             self._advance(queues)
-        return await self.holding.drop(queues)
+        return await self.assigned.drop(queues)
 
     async def finish_drops(self) -> bool:
         """There are no calls to wait for."""
-        return await self.holding.finish_drops()
+        return await self.assigned.finish_drops()
 
-    # What pipelines need
+    # Interface to the pipelines
 
     def gate(self, queue: ProcessQueue) -> asyncio.Event:
-        """Return what is set while a queue may be pulled."""
+        """Return the event that is set while a queue may be pulled."""
         return self._paused.get(queue.queue, self._open)
 
     def store_to_pull(self, broker: str) -> StoreClient:
-        """Return the master, the slave that was suggested, or any slave while the master is away."""
+        """Return the master, the suggested slave, or any slave while the master is down."""
         instance = self.instance
         wanted = self._suggested.get(broker, 0)
         address = instance.routing.address_of(broker, wanted) if wanted else None
         return instance.store_at(address or instance.broker_address(broker, slave_ok=True))
 
     def suggested(self, broker: str, broker_id: int) -> None:
-        """Hear from which of its addresses a broker wants to be read."""
+        """Note from which of its addresses a broker wants to be read."""
         self._suggested[broker] = broker_id
 
     def committed(self, queue: ProcessQueue) -> int | None:
-        """Commit nothing along with a pull: commits are the user's, or have their own time."""
+        """Commit nothing with a pull: the user commits, or a timer does."""
         del queue
 
     def arrived(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """Keep messages until they are asked for."""
+        """Keep messages for `poll`."""
         if messages:
             self._ready.append((queue, messages))
             self._came.set()
 
     def offset_moved(self, queue: ProcessQueue, offset: int) -> None:
-        """Begin a queue where it begins or ends now."""
+        """Restart a queue at its current beginning or end."""
         log.warning(
-            "group %s: %s was reset, or has no offset %d: it goes on at %d",
+            "group %s: %s was reset, or has no offset %d: continuing at %d",
             self.group, queue.queue, queue.next_offset, offset,
         )  # fmt: skip
-        self.holding.begin(queue.queue, offset)
+        self.assigned.begin(queue.queue, offset)
 
-    # Within
+    # Internals
 
     def _take(self, count: int) -> list[ReceivedMessage]:
-        """Return the first messages that may be given out; those of one pull, so of one queue."""
+        """Return the first messages that may be returned; all of one pull, so of one queue."""
         passed: list[tuple[ProcessQueue, list[ReceivedMessage]]] = []
         given: list[ReceivedMessage] = []
         while self._ready and not given:
@@ -248,7 +250,7 @@ class LiteReading:
         return given
 
     async def _commit_soon(self) -> None:
-        self._advance(self.holding.queues)
+        self._advance(self.assigned.queues)
         await self.offsets.write()
 
     async def _sample(self) -> None:
@@ -256,12 +258,12 @@ class LiteReading:
 
     def _advance(self, queues: Collection[MessageQueue]) -> None:
         for queue in queues:
-            held = self.holding.queues.get(queue)
+            held = self.assigned.queues.get(queue)
             if held is not None:
                 self.offsets.table.advance(queue, held.commit_offset)
 
     def _held(self, queue: MessageQueue) -> ProcessQueue:
-        held = self.holding.queues.get(queue)
+        held = self.assigned.queues.get(queue)
         if held is None or held.dropped:
             raise ConfigurationError(f"{queue} is not read by this consumer now; see `assignment`")
         return held

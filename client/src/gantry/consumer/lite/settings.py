@@ -1,4 +1,4 @@
-"""How a LitePullConsumer reads: every knob with its default, unit and bounds. Checked when made."""
+"""The options of a LitePullConsumer, with default, unit and bounds. Validated on creation."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class LiteSettings(ConsumerSettings):
     """The options of a LitePullConsumer: those of ConsumerSettings that concern reading, and these."""
 
     auto_commit: bool = True
-    """Commit every `commit_interval` and at the end how far `poll` has given messages out."""
+    """Commit the offsets of returned messages every `commit_interval`, and at the end."""
     poll_batch_size: int = 32
-    """Messages of one `poll` at most, if it does not say otherwise."""
+    """The most messages of a `poll`, unless it sets its own limit."""
 
     def __post_init__(self) -> None:
         ConsumerSettings.__post_init__(self)
         check_whole("poll_batch_size", self.poll_batch_size, 1, 1024)
         if self.is_broadcasting or self.orderly:
             raise ConfigurationError(
-                "model, orderly: a LitePullConsumer shares queues, and gives out each in order anyway"
+                "model, orderly: a LitePullConsumer shares queues, and returns each in order anyway"
             )

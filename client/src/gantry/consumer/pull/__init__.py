@@ -1,1 +1,1 @@
-"""PullConsumer: messages by queue and offset. Never keeps an offset."""
+"""PullConsumer: messages by queue and offset. Keeps no offset."""

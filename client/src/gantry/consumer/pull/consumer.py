@@ -1,4 +1,4 @@
-"""PullConsumer: messages by queue and offset, and nothing kept here: which offset comes next is in the user's hand."""
+"""PullConsumer: messages by queue and offset. Keeps no offset: the user chooses the next one."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ AnswerT = TypeVar("AnswerT")
 
 
 class PullStatus(StrEnum):
-    """What a pull found, in RocketMQ's words."""
+    """The status of a pull, in RocketMQ's words."""
 
     FOUND = "FOUND"
     NO_NEW_MSG = "NO_NEW_MSG"
-    """Nothing there yet."""
+    """No message yet."""
     NO_MATCHED_MSG = "NO_MATCHED_MSG"
-    """What is there is not wanted; go on at `next_offset`."""
+    """The filter excludes the messages here; continue at `next_offset`."""
     OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
-    """The queue has no such offset; `next_offset` is the nearest it has."""
+    """The queue has no such offset; `next_offset` is the nearest one."""
 
 
 _STATUS = {
@@ -58,20 +58,20 @@ class PullResult:
     status: PullStatus
     messages: list[ReceivedMessage]
     next_offset: int
-    """Where to go on."""
+    """The offset at which to continue."""
     min_offset: int
-    """Of the oldest message the queue still has."""
+    """The offset of the oldest message of the queue."""
     max_offset: int
-    """The next message to come will have it."""
+    """The offset that the next new message will have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NoOptions:
-    """A PullConsumer has those of every client only."""
+    """A PullConsumer has only the options of every client."""
 
 
 class PullConsumer:
-    """Reads queues from any offset. Takes no part in the group's sharing of queues: use a group of its own."""
+    """Reads queues from any offset. It does not share queues with a group: give it its own group."""
 
     def __init__(self, group: str, **options: Unpack[ClientOptions]) -> None:
         check_group_name(group)
@@ -82,15 +82,15 @@ class PullConsumer:
         self._wire_group = wrap(self._settings.namespace, group)
         self._instance: ClientInstance | None = None
         self._is_wanted = False
-        """Whether `start` was called later than `close`."""
+        """Whether `start` was called after `close`."""
 
     async def start(self) -> None:
-        """Get ready; nothing is connected before the first question."""
+        """Acquire the client; it connects on first use."""
         self._is_wanted = True
         if self._instance is not None:
             return
         instance = await ClientInstance.acquire(self._settings)
-        if self._instance is not None:  # another start was faster
+        if self._instance is not None:  # a concurrent start was faster
             await instance.release()
         elif not self._is_wanted:
             await instance.release()
@@ -99,7 +99,7 @@ class PullConsumer:
             self._instance = instance
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Release the connections."""
         self._is_wanted = False
         is_here = self._instance is not None and self._instance.is_here(f"the consumer of group {self.group}")
         instance, self._instance = self._instance, None
@@ -132,7 +132,7 @@ class PullConsumer:
     ) -> PullResult:
         """Return messages of a queue from an offset on. `wait`: how long (s) the broker may hold a pull that finds nothing.
 
-        Raises Refused, TimedOut, ConnectionFailed, NoRoute, and ConfigurationError for an argument that is wrong.
+        Raises Refused, TimedOut, ConnectionFailed, NoRoute, and ConfigurationError for an invalid argument.
         """
         check_whole("offset", offset, 0, 2**63 - 1)
         check_whole("max_messages", max_messages, 1, PULL_MESSAGES_MAX)
@@ -160,17 +160,17 @@ class PullConsumer:
         )
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """Return the offset of the oldest message a queue still has."""
+        """Return the offset of the oldest message of a queue."""
         queue = wire_queue(self._settings.namespace, queue)
         return await _worded(
-            self._store(queue).min_offset(queue.topic, queue.queue_id), f"asking for the start of {queue}"
+            self._store(queue).min_offset(queue.topic, queue.queue_id), f"querying the start of {queue}"
         )
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """Return the offset the next message of a queue will have."""
+        """Return the offset that the next message of a queue will have."""
         queue = wire_queue(self._settings.namespace, queue)
         return await _worded(
-            self._store(queue).max_offset(queue.topic, queue.queue_id), f"asking for the end of {queue}"
+            self._store(queue).max_offset(queue.topic, queue.queue_id), f"querying the end of {queue}"
         )
 
     async def offset_at(self, queue: MessageQueue, when: datetime) -> int:
@@ -180,23 +180,23 @@ class PullConsumer:
         return await _worded(asked, f"searching {queue} by time")
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Return the group's offset in a queue, None when it has none."""
+        """Return the group's offset of a queue, None if it has none."""
         queue = wire_queue(self._settings.namespace, queue)
         asked = self._store(queue).consumer_offset(self._wire_group, queue.topic, queue.queue_id)
-        return await _worded(asked, f"asking for the offset of {queue}")
+        return await _worded(asked, f"querying the offset of {queue}")
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Have the broker keep the group's offset in a queue: the next one to be read."""
+        """Save the group's offset of a queue at the broker: that of the next message to read."""
         check_whole("offset", offset, 0, 2**63 - 1)
         queue = wire_queue(self._settings.namespace, queue)
         asked = self._store(queue).commit_offset(self._wire_group, queue.topic, queue.queue_id, offset)
         await _worded(asked, f"committing {offset} for {queue}")
 
     async def send_back(self, message: ReceivedMessage, *, delay_level: int = 0, reason: str = "") -> bool:
-        """Have the group get a message again, by its retry topic; -1 makes it a dead letter. False: no broker took it."""
+        """Deliver a message to the group again, by its retry topic; -1 makes it a dead letter. False: no broker accepted it."""
         check_whole("delay_level", delay_level, -1, 18)
         if not isinstance(message, ReceivedMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
-            raise ConfigurationError(f"message: a ReceivedMessage, not {type(message).__name__}")
+            raise ConfigurationError(f"message: must be a ReceivedMessage, not {type(message).__name__}")
         returning = Returning(self._client(), self._wire_group, -1, _nobody, _nobody)
         return await returning.send_back(message, delay_level, reason)
 
@@ -218,4 +218,4 @@ async def _worded(asked: Awaitable[AnswerT], doing: str) -> AnswerT:
 
 
 def _nobody(queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-    """Hear nothing: there is no queue in hand."""
+    """Ignore the messages: no queue is assigned."""

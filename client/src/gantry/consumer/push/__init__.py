@@ -1,1 +1,1 @@
-"""PushConsumer: calls a listener, concurrently or in order. Never lets its user choose offsets."""
+"""PushConsumer: calls a listener, concurrently or in order. The group, not the user, decides the offsets."""

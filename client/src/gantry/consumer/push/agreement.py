@@ -1,6 +1,6 @@
-"""Looks whether all members of a group want the same, and says loudly when they do not.
+"""Checks whether all members of a group have the same subscriptions, and logs an error if they do not.
 
-RocketMQ's brokers keep one table of subscriptions for a whole group, so members that differ take each other's messages away.
+RocketMQ's brokers keep one table of subscriptions per group, so members with different ones lose messages to each other.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ log: logging.Logger = logging.getLogger("gantry")
 
 
 class Agreement:
-    """Asks brokers for the group's subscriptions (203); each difference is told once."""
+    """Asks brokers for the group's subscriptions (203); logs each difference once."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._is_member = False
 
     async def look(self, *, is_member: bool = True) -> list[str]:
-        """Return the differences in words, and log those that are new. `is_member`: whether brokers know us by now."""
+        """Return the differences as text, and log new ones. `is_member`: whether brokers know this member by now."""
         self._is_member = is_member
         running = self._running
         found: list[str] = []
@@ -35,12 +35,15 @@ class Agreement:
                 connection = await running.instance.store(broker).consumer_connection(running.group)
             except (BrokerRefused, LinkError, GantryError, MalformedBody) as error:
                 log.debug(
-                    "group %s: broker %s does not say what the group wants: %s", running.group, broker, error
+                    "group %s: broker %s did not return the group's subscriptions: %s",
+                    running.group,
+                    broker,
+                    error,
                 )
                 continue
             if connection is None:
                 continue
-            self._look_for_namesakes([each.client_id for each in connection.connection_set])
+            self._check_client_ids([each.client_id for each in connection.connection_set])
             others = sorted(
                 each.client_id
                 for each in connection.connection_set
@@ -50,27 +53,27 @@ class Agreement:
                 continue
             for words in describe_conflicts(running.plan.subscriptions, connection.subscription_table):
                 found.append(words)
-                self._tell(words, others)
+                self._log(words, others)
         return found
 
-    def _look_for_namesakes(self, client_ids: Sequence[str]) -> None:
-        """Brokers share queues out among client ids: two members of the same one get the same queues."""
+    def _check_client_ids(self, client_ids: Sequence[str]) -> None:
+        """Log a duplicate client id: brokers assign queues by client id, so two members with one id get the same queues."""
         mine = self._running.instance.client_id
-        if client_ids.count(mine) <= self._is_member or mine in self._told:
+        if client_ids.count(mine) <= self._is_member or mine in self._logged:
             return
-        self._told.add(mine)
+        self._logged.add(mine)
         log.error(
-            "group %s: ANOTHER MEMBER HAS THE CLIENT ID %s TOO: both consume the same queues, and messages come twice. "
-            "Give each an instance_name of its own",
+            "group %s: ANOTHER MEMBER HAS THE SAME CLIENT ID %s: both consume the same queues, and messages are delivered twice. "
+            "Give each its own instance_name",
             self._running.group, mine,
         )  # fmt: skip
 
-    def _tell(self, words: str, others: list[str]) -> None:
-        if words in self._told:
+    def _log(self, words: str, others: list[str]) -> None:
+        if words in self._logged:
             return
-        self._told.add(words)
+        self._logged.add(words)
         log.error(
-            "group %s: ITS MEMBERS WANT DIFFERENT THINGS AND WILL LOSE MESSAGES: %s. Members beside this one: %s. "
-            "Give all members the same subscriptions, or those that differ a group of their own",
+            "group %s: ITS MEMBERS HAVE DIFFERENT SUBSCRIPTIONS AND WILL LOSE MESSAGES: %s. Members beside this one: %s. "
+            "Give all members the same subscriptions, or those that differ their own group",
             self._running.group, words, ", ".join(others),
         )  # fmt: skip

@@ -1,6 +1,6 @@
-"""What a push consumer answers brokers, and through them tools.
+"""Answers of a push consumer to brokers, and through them to tools.
 
-Reset your offsets (220), where are you (221), how are you (307), consume this one message (309).
+Resets of offsets (220), its offsets (221), its state (307), and consuming one message directly (309).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def answer(running: Running, started_ms: int, command: Command) -> PushAnswer:
 
 
 def running_info(running: Running, started_ms: int, command: Command) -> ConsumerRunningInfo:
-    """307: queues in hand, subscriptions, rates; with stacks if the tool wants them."""
+    """Answer 307: assigned queues, subscriptions, rates; with stacks if the tool asks for them."""
     plan, now = running.plan, monotonic()
     settings = plan.settings
     header = command.read(ConsumerRunningInfoHeader)
@@ -73,7 +73,7 @@ def running_info(running: Running, started_ms: int, command: Command) -> Consume
 
 
 async def consume_directly(running: Running, command: Command) -> PushReply:
-    """309: have the listener consume one message now; its offset stays as it is."""
+    """Answer 309: the listener consumes one message now; its offset does not change."""
     header = command.read(ConsumeDirectlyHeader)
     message = ReceivedMessage(
         decode_record(command.body), header.broker_name or "", namespace=running.namespace

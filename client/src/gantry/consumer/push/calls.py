@@ -1,4 +1,4 @@
-"""One call of a listener: begun, perhaps waiting, ended with an outcome. Whoever calls decides what follows from it."""
+"""A call of a listener: started, perhaps waiting, ended with an outcome. The caller decides what follows from the outcome."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from gantry.consumer.push.listeners import IN_CALL_OF, Listener, Waits, Way, begin
 from gantry.consumer.retrying.outcomes import SUCCEEDED, ConsumeContext, ConsumeResult, Outcome, understand
 from gantry.consumer.shared.process_queue import ProcessQueue
-from gantry.hooks import ConsumeCall, ConsumeHook, tell_after, tell_before
+from gantry.hooks import ConsumeCall, ConsumeHook, run_after, run_before
 from gantry.message import ReceivedMessage
 
 RAISED = (Exception, asyncio.CancelledError)
-"""Whatever of these a listener raises means: again, later. Nothing that it raises may end the worker it ran in."""
+"""A listener that raises one of these gets its messages again later. No exception of a listener may end the worker it runs in."""
 
 
 class Call:
-    """A call of the listener that is more than a success at once."""
+    """A call of the listener that did not succeed immediately."""
 
     __slots__ = (
         "context",
@@ -41,17 +41,17 @@ class Call:
         self.waits: Waits | None = None
         self.started: float = monotonic()
         self.seconds: float = 0.0
-        """How long the listener took."""
+        """The duration of the call."""
         self.expired: bool = False
-        """Its time was over: the messages were sent back, and whatever it returns comes too late."""
+        """The call took too long: its messages were sent back, and its result is ignored."""
 
     @property
     def is_plain_success(self) -> bool:
-        """Whether all its messages are simply done."""
+        """Whether all its messages are done."""
         return self.outcome is SUCCEEDED and (self.context is None or self.context.ack_index is None)
 
     def take(self, returned: Any) -> None:
-        """Note what the listener returned, or that it waits."""
+        """Take the listener's result, or note that it waits."""
         if isinstance(returned, Waits):
             self.waits = returned
         else:
@@ -59,7 +59,7 @@ class Call:
 
 
 class Calling:
-    """Calls a listener, in the loop or in a thread, with the hooks around it. What a listener raises becomes an outcome."""
+    """Calls a listener, in the loop or in a thread, with the hooks around it. An exception of the listener becomes an outcome."""
 
     def __init__(self, listener: Listener, group: str, hooks: Sequence[ConsumeHook] = ()) -> None:
         self.way: Way = listener.way
@@ -70,11 +70,11 @@ class Calling:
         self._is_plain = not listener.wants_context and not hooks
 
     def enter(self) -> None:
-        """Mark the task or thread that goes on to call the listener as working for it."""
+        """Mark the current task or thread as working for the listener."""
         IN_CALL_OF.set(self._listener)
 
     def start(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
-        """Call the listener in the loop, up to its first wait. None: it succeeded, and there is nothing more to say."""
+        """Call the listener in the loop, up to its first wait. None: it succeeded immediately."""
         if not self._is_plain:
             return self._start_with_context(queue, messages)
         try:
@@ -90,7 +90,7 @@ class Calling:
         return call
 
     async def finish(self, call: Call) -> None:
-        """See a call through that waits."""
+        """Complete a call that waits."""
         if call.waits is None:
             return
         try:
@@ -98,19 +98,19 @@ class Calling:
         except RAISED as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise  # it is the worker that is to end
+                raise  # the worker itself is being cancelled
             call.outcome = failed(error)
         call.waits = None
         call.seconds = monotonic() - call.started
         self.conclude(call)
 
     def prepare(self, call: Call) -> Call:
-        """Get a call ready for a thread, in the loop: contexts and hooks belong there."""
+        """Prepare a call for a thread, in the loop: contexts and hooks belong there."""
         if self._listener.wants_context:
             call.context = ConsumeContext(call.messages[0].queue)
         if self._hooks:
             call.hooked = ConsumeCall(self._group, call.messages[0].queue, call.messages)
-            tell_before(self._hooks, call.hooked)
+            run_before(self._hooks, call.hooked)
         return call
 
     def run(self, call: Call) -> None:
@@ -132,12 +132,12 @@ class Calling:
         call.seconds = monotonic() - call.started
 
     def conclude(self, call: Call) -> None:
-        """Tell the hooks that a call has ended, in the loop."""
+        """Call the hooks after a call, in the loop."""
         hooked = call.hooked
         if hooked is not None and call.outcome is not None:
             hooked.failure, hooked.success = call.outcome.failure, call.outcome.failure is None
             hooked.seconds = call.seconds
-            tell_after(self._hooks, hooked)
+            run_after(self._hooks, hooked)
 
     def _start_with_context(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
         call = self.prepare(Call(queue, messages))

@@ -1,7 +1,7 @@
-"""Concurrent consumption: messages of all queues go to a listener, several calls at a time, in no promised order.
+"""Concurrent consumption: passes messages of all queues to a listener, several calls at a time, in no defined order.
 
-Workers take the chunks that pulls bring. A worker calls the listener for one batch after the other and notes a run of calls
-that succeeded without waiting in one go: no task, no timer and no note per message. A call that waits keeps its worker;
+Workers take the chunks that pulls bring. A worker calls the listener for one batch after the other, and records a run of
+immediately successful calls together: no task, timer or record per message. A call that waits keeps its worker;
 the rest of the chunk goes to another one.
 """
 
@@ -24,20 +24,20 @@ from gantry.message import ReceivedMessage
 log: logging.Logger = logging.getLogger("gantry")
 
 LOOP_SLICE_SECONDS = 0.004
-"""So long listeners may run in the loop before everything else gets its turn."""
+"""The longest time that listeners run in the loop before other work gets its turn."""
 
 
 class Sink(Protocol):
-    """Where the ends of calls go."""
+    """The receiver of ended calls."""
 
     def done(
         self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], calls: int, seconds: float
     ) -> None:
-        """Note messages as consumed."""
+        """Record messages as consumed."""
         ...
 
     def judge(self, call: Call) -> None:
-        """Decide what follows from a call that is more than a success."""
+        """Handle a call that did not succeed immediately."""
         ...
 
 
@@ -51,10 +51,10 @@ class Chunk:
 
 
 class ConcurrentConsumer:
-    """Calls a listener for what pulls bring. Owned by one event loop."""
+    """Calls a listener for pulled messages. Owned by one event loop."""
 
     def __init__(self, calling: Calling, sink: Sink, batch_size: int, workers_max: int) -> None:
-        """At most `batch_size` messages a call, at most `workers_max` calls at a time."""
+        """Call with at most `batch_size` messages, and at most `workers_max` calls at a time."""
         self._calling = calling
         self._sink = sink
         self._batch_size = batch_size
@@ -69,11 +69,11 @@ class ConcurrentConsumer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything waits for the listener, or is in its hands."""
+        """Whether messages wait for the listener, or are being consumed."""
         return bool(self._ready or self._waiting or (self._threads is not None and self._threads.is_busy))
 
     def submit(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """Have messages consumed."""
+        """Queue messages for consumption."""
         size = self._batch_size
         if self._threads is not None:
             prepare = self._calling.prepare
@@ -84,7 +84,7 @@ class ConcurrentConsumer:
             self._wake_worker()
 
     def expire(self, before: float) -> list[Call]:
-        """Return the calls that began before a time (monotonic) and still run; what they return is ignored from now on."""
+        """Return the running calls that began before a time (monotonic); their results are ignored from now on."""
         running = self._waiting if self._threads is None else self._threads.running()
         late = [call for call in running if call.started < before and not call.expired]
         for call in late:
@@ -92,13 +92,13 @@ class ConcurrentConsumer:
         return late
 
     def stop_taking(self) -> None:
-        """Begin no more calls; those that run go on."""
+        """Start no more calls; running ones continue."""
         self._ready.clear()
         if self._threads is not None:
             self._threads.close()
 
     async def close(self) -> None:
-        """End the workers; calls that still wait are cancelled, or left behind in their threads."""
+        """Stop the workers; waiting calls are cancelled, or left behind in their threads."""
         self.stop_taking()
         workers = list(self._workers)
         for worker in workers:
@@ -127,7 +127,7 @@ class ConcurrentConsumer:
                 try:
                     await self._serve(self._ready.popleft(), slice_end)
                 except Exception:
-                    log.exception("consuming failed by a fault of the SDK; these messages stay unconsumed")
+                    log.exception("a fault of the SDK: consuming failed, these messages stay unconsumed")
                 if monotonic() > slice_end:
                     await asyncio.sleep(0)
                     slice_end = monotonic() + LOOP_SLICE_SECONDS
@@ -136,7 +136,7 @@ class ConcurrentConsumer:
             await waiting
 
     async def _serve(self, chunk: Chunk, slice_end: float) -> None:
-        """Call the listener for a chunk until a call is more than a success, or the slice is over."""
+        """Call the listener for a chunk until a call does not succeed immediately, or the slice is over."""
         queue, messages, size = chunk.queue, chunk.messages, self._batch_size
         start = at = chunk.at
         started = now = monotonic()

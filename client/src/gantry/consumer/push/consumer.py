@@ -1,4 +1,4 @@
-"""PushConsumer: a member of a consumer group that has a function called for the messages of its topics."""
+"""PushConsumer: a member of a consumer group that calls a listener for the messages of its topics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ log: logging.Logger = logging.getLogger("gantry")
 
 
 class ConsumerState(StrEnum):
-    """The life of a consumer, in RocketMQ's words (ServiceState)."""
+    """The state of a consumer, in RocketMQ's words (ServiceState)."""
 
     CREATE_JUST = "CREATE_JUST"
     RUNNING = "RUNNING"
@@ -55,9 +55,9 @@ class ConsumerState(StrEnum):
 
 
 class PushConsumer:
-    """Consumes the topics it subscribes, together with the other members of its group.
+    """Consumes its subscribed topics, together with the other members of its group.
 
-    Subscribe and name a listener, then `start`, or use it as `async with`. Options are those of ConsumerSettings and
+    Subscribe and set a listener, then call `start`, or use it as `async with`. Options are those of ConsumerSettings and
     ClientSettings. A listener that returns None has consumed its messages; one that raises gets them again later.
     """
 
@@ -83,24 +83,24 @@ class PushConsumer:
         self._closing: asyncio.Task[None] | None = None
         self._starting: asyncio.Future[None] | None = None
 
-    # What to consume, and by whom
+    # Subscriptions and listener
 
     def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
-        """Want messages of a topic: all, those with certain tags ("paid || shipped"), or those an SQL92 condition selects.
+        """Subscribe to a topic: all messages, those with certain tags ("paid || shipped"), or those that an SQL92 condition selects.
 
-        May be called again, also while running; the last word counts. Raises ConfigurationError.
+        May be called again, also while running; the last call counts. Raises ConfigurationError.
         """
         made = make_subscription(self._client_settings.namespace, topic, expression, sql)
         self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
         self._changed()
 
     def unsubscribe(self, topic: str) -> None:
-        """Want a topic no longer."""
+        """Remove the subscription of a topic."""
         self._subscriptions.pop(wrap(self._client_settings.namespace, topic), None)
         self._changed()
 
     def on_messages(self, listener: MessageListener, *, quick: bool = False) -> None:
-        """Have a function called with messages: a coroutine function in the loop, a plain one in a thread.
+        """Set the listener for messages: a coroutine function runs in the loop, a plain one in a thread.
 
         `quick` calls a plain function in the loop too: for functions that never wait and take microseconds. A function
         with two parameters gets a ConsumeContext as the second.
@@ -121,17 +121,17 @@ class PushConsumer:
         return function
 
     def add_hook(self, hook: ConsumeHook) -> None:
-        """Have something told before and after each call of the listener."""
+        """Add a hook that is called before and after each call of the listener."""
         self._hooks.append(hook)
 
     def add_filter(self, message_filter: MessageFilter) -> None:
-        """Keep messages from the listener for which this returns False; they count as consumed."""
+        """Hide messages from the listener if this returns False; they count as consumed."""
         self._filters.append(message_filter)
 
-    # Its life
+    # Start and close
 
     async def start(self) -> None:
-        """Join the group and begin to consume. Raises GantryError when that cannot be; then nothing runs."""
+        """Join the group and start to consume. On a GantryError nothing runs."""
         if self.state is not ConsumerState.CREATE_JUST:
             raise ConfigurationError(f"group {self.group}: a consumer starts once, this one is {self.state}")
         if self._listener is None:
@@ -153,11 +153,11 @@ class PushConsumer:
             self._starting = None
 
     async def close(self) -> None:
-        """Leave the group: calls that run may end (`close_timeout`), offsets are written, queues go to others at once.
+        """Leave the group: running calls may end (`close_timeout`), offsets are written, other members get the queues at once.
 
-        Called by the listener it returns at once, and the consumer closes when that call has ended.
+        If the listener calls it, it returns at once, and the consumer closes when that call has ended.
         """
-        if self._starting is not None:  # it ends as soon as it can, and nothing is consumed any more
+        if self._starting is not None:  # it ends as soon as possible, and nothing more is consumed
             self.state = ConsumerState.SHUTDOWN_ALREADY
             await asyncio.wait([self._starting])
         if self.state is ConsumerState.RUNNING:
@@ -174,19 +174,19 @@ class PushConsumer:
             return
         try:
             await asyncio.wait([closing])
-        except asyncio.CancelledError:  # who closes has no time to wait for calls
+        except asyncio.CancelledError:  # the caller does not wait for calls
             closing.cancel()
             await asyncio.wait([closing])
             raise
-        if not closing.cancelled():  # else somebody had no time: closed it is all the same
+        if not closing.cancelled():  # otherwise a caller did not wait; the consumer is closed all the same
             closing.result()
 
     async def run_until_stopped(self) -> None:
-        """Wait until `close` was called, or the process is asked to end: by SIGTERM, or by SIGINT where nothing else handles it.
+        """Wait until `close` was called, or the process receives SIGTERM, or SIGINT if nothing else handles it.
 
-        After a signal the consumer is closed on return: calls that ran have ended, offsets are written, the group is left. A second
-        signal ends the process at once. A program that handles a signal itself is not interfered with, nor is one that calls this
-        outside the main thread.
+        After a signal the consumer is closed on return: running calls have ended, offsets are written, the group is left. A second
+        signal ends the process at once. A signal that the program handles itself is left alone, as are all signals if this is
+        called outside the main thread.
         """
         if self._stopped is None:
             self._stopped = asyncio.Event()
@@ -207,7 +207,7 @@ class PushConsumer:
         await self.close()
 
     def pause(self) -> None:
-        """Pull no more; what was pulled before is still consumed, and queues stay in hand."""
+        """Stop pulling; messages pulled before are still consumed, and queues stay assigned."""
         self._at_work().resumed.clear()
 
     def resume(self) -> None:
@@ -216,35 +216,35 @@ class PushConsumer:
 
     @property
     def is_paused(self) -> bool:
-        """Whether `pause` was called last."""
+        """Whether the consumer is paused."""
         return not self._at_work().resumed.is_set()
 
     @property
     def client_id(self) -> str:
-        """The name brokers know this process by."""
+        """The name of this process at the brokers."""
         if self._instance is None:
             raise NotRunning(f"group {self.group}: the consumer has no client id before it starts")
         return self._instance.client_id
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues in hand now."""
-        return shown_queues(self._client_settings.namespace, self._at_work().holding.queues)
+        """The currently assigned queues."""
+        return shown_queues(self._client_settings.namespace, self._at_work().assigned.queues)
 
     @property
     def subscriptions(self) -> list[Subscription]:
-        """What is subscribed."""
+        """The current subscriptions."""
         return list(self._subscriptions.values())
 
     def rates(self) -> dict[str, Rates]:
-        """Return what was done in the last minute, by topic."""
+        """Return the rates of the last minute, by topic."""
         now = time.monotonic()
         return {topic: counts.rates(now) for topic, counts in self._at_work().statistics.items()}
 
-    # As the client and brokers see it
+    # Interface to the client and to brokers
 
     def heartbeat(self) -> ConsumerData:
-        """Return what goes into the heartbeat."""
+        """Return its part of the heartbeat."""
         return ConsumerData(
             group_name=self._wire_group,
             consume_type=ConsumeType.CONSUME_PASSIVELY,
@@ -254,16 +254,16 @@ class PushConsumer:
         )
 
     def rebalance_soon(self) -> None:
-        """Hear that the group or the brokers changed."""
+        """React to a change of the group or the brokers."""
         if self._running is not None:
             self._running.rebalancer.soon()
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:
-        """Answer what a broker asks about the group."""
+        """Answer a broker's request about the group."""
         del address
         return answer(self._at_work(), self._started_ms, command)
 
-    # Within
+    # Internals
 
     def _at_work(self) -> Running:
         if self._running is None:
@@ -274,7 +274,7 @@ class PushConsumer:
         self, function: MessageListener | OneMessageListener, *, quick: bool, takes_one: bool
     ) -> None:
         if self.state is not ConsumerState.CREATE_JUST:
-            raise ConfigurationError("the listener is named before the consumer starts")
+            raise ConfigurationError("the listener must be set before the consumer starts")
         if takes_one and self.settings.batch_size > 1:
             size = self.settings.batch_size
             raise ConfigurationError(f"listener: it takes one message, and batch_size is {size}: take a list")
@@ -308,13 +308,13 @@ class PushConsumer:
         agreement = Agreement(self._running)
         await agreement.look(
             is_member=False
-        )  # before the first heartbeat, which puts our wishes in place of the others'
+        )  # before the first heartbeat, which replaces the others' subscriptions with ours
         self._started_ms = round(time.time() * 1000)
         instance.register_consumer(self._wire_group, self)
         await instance.make_known()
         if self.settings.trace:
             from gantry.producer.producer import (
-                trace_producer,  # few consumers trace: the others load no producer
+                trace_producer,  # imported late: only consumers that trace need a producer
             )
 
             self._tracer = Tracer(
@@ -335,7 +335,7 @@ class PushConsumer:
         agreement, self._agreement = self._agreement, None
         if agreement is not None:
             agreement.cancel()
-        # The last step first; each is taken, also where who closes has no time.
+        # Run every step, the last one first, even if the caller is cancelled.
         async with AsyncExitStack() as steps:
             if self._stopped is not None:
                 steps.callback(self._stopped.set)

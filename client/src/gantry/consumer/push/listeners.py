@@ -1,4 +1,4 @@
-"""A user's function, and how it is called: in the loop, as a coroutine, or in a thread. Knows no queue."""
+"""A user's listener function, and how to call it: in the loop, as a coroutine, or in a thread. Independent of queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gantry.consumer.retrying.outcomes import ConsumeContext, ConsumeResult
 from gantry.message import ReceivedMessage
 
 Answer: TypeAlias = ConsumeResult | None
-"""What a listener returns."""
+"""The result of a listener."""
 AnswerLater: TypeAlias = Coroutine[Any, Any, Answer]
 MessageListener: TypeAlias = (
     Callable[[list[ReceivedMessage]], AnswerLater]
@@ -44,19 +44,19 @@ class Way(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Listener:
-    """A user's function, examined."""
+    """A user's function and how to call it."""
 
     function: Callable[..., Any]
     way: Way
     wants_context: bool
 
     def call(self, messages: list[ReceivedMessage], context: ConsumeContext | None) -> Any:
-        """Call the function as it wants to be called."""
+        """Call the function with the arguments it takes."""
         return self.function(messages, context) if self.wants_context else self.function(messages)
 
 
 def examine(function: Callable[..., Any], *, quick: bool, takes_one: bool = False) -> Listener:
-    """Return how a listener is to be called. TypeError when it takes no messages, ValueError when `quick` makes no sense."""
+    """Return how to call a listener. TypeError if it takes no messages, ValueError if `quick` is invalid for it."""
     if not callable(function):
         raise TypeError(f"a listener is a function of messages, not {type(function).__name__}")
     is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -72,10 +72,10 @@ def examine(function: Callable[..., Any], *, quick: bool, takes_one: bool = Fals
 
 
 def takes_one_message(function: Callable[..., Any]) -> bool:
-    """Whether a function says by the type of its first parameter that it takes one message. TypeError for what no listener takes."""
+    """Whether the type of a function's first parameter says that it takes one message. TypeError for an invalid type."""
     try:
         first = next(iter(inspect.signature(function).parameters.values()), None)
-    except (TypeError, ValueError):  # a built-in without a signature, or no function: `examine` decides
+    except (TypeError, ValueError):  # a built-in without a signature, or not a function: `examine` decides
         return False
     said: Any = first.annotation if first is not None else inspect.Parameter.empty
     if isinstance(said, str):
@@ -92,7 +92,7 @@ def takes_one_message(function: Callable[..., Any]) -> bool:
 
 
 def _resolved(function: Callable[..., Any], said: str) -> Any:
-    """Return the type that a parameter's text names, or the text where it cannot be found."""
+    """Return the type that a parameter's annotation names, or its text if it cannot be found."""
     code = inspect.unwrap(function)
     names: dict[str, Any] = getattr(code, "__globals__", None) or {}
     try:
@@ -136,7 +136,7 @@ def _wants_context(function: Callable[..., Any]) -> bool:
 
 
 def _has_second(signature: inspect.Signature) -> bool:
-    """Whether the second parameter is there to be given: one with a default is the user's own."""
+    """Whether the second parameter takes the context: one with a default is the user's own."""
     positional = [
         each
         for each in signature.parameters.values()
@@ -146,13 +146,13 @@ def _has_second(signature: inspect.Signature) -> bool:
 
 
 IN_CALL_OF: ContextVar[Listener | None] = ContextVar("gantry listener", default=None)
-"""The listener on whose behalf code runs: set for its calls, and seen by what they start."""
+"""The listener for which code runs: set for its calls, and inherited by tasks that they start."""
 
 
 class Waits:
-    """A coroutine that was begun and waits for something; `await` goes on where it stands.
+    """A started coroutine that waits for something; `await` continues it.
 
-    Its first step ran without a task of its own, in that of the worker, which most often is all there is to do: a task per
+    Its first step ran in the worker's task instead of its own, which is usually all there is to do: a task per
     call would cost more than the call.
     """
 
@@ -163,7 +163,7 @@ class Waits:
         self._awaited = awaited
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return _go_on(self._coroutine, self._awaited)
+        return _continue(self._coroutine, self._awaited)
 
 
 def begin(call: Coroutine[Any, Any, Any]) -> Any:
@@ -175,8 +175,8 @@ def begin(call: Coroutine[Any, Any, Any]) -> Any:
     return Waits(call, awaited)
 
 
-def _go_on(begun: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
-    """Stand between a coroutine that was begun and the task that now awaits it: hand on what goes either way."""
+def _continue(begun: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """Connect a started coroutine to the task that now awaits it: pass values and exceptions in both directions."""
     try:
         while True:
             try:

@@ -1,6 +1,6 @@
 """Orderly consumption: one call at a time per queue, in the order of its offsets, while this member holds the queue's lock.
 
-One task per queue. What fails is tried again after a rest, and nothing behind it passes by.
+One task per queue. Failed messages are retried after a pause, and later ones wait behind them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ log: logging.Logger = logging.getLogger("gantry")
 
 LOOP_SLICE_SECONDS = 0.004
 LOCK_LOOK_SECONDS = 0.1
-"""How often a queue without a valid lock looks whether it has one again."""
+"""How often a queue without a valid lock checks for one."""
 
 
 class OrderlySink(Protocol):
-    """Where the ends of orderly calls go."""
+    """The receiver of ended orderly calls."""
 
     def commit_orderly(self, queue: ProcessQueue, count: int, offset: int, seconds: float) -> None:
-        """Note messages as consumed; everything below `offset` is."""
+        """Record messages as consumed, and everything below `offset`."""
         ...
 
     def suspend(
@@ -40,16 +40,16 @@ class OrderlySink(Protocol):
         seconds: float,
         rest_seconds: float,
     ) -> None:
-        """Note that the queue rests after a failure of these messages."""
+        """Record that the queue pauses after a failure of these messages."""
         ...
 
     async def bury(self, message: ReceivedMessage, outcome: Outcome) -> bool:
-        """Make a message a dead letter; False when that failed."""
+        """Make a message a dead letter; False if that failed."""
         ...
 
 
 class OrderlyConsumer:
-    """Serves queues one call at a time each, and at most so many calls at a time in all."""
+    """Runs one call at a time per queue, and a limited number in all."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class OrderlyConsumer:
         rest_seconds: float,
         needs_lock: bool = True,
     ) -> None:
-        """`attempts_max` -1: tried for ever. Broadcasting members need no lock: nobody else has their queues."""
+        """`attempts_max` -1: no limit. Broadcasting members need no lock: no other member has their queues."""
         self._calling = calling
         self._sink = sink
         self._batch_size = batch_size
@@ -72,7 +72,7 @@ class OrderlyConsumer:
         self._free = asyncio.Semaphore(calls_max)
         self._arrived: dict[ProcessQueue, asyncio.Event] = {}
         self._serving: dict[MessageQueue, ProcessQueue] = {}
-        """Whose messages the listener has now: a queue that is begun anew has another ProcessQueue."""
+        """The ProcessQueue of each running call: a queue that is restarted has another ProcessQueue."""
         self._ends: dict[Call, asyncio.Future[None]] = {}
         self._in_hand = 0
         self._threads: ListenerThreads | None = None
@@ -85,13 +85,13 @@ class OrderlyConsumer:
         return self._in_hand > 0
 
     def arrived(self, queue: ProcessQueue) -> None:
-        """Hear that a queue has messages."""
+        """React to new messages of a queue."""
         event = self._arrived.get(queue)
         if event is not None:
             event.set()
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         if self._threads is not None:
             self._threads.close()
 
@@ -114,7 +114,7 @@ class OrderlyConsumer:
             del self._arrived[queue]
 
     async def _serve_alone(self, queue: ProcessQueue) -> float:
-        """As `_serve_some`; rests while a call still runs from before the queue was begun anew: by a reset, or a new lock."""
+        """As `_serve_some`; pauses while a call from before a restart of the queue still runs: after a reset, or a new lock."""
         if self._serving.setdefault(queue.queue, queue) is not queue:
             return LOCK_LOOK_SECONDS
         try:
@@ -123,7 +123,7 @@ class OrderlyConsumer:
             del self._serving[queue.queue]
 
     async def _serve_some(self, queue: ProcessQueue) -> float:
-        """Call the listener until the queue is empty, rests or must let others go first; return how long it rests."""
+        """Call the listener until the queue is empty, pauses or must let others go first; return the length of the pause."""
         slice_end = monotonic() + LOOP_SLICE_SECONDS
         while len(queue) and not queue.dropped and self._may_work(queue):
             messages = queue.take(self._batch_size)
@@ -158,7 +158,7 @@ class OrderlyConsumer:
     async def _end(
         self, queue: ProcessQueue, messages: list[ReceivedMessage], call: Call | None, started: float
     ) -> float | None:
-        """Do what follows from a call; return how long the queue rests, None when it goes on."""
+        """Handle the outcome of a call; return how long the queue pauses, None if it continues."""
         seconds = monotonic() - started
         if call is None or call.outcome is None or call.outcome.failure is None:
             self._commit(queue, len(messages), seconds)

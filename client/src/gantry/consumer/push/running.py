@@ -1,4 +1,4 @@
-"""A push consumer at work: brings pulls, listener, offsets, rebalancing and returns together, and winds them up in order."""
+"""A running push consumer: connects pulls, listener, offsets, rebalancing and returns, and stops them in order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gantry.consumer.push.calls import Call, Calling
 from gantry.consumer.push.concurrent import ConcurrentConsumer
 from gantry.consumer.push.listeners import Listener
 from gantry.consumer.push.orderly import OrderlyConsumer
-from gantry.consumer.retrying.failures import FailureLog, comes_again
+from gantry.consumer.retrying.failures import FailureLog, next_delivery
 from gantry.consumer.retrying.outcomes import DEAD_LETTER_LEVEL, Outcome, attempts_max_of, split
 from gantry.consumer.retrying.returning import Failed, Returning
+from gantry.consumer.shared.assigned_queues import LOCK_RENEW_SECONDS, AssignedQueues
 from gantry.consumer.shared.flow import FlowLimits
-from gantry.consumer.shared.holding import LOCK_RENEW_SECONDS, Holding
 from gantry.consumer.shared.locking import Locks
 from gantry.consumer.shared.offsets import BrokerOffsets, FileOffsets, OffsetStore
 from gantry.consumer.shared.process_queue import ProcessQueue
@@ -38,15 +38,15 @@ log: logging.Logger = logging.getLogger("gantry")
 EXPIRED_LEVEL = 3
 """Delay level (10 s) of messages whose call took too long (ProcessQueue.cleanExpiredMsg)."""
 EXPIRY_LOOKS = 10
-"""A call that takes too long is found out after a tenth of the time more at most."""
+"""A call that takes too long is detected at most a tenth of the timeout late."""
 STOP_LOOK_SECONDS = 0.005
 LAST_REBALANCE_SECONDS = 1.0
-"""How long a rebalance under way may go on when the consumer is closed."""
+"""The longest wait for a rebalance in progress when the consumer is closed."""
 
 
 @dataclass(slots=True, frozen=True)
 class Plan:
-    """What a consumer is to do, fixed at its start. `group` and topics as the cluster knows them."""
+    """The configuration of a consumer, fixed at its start. `group` and topics are the names in the cluster."""
 
     group: str
     namespace: str
@@ -58,7 +58,7 @@ class Plan:
 
 
 class Running:
-    """One started consumer. Its methods run in its loop."""
+    """A started consumer. Its methods run in its loop."""
 
     def __init__(self, instance: ClientInstance, plan: Plan) -> None:
         settings = plan.settings
@@ -94,15 +94,17 @@ class Running:
         self.returning: Returning = Returning(instance, plan.group, told_max, self._returned, self._again)
         needs_locks = settings.orderly and not settings.is_broadcasting
         locks = Locks(plan.group, instance.client_id, instance.store) if needs_locks else None
-        self.holding: Holding = Holding(instance, plan.group, settings, self.offsets, locks, self._work_of)
+        self.assigned: AssignedQueues = AssignedQueues(
+            instance, plan.group, settings, self.offsets, locks, self._work_of
+        )
         strategy = None if settings.is_broadcasting else settings.strategy
         self.rebalancer: Rebalancer = Rebalancer(
-            instance, self.holding, plan.group, plan.subscriptions, strategy, settings.rebalance_interval
+            instance, self.assigned, plan.group, plan.subscriptions, strategy, settings.rebalance_interval
         )
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start to work."""
         settings = self.plan.settings
         loop = asyncio.get_running_loop()
         jobs: list[tuple[str, Coroutine[Any, Any, None]]] = [
@@ -118,10 +120,10 @@ class Running:
         self._tasks = [loop.create_task(job, name=f"gantry {self.group} {name}") for name, job in jobs]
 
     async def stop(self) -> None:
-        """Hand every queue over: no new calls, wait for those that run, write offsets, give locks back."""
+        """Hand every queue over: start no calls, wait for running ones, write offsets, release locks."""
         try:
             await self._hand_over()
-        finally:  # also where who closes has no time to wait
+        finally:  # also if the caller is cancelled
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -130,7 +132,7 @@ class Running:
                 await self._concurrent.close()
             if self._orderly is not None:
                 self._orderly.close()
-            await self.holding.close()
+            await self.assigned.close()
 
     async def _hand_over(self) -> None:
         settings = self.plan.settings
@@ -139,7 +141,7 @@ class Running:
             await asyncio.wait([rebalancing], timeout=LAST_REBALANCE_SECONDS)
             rebalancing.cancel()
             await asyncio.gather(rebalancing, return_exceptions=True)
-        for held in self.holding.queues.values():
+        for held in self.assigned.queues.values():
             held.dropped = True
         end = monotonic() + settings.close_timeout
         if self._concurrent is not None:
@@ -148,37 +150,37 @@ class Running:
             await asyncio.sleep(STOP_LOOK_SECONDS)
         if self._is_busy():
             log.warning(
-                "group %s stops while calls of its listener still run after %g s; their messages come again",
+                "group %s stops while calls of its listener still run after %g s; their messages are delivered again",
                 self.group, settings.close_timeout,
             )  # fmt: skip
-        await self.holding.finish_drops(force=True)
+        await self.assigned.finish_drops(force=True)
 
-    # What pipelines need
+    # Interface to the pipelines
 
     def gate(self, queue: ProcessQueue) -> asyncio.Event:
-        """Return what is set while queues may be pulled."""
+        """Return the event that is set while queues may be pulled."""
         del queue
         return self.resumed
 
     def store_to_pull(self, broker: str) -> StoreClient:
-        """Return the master, the slave that was suggested, or any slave while the master is away."""
+        """Return the master, the suggested slave, or any slave while the master is down."""
         instance = self.instance
         wanted = self._suggested.get(broker, 0)
         address = instance.routing.address_of(broker, wanted) if wanted else None
         return instance.store_at(address or instance.broker_address(broker, slave_ok=True))
 
     def suggested(self, broker: str, broker_id: int) -> None:
-        """Hear from which of its addresses a broker wants to be read."""
+        """Note from which of its addresses a broker wants to be read."""
         self._suggested[broker] = broker_id
 
     def committed(self, queue: ProcessQueue) -> int | None:
-        """Return the offset that goes along with a pull."""
+        """Return the offset to commit with a pull."""
         if self.plan.settings.is_broadcasting:
             return None
         return self.offsets.table.get(queue.queue) or None
 
     def arrived(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """Give messages to the listener; where none is waiting, what was passed over counts as consumed."""
+        """Pass messages to the listener; if none waits, skipped messages count as consumed."""
         if not len(queue):
             self.offsets.table.advance(queue.queue, queue.commit_offset)
         elif self._orderly is not None:
@@ -187,20 +189,20 @@ class Running:
             self._concurrent.submit(queue, messages)
 
     def offset_moved(self, queue: ProcessQueue, offset: int) -> None:
-        """Begin a queue where it begins or ends now: what was asked for is gone, or not yet there."""
+        """Restart a queue at its current beginning or end: the requested offset is gone, or does not exist yet."""
         log.warning(
-            "group %s: %s was reset, or has no offset %d: it goes on at %d",
+            "group %s: %s was reset, or has no offset %d: continuing at %d",
             self.group, queue.queue, queue.next_offset, offset,
         )  # fmt: skip
         self.offsets.table.put(queue.queue, offset)
-        self.holding.begin(queue.queue, offset)
+        self.assigned.begin(queue.queue, offset)
 
-    # Where the ends of concurrent calls go
+    # Ended concurrent calls
 
     def done(
         self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], calls: int, seconds: float
     ) -> None:
-        """Note messages as consumed."""
+        """Record messages as consumed."""
         counts = self.statistics.of(queue.queue.topic, queue.last_consumed)
         counts.consumed += len(messages)
         counts.calls += calls
@@ -208,7 +210,7 @@ class Running:
         self._remove(queue, messages)
 
     def judge(self, call: Call) -> None:
-        """Part the messages of a call that did not simply succeed."""
+        """Split the messages of a call that did not simply succeed."""
         outcome, context = call.outcome, call.context
         assert outcome is not None, "a call is judged after its end"
         is_broadcasting = self.plan.settings.is_broadcasting
@@ -220,7 +222,7 @@ class Running:
             level = context.delay_level if context is not None else 0
             self._send_back(call.queue, parts.again, level, outcome)
         elif outcome.failure is not None:
-            then = ["it does not come again: nobody keeps count of broadcast messages"] * len(call.messages)
+            then = ["it is not delivered again: broadcast messages have no retries"] * len(call.messages)
             self._failures.write(call.messages, outcome, then)
 
     def _send_back(
@@ -229,14 +231,14 @@ class Running:
         if outcome.failure is None:
             outcome = Outcome("the listener acknowledged only those before it")
         attempts_max = self.plan.settings.attempts_max
-        then = [comes_again(level, message.reconsume_times, attempts_max) for message in messages]
+        then = [next_delivery(level, message.reconsume_times, attempts_max) for message in messages]
         self._failures.write(messages, outcome, then)
         self.returning.put(Failed(queue, messages, level, outcome.failure or ""))
 
-    # Where the ends of orderly calls go
+    # Ended orderly calls
 
     def commit_orderly(self, queue: ProcessQueue, count: int, offset: int, seconds: float) -> None:
-        """Note messages as consumed in order; everything below `offset` is."""
+        """Record messages as consumed in order, and everything below `offset`."""
         counts = self.statistics.of(queue.queue.topic, monotonic())
         counts.consumed += count
         counts.calls += 1
@@ -253,12 +255,14 @@ class Running:
         seconds: float,
         rest_seconds: float,
     ) -> None:
-        """Note that a queue rests after a failure."""
+        """Record that a queue pauses after a failure."""
         counts = self.statistics.of(queue.queue.topic, monotonic())
         counts.failed += len(messages)
         counts.calls += 1
         counts.call_seconds += seconds
-        then = [f"it comes again here in {rest_seconds:g} s, the rest of its queue behind it"] * len(messages)
+        then = [f"it is delivered again here in {rest_seconds:g} s, the rest of its queue after it"] * len(
+            messages
+        )
         self._failures.write(messages, outcome, then)
 
     async def bury(self, message: ReceivedMessage, outcome: Outcome) -> bool:
@@ -266,7 +270,7 @@ class Running:
         self._failures.write([message], outcome, ["it becomes a dead letter"])
         return await self.returning.send_back(message, DEAD_LETTER_LEVEL, outcome.failure or "")
 
-    # Within
+    # Internals
 
     def _make_offsets(self) -> OffsetStore:
         plan, instance = self.plan, self.instance
@@ -302,7 +306,7 @@ class Running:
         return self.returning.is_busy or (consuming is not None and consuming.is_busy)
 
     async def _renew_locks(self) -> None:
-        if await self.holding.renew_locks():
+        if await self.assigned.renew_locks():
             self.rebalancer.soon()
 
     async def _sample(self) -> None:
@@ -312,5 +316,5 @@ class Running:
         assert self._concurrent is not None
         limit = self.plan.settings.consume_timeout
         for call in self._concurrent.expire(monotonic() - limit):
-            words = f"the listener took longer than {limit:g} s, what it returns is ignored"
+            words = f"the listener took longer than {limit:g} s, its result is ignored"
             self._send_back(call.queue, call.messages, EXPIRED_LEVEL, Outcome(words))

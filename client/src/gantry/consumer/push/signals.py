@@ -1,4 +1,4 @@
-"""How a program that waits for its consumer hears that it is to end. Takes only signals that nobody else handles, and gives them back."""
+"""Stop signals for a program that waits for its consumer. Handles only signals that nothing else handles, and restores them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def caught_signals(stop: Callable[[], None]) -> Generator[list[signal.Signals]]:
-    """Call `stop` in the running loop at the first signal, and list it; a second one does what it did before.
+    """Call `stop` in the running loop at the first signal, and list it; a second one has its previous effect.
 
-    Nothing is caught outside the main thread, or where the loop knows no signals.
+    Does nothing outside the main thread, or if the loop does not support signals.
     """
     caught: list[signal.Signals] = []
     loop = asyncio.get_running_loop()

@@ -1,6 +1,6 @@
 """Threads for listeners that block.
 
-They take calls from one deque and hand the ended ones back in batches: a wake-up of the loop per batch, not per call.
+They take calls from one deque and return ended ones in batches: they wake the loop once per batch, not per call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gantry.consumer.push.calls import Call
 
 
 class ListenerThreads:
-    """Up to so many threads, started when needed. `run` is called in them, `ended` in the loop."""
+    """A limited number of threads, started on demand. `run` is called in them, `ended` in the loop."""
 
     def __init__(
         self, run: Callable[[Call], None], ended: Callable[[list[Call]], None], threads_max: int
@@ -25,27 +25,27 @@ class ListenerThreads:
         self._threads_max = threads_max
         self._loop = asyncio.get_running_loop()
         self._work = threading.Condition()
-        """Guards everything below that both sides change; the deque of ended calls needs no lock (one writer's append is whole)."""
+        """Guards all following fields that both sides change; the deque of ended calls needs no lock (one append is atomic)."""
         self._calls: deque[Call] = deque()
         self._in_hand: set[Call] = set()
         self._threads = 0
         self._idle = 0
         self._closed = False
         self._done: deque[Call] = deque()
-        self._told = False
+        self._is_notified = False
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls wait, run, or have ended unheard."""
+        """Whether calls wait, run, or have ended but are not handled yet."""
         return bool(self._calls or self._in_hand or self._done)
 
     def running(self) -> list[Call]:
-        """Return the calls that run now."""
+        """Return the running calls."""
         with self._work:
             return list(self._in_hand)
 
     def submit(self, calls: Sequence[Call]) -> None:
-        """Have calls made."""
+        """Queue calls."""
         with self._work:
             self._calls.extend(calls)
             new = min(len(self._calls) - self._idle, self._threads_max - self._threads)
@@ -55,7 +55,7 @@ class ListenerThreads:
             threading.Thread(target=self._serve, name="gantry listener", daemon=True).start()
 
     def close(self) -> None:
-        """Have every thread end after the call it is in; calls that wait are dropped."""
+        """End every thread after its current call; waiting calls are dropped."""
         with self._work:
             self._closed = True
             self._calls.clear()
@@ -77,19 +77,19 @@ class ListenerThreads:
                 call = self._calls.popleft()
                 if (
                     call.queue.dropped
-                ):  # another member has the queue, or it was begun anew: nothing follows from this call
+                ):  # another member has the queue, or it was restarted: this call has no effect
                     call = None
                     continue
                 self._in_hand.add(call)
             self._run(call)
             self._done.append(call)
-            if not self._told:
-                self._told = True
-                with suppress(RuntimeError):  # the loop is closed: nobody wants to hear
+            if not self._is_notified:
+                self._is_notified = True
+                with suppress(RuntimeError):  # the loop is closed: the result is dropped
                     self._loop.call_soon_threadsafe(self._hand_over)
 
     def _hand_over(self) -> None:
-        self._told = False  # before taking them: what ends from now on tells again
+        self._is_notified = False  # before taking them: calls that end from now on schedule the next handling
         ended: list[Call] = []
         while self._done:
             ended.append(self._done.popleft())

@@ -1,1 +1,1 @@
-"""Messages that failed: which come again, when, and how they go back to the broker. Never calls a listener."""
+"""Failed messages: which are delivered again, when, and how they return to the broker. Never calls a listener."""

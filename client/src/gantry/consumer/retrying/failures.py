@@ -1,4 +1,4 @@
-"""What is said of messages that failed: one line each, with what it takes to find the message, and when it comes again."""
+"""Log lines of failed messages: one line each, with everything to find the message, and when it is delivered again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gantry.message import ReceivedMessage
 log: logging.Logger = logging.getLogger("gantry")
 
 TRACEBACK_SECONDS = 1.0
-"""Each failure has its line; the traceback of an exception goes along once in so long, or a listener that always fails fills a disk."""
+"""Each failure is logged; the traceback of an exception at most once in this time, so that a listener that always fails does not fill the disk."""
 DELAYS = [
     "1s",
     "5s",
@@ -33,29 +33,29 @@ DELAYS = [
     "1h",
     "2h",
 ]
-"""Of the delay levels, from 1 on: RocketMQ's, and those of Gantry's brokers where `messageDelayLevel` says nothing else."""
+"""The durations of the delay levels, from 1 on: RocketMQ's, and those of Gantry's brokers unless `messageDelayLevel` changes them."""
 FIRST_RETRY_LEVEL = 3
 """Delay level of the first retry: brokers add the number of attempts to it."""
 
 
-def comes_again(delay_level: int, reconsume_times: int, attempts_max: int | None) -> str:
-    """Return when a message that is sent back comes again. `attempts_max` None: as the group's configuration at the broker says."""
+def next_delivery(delay_level: int, reconsume_times: int, attempts_max: int | None) -> str:
+    """Return when a message that is sent back is delivered again. `attempts_max` None: the group's configuration at the broker decides."""
     limit = ATTEMPTS_MAX if attempts_max is None else attempts_max
     if delay_level < 0 or reconsume_times >= limit >= 0:
         return "it becomes a dead letter"
     level = min(delay_level or FIRST_RETRY_LEVEL + reconsume_times, len(DELAYS))
-    return f"it comes again in {DELAYS[level - 1]} (delay level {level})"
+    return f"it is delivered again in {DELAYS[level - 1]} (delay level {level})"
 
 
 class FailureLog:
-    """Writes the lines of one consumer."""
+    """Writes the log lines of a consumer."""
 
     def __init__(self, group: str) -> None:
         self._group = group
         self._last_traceback = float("-inf")
 
     def write(self, messages: Sequence[ReceivedMessage], outcome: Outcome, then: Sequence[str]) -> None:
-        """Log that messages failed, and what happens to each `then`."""
+        """Log failed messages, and what happens to each (`then`)."""
         error, now = outcome.error, monotonic()
         if error is not None and now - self._last_traceback < TRACEBACK_SECONDS:
             error = None
@@ -71,12 +71,12 @@ class FailureLog:
 
 
 def named(message: ReceivedMessage) -> str:
-    """Return what a message is found by."""
+    """Return the fields by which a message can be found."""
     where = f"{message.topic} (queue {message.broker}:{message.queue_id}, offset {message.queue_offset})"
     keys = f", keys {_on_one_line(' '.join(message.keys))}" if message.keys else ""
     return f"message {_on_one_line(message.message_id)} of {where}{keys}"
 
 
 def _on_one_line(text: str) -> str:
-    """Return text that its sender chose as part of a line: control characters of it begin no other one."""
+    """Return untrusted text as part of a line: its control characters cannot start another line."""
     return text if text.isprintable() else repr(text)

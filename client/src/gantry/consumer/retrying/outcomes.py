@@ -1,4 +1,4 @@
-"""What follows from a listener's answer: which messages are done, which come again, and when. Pure.
+"""Effects of a listener's result: which messages are done, which are delivered again, and when. Pure.
 
 RocketMQ's rules: `ConsumeMessageConcurrentlyService` and `ConsumeMessageOrderlyService`.
 """
@@ -12,37 +12,37 @@ from enum import StrEnum
 from gantry.message import MessageQueue, ReceivedMessage
 
 SUSPEND_SECONDS_MIN, SUSPEND_SECONDS_MAX = 0.01, 30.0
-"""How long an orderly queue rests after a failure is kept within these."""
+"""The bounds of the pause of an orderly queue after a failure."""
 ATTEMPTS_MAX = 16
-"""How often brokers give a message again to a group that is not configured otherwise."""
+"""The number of retries that brokers grant a group by default."""
 DEAD_LETTER_LEVEL = -1
-"""The delay level that sends a message to the dead letters at once."""
+"""The delay level that makes a message a dead letter at once."""
 
 
 class ConsumeResult(StrEnum):
-    """What a listener may return. None counts as SUCCESS, an exception as RECONSUME_LATER."""
+    """The result of a listener. None counts as SUCCESS, an exception as RECONSUME_LATER."""
 
     SUCCESS = "SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
-    """Concurrent: the messages come again after a delay that grows. Orderly: the queue rests, then the same ones come again."""
+    """Concurrent: the messages are delivered again after an increasing delay. Orderly: the queue pauses, then the same ones are delivered again."""
 
 
 @dataclass(slots=True)
 class ConsumeContext:
-    """What a listener that takes a second argument gets: where the messages came from, and what it may decide beyond its result."""
+    """The second argument of a listener: the origin of the messages, and decisions beyond its result."""
 
     queue: MessageQueue
     ack_index: int | None = None
-    """Index of the last message that was consumed; those behind it come again. None: all of them. Concurrent only."""
+    """Index of the last consumed message; later ones are delivered again. None: all are consumed. Concurrent only."""
     delay_level: int = 0
-    """When messages come again: 0 the broker decides, by their attempts; -1 never, they become dead letters; 1 to 18 a delay level."""
+    """When messages are delivered again: 0 the broker decides, by their attempts; -1 never, they become dead letters; 1 to 18 a delay level."""
     suspend_seconds: float | None = None
-    """How long an orderly queue rests after a failure, 0.01 to 30 s; None: as the consumer is set."""
+    """The pause of an orderly queue after a failure, 0.01 to 30 s; None: the consumer's setting."""
 
 
 @dataclass(slots=True, frozen=True)
 class Outcome:
-    """A listener's answer, understood: `failure` says in words why the messages come again, None for success."""
+    """A listener's result, interpreted: `failure` says why the messages are delivered again, None for success."""
 
     failure: str | None
     error: BaseException | None = None
@@ -52,11 +52,11 @@ SUCCEEDED = Outcome(None)
 
 
 def understand(returned: object) -> Outcome:
-    """Return what a listener's return value means. What is no result means failure: nothing may be lost for it."""
+    """Return the meaning of a listener's return value. An invalid value means failure, so that nothing is lost."""
     if returned is None or returned is ConsumeResult.SUCCESS:
         return SUCCEEDED
     if returned is ConsumeResult.RECONSUME_LATER:
-        return Outcome("the listener wants them later")
+        return Outcome("the listener returned RECONSUME_LATER")
     return Outcome(
         f"the listener returned {returned!r:.100}: return None, ConsumeResult.SUCCESS or ConsumeResult.RECONSUME_LATER"
     )
@@ -64,7 +64,7 @@ def understand(returned: object) -> Outcome:
 
 @dataclass(slots=True, frozen=True)
 class Split:
-    """Messages of one call, parted: done, and again."""
+    """The messages of a call, split: done, and again."""
 
     done: Sequence[ReceivedMessage]
     again: Sequence[ReceivedMessage]
@@ -73,7 +73,7 @@ class Split:
 def split(
     outcome: Outcome, messages: Sequence[ReceivedMessage], ack_index: int | None, *, broadcasting: bool
 ) -> Split:
-    """Return which messages of a concurrent call are done. Broadcast messages never come again: no broker keeps count."""
+    """Return which messages of a concurrent call are done. Broadcast messages are never delivered again: no broker counts their attempts."""
     if broadcasting:
         return Split(messages, ())
     if outcome.failure is not None:
@@ -86,7 +86,7 @@ def split(
 
 @dataclass(slots=True, frozen=True)
 class OrderlyPlan:
-    """What an orderly queue does after a call: bury the messages, or rest so long and try again, or go on."""
+    """The next step of an orderly queue after a call: make the messages dead letters, or pause and retry, or continue."""
 
     rest_seconds: float | None = None
     bury: bool = False
@@ -95,9 +95,9 @@ class OrderlyPlan:
 def plan_orderly(
     outcome: Outcome, messages: Sequence[ReceivedMessage], attempts_max: int, rest_seconds: float
 ) -> OrderlyPlan:
-    """Return what follows from an orderly call. `attempts_max` -1: tried for ever.
+    """Return the effects of an orderly call. `attempts_max` -1: no limit.
 
-    Messages that were all tried so often become dead letters; otherwise all come again after the rest, one attempt more.
+    If all messages have used up their attempts they become dead letters; otherwise all are delivered again after the pause, with one attempt more.
     """
     if outcome.failure is None:
         return OrderlyPlan()
@@ -107,7 +107,7 @@ def plan_orderly(
 
 
 def attempts_max_of(configured: int | None, *, orderly: bool) -> int:
-    """Return how often a message is tried again: 16 for concurrent consumers, for ever (-1) for orderly ones, if not set."""
+    """Return the number of retries of a message: by default 16 for concurrent consumers, no limit (-1) for orderly ones."""
     if configured is not None:
         return configured
     return -1 if orderly else ATTEMPTS_MAX

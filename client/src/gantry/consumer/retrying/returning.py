@@ -1,6 +1,6 @@
-"""Messages that failed: back to the broker (36), else as new messages to the retry topic, else once more here after 5 s.
+"""Returns failed messages: to the broker (36), else as new messages to the retry topic, else once more to this consumer after 5 s.
 
-One task for all of them; whoever judges a call never waits for it.
+One task does all of it, so nothing waits for it.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ log: logging.Logger = logging.getLogger("gantry")
 LOCAL_RETRY_SECONDS = 5.0
 SEND_BACK_SECONDS = 5.0
 TOGETHER_MAX = 64
-"""Messages on their way back at the same time."""
+"""The most messages being returned at the same time."""
 REASON_CHARS_MAX = 500
 _KEPT_FLAGS = 0x703
-"""Of the system flag: compressed and how, several tags. Hosts and transactions are those of the new message."""
+"""The kept bits of the system flag: compression, several tags. Hosts and transactions are those of the new message."""
 
 
 class Brokers(Protocol):
-    """What this part needs of the client."""
+    """The client, as seen from here."""
 
     def store(self, broker: str) -> StoreClient:
         """Return calls to a broker's master."""
         ...
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """Return where messages of a topic go."""
+        """Return the queues for messages of a topic."""
         ...
 
 
 @dataclass(slots=True)
 class Failed:
-    """Messages of one call that are to come again."""
+    """Messages of one call to deliver again."""
 
     queue: ProcessQueue
     messages: Sequence[ReceivedMessage]
@@ -69,7 +69,7 @@ class Failed:
 
 
 class Returning:
-    """Sends failed messages back. `gone` hears which the broker has now, `again` which must be consumed here once more."""
+    """Sends failed messages back. `gone` gets those the broker has now, `again` those to consume here once more."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Returning:
         gone: Callable[[ProcessQueue, list[ReceivedMessage]], None],
         again: Callable[[ProcessQueue, list[ReceivedMessage]], None],
     ) -> None:
-        """`group` as the cluster knows it; `attempts_max` as brokers are told, below 0 for what the group's configuration says."""
+        """`group` is the name in the cluster; `attempts_max` is sent to brokers, below 0 for the group's configuration."""
         self._brokers = brokers
         self._group = group
         self._attempts_max = attempts_max
@@ -96,12 +96,12 @@ class Returning:
         return self._busy or bool(self._waiting)
 
     def put(self, failed: Failed) -> None:
-        """Have messages sent back."""
+        """Queue messages to send back."""
         self._waiting.append(failed)
         self._wanted.set()
 
     async def run(self) -> None:
-        """Send back what comes, until cancelled."""
+        """Send queued messages back until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -111,25 +111,25 @@ class Returning:
                 try:
                     await self._return(failed)
                 except Exception:
-                    log.exception("group %s: sending messages back failed by a fault of the SDK", self._group)
-                    # Else their queue would never get past them.
+                    log.exception("a fault of the SDK: group %s could not send messages back", self._group)
+                    # Otherwise their queue would never get past them.
                     self._keep(failed.queue, list(failed.messages))
                 finally:
                     self._busy = False
 
     def close(self) -> None:
-        """Drop what waits to be consumed again here: the queues go to others."""
+        """Drop messages that wait to be consumed here again: other members get the queues."""
         for timer in self._later:
             timer.cancel()
         self._later.clear()
 
     async def send_back(self, message: ReceivedMessage, delay_level: int, reason: str = "") -> bool:
-        """Give one message back; False when neither way worked."""
+        """Give a message back; False if neither way worked."""
         try:
             await self._ask_back(message, delay_level, reason)
         except (BrokerRefused, LinkError, GantryError) as error:
             log.warning(
-                "group %s: %s was not taken back (%s); it is sent to the retry topic",
+                "group %s: the broker did not take back %s (%s); it is sent to the retry topic",
                 self._group,
                 named(message),
                 error,
@@ -191,7 +191,7 @@ class Returning:
         await store.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_seconds=SEND_BACK_SECONDS)
 
     async def _send_copy(self, message: ReceivedMessage, delay_level: int) -> None:
-        """Send what the broker would have made of the message itself (DefaultMQPushConsumerImpl.sendMessageBack)."""
+        """Send a copy as the broker would have made it (DefaultMQPushConsumerImpl.sendMessageBack)."""
         topic = retry_topic(self._group)
         queues = await self._brokers.publish_queues(topic)
         queue = queues[message.queue_offset % len(queues)]
@@ -202,7 +202,7 @@ class Returning:
         properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_message_id)
         attempts_max = self._attempts_max if self._attempts_max >= 0 else ATTEMPTS_MAX
         if delay_level < 0:
-            attempts = attempts_max + 1  # beyond the last one: the broker makes it a dead letter
+            attempts = attempts_max + 1  # beyond the last attempt: the broker makes it a dead letter
         properties[RECONSUME_TIME] = str(attempts)
         properties[MAX_RECONSUME_TIMES] = str(attempts_max)
         properties[DELAY] = str(
@@ -226,5 +226,5 @@ class Returning:
 
 
 def _as_text(reason: str) -> str:
-    """Return words that can be sent: a listener's error may name a file whose name is no UTF-8."""
+    """Return text that can be sent: a listener's error may contain a file name that is not UTF-8."""
     return reason.encode("utf-8", "replace").decode()

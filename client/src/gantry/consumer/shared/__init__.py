@@ -1,1 +1,1 @@
-"""What push and lite consumers have in common: subscriptions, shares, pulls, offsets, queues in hand. Never calls a listener."""
+"""The common part of push and lite consumers: subscriptions, sharing, pulls, offsets, assigned queues. Never calls a listener."""

@@ -1,4 +1,4 @@
-"""What push and lite consumers both answer brokers, and through them tools: reset your offsets (220), where are you (221), and how you are (307)."""
+"""Common answers of push and lite consumers to brokers, and through them to tools: resets (220), offsets (221), and state (307)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 import traceback
 from typing import Protocol
 
+from gantry.consumer.shared.assigned_queues import AssignedQueues
 from gantry.consumer.shared.flow import MIB
-from gantry.consumer.shared.holding import Holding
 from gantry.consumer.shared.offsets import OffsetStore
 from gantry.consumer.shared.process_queue import ProcessQueue
 from gantry.consumer.shared.statistics import ConsumerStatistics, TopicStatistics
@@ -31,32 +31,32 @@ from gantry_wire.headers import (
 log: logging.Logger = logging.getLogger("gantry")
 
 
-class AtWork(Protocol):
-    """What push and lite consumers have in common when they run."""
+class RunningConsumer(Protocol):
+    """The common interface of running push and lite consumers."""
 
     @property
     def group(self) -> str:
-        """The group as the cluster knows it."""
+        """The group's name in the cluster."""
         ...
 
     @property
-    def holding(self) -> Holding:
-        """Its queues in hand."""
+    def assigned(self) -> AssignedQueues:
+        """Its assigned queues."""
         ...
 
     @property
     def offsets(self) -> OffsetStore:
-        """How far it is."""
+        """Its offsets."""
         ...
 
     @property
     def statistics(self) -> ConsumerStatistics:
-        """What it did, by topic."""
+        """Its statistics by topic."""
         ...
 
 
-async def reset_offsets(running: AtWork, command: Command) -> None:
-    """220: begin queues in hand anew at the offsets the broker says."""
+async def reset_offsets(running: RunningConsumer, command: Command) -> None:
+    """Handle 220: restart assigned queues at the offsets from the broker."""
     header = command.read(ResetClientOffsetHeader)
     table = decode_body(command.body, ResetOffsetBody).offset_table
     reset = {
@@ -64,16 +64,16 @@ async def reset_offsets(running: AtWork, command: Command) -> None:
         for each, offset in table.items()
         if each.topic == header.topic
     }
-    mine = {queue: offset for queue, offset in reset.items() if queue in running.holding.queues}
+    mine = {queue: offset for queue, offset in reset.items() if queue in running.assigned.queues}
     log.warning("group %s: the offsets of %d queues of %s are reset", running.group, len(mine), header.topic)
     for queue, offset in mine.items():
         running.offsets.table.put(queue, offset)
-        running.holding.begin(queue, offset)
+        running.assigned.begin(queue, offset)
     await running.offsets.write(mine, wait=True)
 
 
-def status(running: AtWork, command: Command) -> GetConsumerStatusBody:
-    """221: the offsets of a topic as they are known here."""
+def status(running: RunningConsumer, command: Command) -> GetConsumerStatusBody:
+    """Answer 221: the offsets of a topic as known here."""
     topic = command.read(ConsumerStatusHeader).topic
     table = {
         _on_wire(queue): offset
@@ -83,29 +83,29 @@ def status(running: AtWork, command: Command) -> GetConsumerStatusBody:
     return GetConsumerStatusBody(message_queue_table=table)
 
 
-def queue_table(running: AtWork, now: float) -> dict[cluster_bodies.MessageQueue, ProcessQueueInfo]:
-    """Return the state of every queue in hand."""
-    return {_on_wire(queue): _info(running, held, now) for queue, held in running.holding.queues.items()}
+def queue_table(running: RunningConsumer, now: float) -> dict[cluster_bodies.MessageQueue, ProcessQueueInfo]:
+    """Return the state of every assigned queue."""
+    return {_on_wire(queue): _info(running, held, now) for queue, held in running.assigned.queues.items()}
 
 
-def status_table(running: AtWork, now: float) -> dict[str, ConsumeStatus]:
+def status_table(running: RunningConsumer, now: float) -> dict[str, ConsumeStatus]:
     """Return the rates of every topic."""
     return {topic: _status(counts, now) for topic, counts in running.statistics.items()}
 
 
 def stacks() -> str:
-    """Return where every thread and every task of the SDK stands."""
+    """Return the stacks of all threads and of all tasks of the SDK."""
     lines: list[str] = []
     for number, frame in sys._current_frames().items():  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the documented way
         lines += [f"thread {number}\n", *traceback.format_stack(frame), "\n"]
     for task in asyncio.all_tasks():
         frames = task.get_stack(limit=1)
-        place = f"{frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else "not begun"
+        place = f"{frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else "not started"
         lines.append(f"task {task.get_name()} at {place}\n")
     return "".join(lines)
 
 
-def _info(running: AtWork, held: ProcessQueue, now: float) -> ProcessQueueInfo:
+def _info(running: RunningConsumer, held: ProcessQueue, now: float) -> ProcessQueueInfo:
     return ProcessQueueInfo(
         cached_msg_count=len(held),
         cached_msg_max_offset=held.max_offset if len(held) else 0,

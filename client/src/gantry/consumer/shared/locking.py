@@ -1,4 +1,4 @@
-"""Locks of queues in their brokers (41, 42): only who holds one may consume a queue in order. One request per broker."""
+"""Locks of queues at their brokers (41, 42): only the holder may consume a queue in order. One request per broker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gantry_wire.errors import MalformedBody
 log: logging.Logger = logging.getLogger("gantry")
 
 LOCK_SECONDS = 1.0
-"""How long an answer is waited for (RocketMQ's time-out)."""
+"""The timeout of a lock request (RocketMQ's)."""
 
 
 class Locks:
-    """Asks brokers for the locks of one member."""
+    """Requests the locks of a member from brokers."""
 
     def __init__(self, group: str, client_id: str, store_of: Callable[[str], StoreClient]) -> None:
         self._group = group
@@ -44,7 +44,7 @@ class Locks:
         return held, unknown
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """Give locks back, so that the next member need not wait for their end. What cannot be told expires."""
+        """Release locks, so that the next member need not wait for their expiry. An unreachable broker lets them expire."""
         by_broker = _by_broker(queues)
         await asyncio.gather(*[self._unlock(broker, mine) for broker, mine in by_broker.items()])
 
@@ -55,7 +55,7 @@ class Locks:
             )
             locked = decode_body(answer.body, LockBatchResponseBody).lock_ok_mq_set
         except (BrokerRefused, LinkError, GantryError, MalformedBody) as error:
-            log.warning("group %s: broker %s was asked for locks in vain: %s", self._group, broker, error)
+            log.warning("group %s: broker %s did not answer the lock request: %s", self._group, broker, error)
             return None
         return {MessageQueue(each.topic, each.broker_name, each.queue_id) for each in locked}
 

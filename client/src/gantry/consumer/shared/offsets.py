@@ -1,6 +1,6 @@
-"""How far a group is in each queue: kept in memory, written every few seconds to the broker or to a file of this machine.
+"""The offsets of a group by queue: kept in memory, written every few seconds to the broker or to a local file.
 
-Clustering: the broker keeps them, so that another member can go on. Broadcasting: a file, as every member has its own.
+Clustering: the broker keeps them, so that another member can continue. Broadcasting: a file, because every member has its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NotWritten: TypeAlias = dict[MessageQueue, Exception]
 
 
 class OffsetTable:
-    """The offsets in memory, and which of them are not yet written. Pure."""
+    """The offsets in memory, and which of them are not written yet. Pure."""
 
     __slots__ = ("_changed", "_offsets")
 
@@ -40,23 +40,23 @@ class OffsetTable:
         self._changed: set[MessageQueue] = set()
 
     def get(self, queue: MessageQueue) -> int | None:
-        """Return the offset of a queue, None when it is not known here."""
+        """Return the offset of a queue, None if it is unknown here."""
         return self._offsets.get(queue)
 
     def advance(self, queue: MessageQueue, offset: int) -> None:
-        """Note progress; an offset never goes back by this."""
+        """Record progress; never moves an offset back."""
         known = self._offsets.get(queue)
         if known is None or offset > known:
             self._offsets[queue] = offset
             self._changed.add(queue)
 
     def put(self, queue: MessageQueue, offset: int) -> None:
-        """Set an offset, forwards or back."""
+        """Set an offset, forward or back."""
         self._offsets[queue] = offset
         self._changed.add(queue)
 
     def load(self, offsets: dict[MessageQueue, int]) -> None:
-        """Take offsets that are written already."""
+        """Take offsets that are already written."""
         self._offsets.update(offsets)
 
     def forget(self, queue: MessageQueue) -> None:
@@ -65,13 +65,13 @@ class OffsetTable:
         self._changed.discard(queue)
 
     def take_changed(self, only: Collection[MessageQueue] | None = None) -> dict[MessageQueue, int]:
-        """Return what is to be written, and count it as written."""
+        """Return the changed offsets, and count them as written."""
         taken = self._changed if only is None else self._changed & set(only)
         self._changed = self._changed - taken
         return {queue: self._offsets[queue] for queue in taken}
 
     def not_written(self, queue: MessageQueue) -> None:
-        """Note that a write failed: it is due again."""
+        """Record that a write failed: it is due again."""
         if queue in self._offsets:
             self._changed.add(queue)
 
@@ -81,24 +81,24 @@ class OffsetTable:
 
 
 class OffsetStore(Protocol):
-    """Where offsets are kept beyond this process."""
+    """The place of offsets outside this process."""
 
     @property
     def table(self) -> OffsetTable:
-        """What is in memory."""
+        """The offsets in memory."""
         ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the kept offset of a queue, None when there is none. Raises BrokerRefused or LinkError."""
+        """Return the saved offset of a queue, None if there is none. Raises BrokerRefused or LinkError."""
         ...
 
     async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> NotWritten:
-        """Write what changed, and return what failed: it is due again, unless it was refused. `wait`: until the keeper has it."""
+        """Write changed offsets, and return the failed ones: they are due again, unless refused. `wait`: until they are saved."""
         ...
 
 
 class BrokerOffsets:
-    """Offsets in the brokers, where every member of the group finds them."""
+    """Offsets at the brokers, where every member of the group finds them."""
 
     def __init__(self, group: str, store_of: Callable[[str], StoreClient]) -> None:
         self.table: OffsetTable = OffsetTable()
@@ -133,13 +133,13 @@ class BrokerOffsets:
 
 
 class FileOffsets:
-    """Offsets in a file of this machine, in the format of RocketMQ's Java client, with the one before as `.bak`."""
+    """Offsets in a local file, in the format of RocketMQ's Java client, with the previous one as `.bak`."""
 
     def __init__(self, path: Path) -> None:
         self.table: OffsetTable = OffsetTable()
         self.path = path
         self._one_at_a_time = asyncio.Lock()
-        """A hand-over writes, and so does the timer: two threads would share the new file, and the older might win."""
+        """Serializes hand-over and timer: two threads would share the new file, and the older offsets might win."""
         self.table.load(load_offsets(path))
 
     async def read(self, queue: MessageQueue) -> int | None:
@@ -158,20 +158,20 @@ class FileOffsets:
             except OSError as error:
                 for queue in changed:
                     self.table.not_written(queue)
-                log.warning("offsets are not written to %s: %s", self.path, error)
+                log.warning("cannot write offsets to %s: %s", self.path, error)
                 return dict.fromkeys(changed, error)
         return {}
 
 
 def load_offsets(path: Path) -> dict[MessageQueue, int]:
-    """Return the offsets of a file, or of its backup when the file is missing or damaged; none when there is neither."""
+    """Return the offsets of a file, or of its backup if the file is missing or damaged; none if there is neither."""
     for each in (path, backup_of(path)):
         try:
             table = decode_body(each.read_bytes(), ResetOffsetBody).offset_table
         except FileNotFoundError:
             continue
         except (OSError, MalformedBody) as error:
-            log.warning("the offsets in %s cannot be read: %s", each, error)
+            log.warning("cannot read the offsets in %s: %s", each, error)
             continue
         return {MessageQueue(key.topic, key.broker_name, key.queue_id): n for key, n in table.items()}
     return {}
@@ -197,5 +197,5 @@ def save_offsets(path: Path, offsets: dict[MessageQueue, int]) -> None:
 
 
 def backup_of(path: Path) -> Path:
-    """Return where the file before this one is kept."""
+    """Return the path of the previous file."""
     return path.with_name(path.name + BACKUP_SUFFIX)

@@ -1,7 +1,7 @@
-"""The pipeline of one queue: ask the broker, hand on what came, ask again at once; rest where too much waits or the broker fails.
+"""The pipeline of a queue: pull, pass the messages on, pull again at once; pause if too many wait or the broker fails.
 
-One task per queue, which wakes up only where a pull cannot follow the last one at once: an answer is taken, and the next pull
-leaves, in the turn in which it came. Pulls that find nothing are held by the broker.
+One task per queue, which wakes up only if a pull cannot follow the last one at once: usually an answer is handled, and the next pull
+leaves, in the turn in which the answer came. The broker holds pulls that find nothing.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from gantry_wire.record import scan_records
 log: logging.Logger = logging.getLogger("gantry")
 
 FAILED_SECONDS = 1.0
-"""Rest after a pull that failed (pullTimeDelayMillsWhenException)."""
+"""Pause after a failed pull (pullTimeDelayMillsWhenException)."""
 FLOW_CONTROL_SECONDS = 0.02
 FLOW_LOOK_SECONDS = 0.05
-"""Room is told at once; this is how soon a change that tells nobody is seen, such as a queue that is dropped."""
+"""Free room is reported at once; this is the delay until other changes are seen, such as a dropped queue."""
 HOLD_MARGIN_SECONDS = 15.0
 COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's system flag."""
@@ -41,7 +41,7 @@ _FLOW_CONTROL = 215
 
 
 class PullSource(Protocol):
-    """What a pipeline needs from its consumer."""
+    """The consumer, as seen by a pipeline."""
 
     group: str
     namespace: str
@@ -53,7 +53,7 @@ class PullSource(Protocol):
     filters: Sequence[MessageFilter]
 
     def gate(self, queue: ProcessQueue) -> asyncio.Event:
-        """Return what is set while the queue may be pulled."""
+        """Return the event that is set while the queue may be pulled."""
         ...
 
     def store_to_pull(self, broker: str) -> StoreClient:
@@ -61,11 +61,11 @@ class PullSource(Protocol):
         ...
 
     def suggested(self, broker: str, broker_id: int) -> None:
-        """Hear from which of its addresses the broker wants to be read next."""
+        """Note from which of its addresses the broker wants to be read next."""
         ...
 
     def committed(self, queue: ProcessQueue) -> int | None:
-        """Return the offset to commit along with a pull, None for none."""
+        """Return the offset to commit with a pull, None for none."""
         ...
 
     def arrived(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
@@ -73,12 +73,12 @@ class PullSource(Protocol):
         ...
 
     def offset_moved(self, queue: ProcessQueue, offset: int) -> None:
-        """Begin the queue anew elsewhere: what was asked for does not exist."""
+        """Restart the queue elsewhere: the requested offset does not exist."""
         ...
 
 
 class Pipeline:
-    """Pulls one queue until it is dropped."""
+    """Pulls a queue until it is dropped."""
 
     def __init__(
         self, source: PullSource, queue: ProcessQueue, subscription: Subscription, statistics: TopicStatistics
@@ -91,10 +91,10 @@ class Pipeline:
         self._seconds = source.hold_seconds + HOLD_MARGIN_SECONDS
         self._started = 0.0
         self._ended: asyncio.Future[None]
-        """Of the pulls that follow each other now."""
+        """Done when the current series of pulls ends."""
 
     async def run(self) -> None:
-        """Pull until dropped; failures are logged and tried again."""
+        """Pull until dropped; failures are logged and retried."""
         queue, source = self._queue, self._source
         while not queue.dropped:
             gate = source.gate(queue)
@@ -115,56 +115,56 @@ class Pipeline:
                 self._failed(f"failed: {error}")
             except WireError as error:
                 rest = FAILED_SECONDS
-                self._failed(f"brought what cannot be read: {error}")
+                self._failed(f"returned an unreadable answer: {error}")
             if rest:
                 await asyncio.sleep(rest)
 
     def _failed(self, words: str) -> None:
-        """Tell the first failure of a row: the same one would come again every second, from every queue."""
+        """Log the first failure of a series: the same one would repeat every second, for every queue."""
         level = logging.DEBUG if self._is_failing else logging.WARNING
         self._is_failing = True
         log.log(
             level,
-            "group %s: the pull of %s %s; it is tried again",
+            "group %s: the pull of %s %s; retrying",
             self._source.group,
             self._queue.queue,
             words,
         )
 
     async def _pull_on(self) -> None:
-        """Pull again and again until something forbids it; raises what failed."""
+        """Pull repeatedly until something forbids it; raises what failed."""
         ended = self._ended = asyncio.get_running_loop().create_future()
         if self._ask():
             await ended
-        else:  # no connection is open: one is made
+        else:  # no connection is open: open one
             store = self._source.store_to_pull(self._queue.queue.broker)
             self._answered(await store.pull(self._header(), timeout_seconds=self._seconds))
 
     def _ask(self) -> bool:
-        """Have a pull leave; False when there is no connection for it."""
+        """Send a pull; False if there is no connection for it."""
         self._queue.last_pulled = self._started = monotonic()
         store = self._source.store_to_pull(self._queue.queue.broker)
-        return store.begin_pull(self._header(), self._told, self._seconds)
+        return store.begin_pull(self._header(), self._on_outcome, self._seconds)
 
-    def _told(self, outcome: Pulled | BrokerRefused | LinkError | WireError) -> None:
-        """Take an answer and ask again at once; where that is not to be, the task goes on."""
+    def _on_outcome(self, outcome: Pulled | BrokerRefused | LinkError | WireError) -> None:
+        """Handle an answer and pull again at once; if that is not possible, the task continues."""
         ended = self._ended
-        if ended.done():  # the task was ended meanwhile
+        if ended.done():  # the task ended meanwhile
             return
         try:
             if isinstance(outcome, Exception):
                 raise outcome
             self._answered(outcome)
-            if self._may_go_on() and self._ask():
+            if self._may_continue() and self._ask():
                 return
-        except Exception as error:  # noqa: BLE001 - the task decides; the connection's other answers go on
+        except Exception as error:  # noqa: BLE001 - the task handles it; the connection's other answers are not affected
             if not ended.done():
                 ended.set_exception(error)
         else:
             if not ended.done():
                 ended.set_result(None)
 
-    def _may_go_on(self) -> bool:
+    def _may_continue(self) -> bool:
         queue, source = self._queue, self._source
         return (
             not queue.dropped
@@ -192,7 +192,7 @@ class Pipeline:
         )
 
     def _answered(self, pulled: Pulled) -> None:
-        """Take what a pull brought; what came while the queue was paused is pulled again when it goes on."""
+        """Handle the answer of a pull; messages that came while the queue was paused are pulled again later."""
         queue, source = self._queue, self._source
         self._is_failing = False
         if pulled.code == ResponseCode.SUCCESS:
@@ -236,7 +236,7 @@ class Pipeline:
 def read_messages(
     records: bytes, queue: MessageQueue, subscription: Subscription, namespace: str
 ) -> list[ReceivedMessage]:
-    """Return the messages of a pull that are wanted: brokers compare hashes of tags, so tags are looked at again."""
+    """Return the wanted messages of a pull: brokers compare hashes of tags, so the tags are checked again."""
     broker = queue.broker
     topic = None if namespace or queue.topic.startswith(RETRY_PREFIX) else queue.topic
     messages = [

@@ -1,6 +1,6 @@
-"""Who consumes what: asks who is in the group, lets the strategy decide, and has queues taken up and handed over.
+"""Shares queues: asks for the members of the group, lets the strategy decide, and has queues taken and handed over.
 
-Runs every 20 s, at once when something changed, and soon again as long as not everything could be done.
+Runs every 20 s, at once after a change, and soon again until everything is done.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ AGAIN_SECONDS_MIN, AGAIN_SECONDS_MAX = 0.1, 5.0
 
 @dataclass(slots=True, frozen=True)
 class Change:
-    """What to do so that this member holds what it should."""
+    """The changes that give this member its share."""
 
     take: Sequence[MessageQueue]
     drop: Sequence[MessageQueue]
 
 
 def change(held: Iterable[MessageQueue], allotted: Iterable[MessageQueue]) -> Change:
-    """Return the way from the queues held to those allotted. Pure."""
+    """Return the difference between the queues held and those allotted. Pure."""
     now, then = set(held), set(allotted)
     return Change(sorted(then - now), sorted(now - then))
 
 
 class Cluster(Protocol):
-    """What this part needs of the client."""
+    """The client, as seen from here."""
 
     client_id: str
 
@@ -52,36 +52,36 @@ class Cluster(Protocol):
         ...
 
     def heartbeat_soon(self) -> None:
-        """Tell brokers who we are."""
+        """Send a heartbeat to the brokers soon."""
         ...
 
 
 class Holder(Protocol):
-    """Who takes queues up and hands them over."""
+    """Takes queues and hands them over."""
 
     def topics(self) -> set[str]:
-        """Return the topics of all queues in hand."""
+        """Return the topics of all assigned queues."""
         ...
 
     def held(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic in hand."""
+        """Return the assigned queues of a topic."""
         ...
 
     async def take(self, queues: Sequence[MessageQueue]) -> bool:
-        """Begin to consume queues; False when not all could be begun."""
+        """Start to consume queues; False if not all could start."""
         ...
 
     async def drop(self, queues: Collection[MessageQueue]) -> bool:
-        """Stop consuming queues, and write how far they are; False when some could not be handed over yet."""
+        """Stop consuming queues, and write their offsets; False if some could not be handed over yet."""
         ...
 
     async def finish_drops(self) -> bool:
-        """Hand over what could not be before; False when some still cannot."""
+        """Hand over remaining queues; False if some still cannot be."""
         ...
 
 
 class Rebalancer:
-    """Keeps the queues of one consumer as its group wants them."""
+    """Keeps the assigned queues of a consumer up to date."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Rebalancer:
         strategy: Strategy | None,
         interval_seconds: float,
     ) -> None:
-        """`strategy` None: this member gets all queues (broadcasting)."""
+        """With `strategy` None this member gets all queues (broadcasting)."""
         self._cluster = cluster
         self._holder = holder
         self._group = group
@@ -108,19 +108,19 @@ class Rebalancer:
         self._wanted.set()
 
     def close(self) -> None:
-        """Let the round under way be the last: queues are not left half handed over."""
+        """Make the current round the last: no queue is left half handed over."""
         self._closed = True
         self._wanted.set()
 
     async def run(self) -> None:
-        """Rebalance again and again, until closed or cancelled."""
+        """Rebalance repeatedly, until closed or cancelled."""
         again = AGAIN_SECONDS_MIN
         while not self._closed:
             self._wanted.clear()
             try:
                 complete = await self.balance()
             except Exception:
-                log.exception("group %s: rebalancing failed by a fault of the SDK", self._group)
+                log.exception("a fault of the SDK: group %s could not rebalance", self._group)
                 complete = False
             if self._closed:
                 return
@@ -132,7 +132,7 @@ class Rebalancer:
                 continue
 
     async def balance(self) -> bool:
-        """Rebalance every topic once; False when something could not be done yet."""
+        """Rebalance every topic once; False if something could not be done yet."""
         complete = await self._holder.finish_drops()
         members: dict[str, list[str]] = {}
         for topic in self._holder.topics() - self._subscriptions.keys():
@@ -160,7 +160,9 @@ class Rebalancer:
                 allotted = self._strategy.allocate(self._cluster.client_id, queues, ids)
             except Exception:
                 log.exception(
-                    "group %s: strategy %s failed; queues stay as they are", self._group, self._strategy.name
+                    "group %s: strategy %s failed; the shares of queues do not change",
+                    self._group,
+                    self._strategy.name,
                 )
                 return False
         wanted = change(self._holder.held(topic), allotted)
@@ -169,16 +171,16 @@ class Rebalancer:
             log.info("group %s hands over %d queues of %s", self._group, len(wanted.drop), topic)
             complete = await self._holder.drop(wanted.drop)
         if wanted.take:
-            log.info("group %s takes up %d queues of %s", self._group, len(wanted.take), topic)
+            log.info("group %s takes %d queues of %s", self._group, len(wanted.take), topic)
             complete &= await self._holder.take(wanted.take)
         return complete
 
     async def _ask_members(
         self, queues: Sequence[MessageQueue], known: dict[str, list[str]]
     ) -> list[str] | None:
-        """Return the group's members, as the first broker of the topic that answers knows them; None when none counts us in.
+        """Return the group's members from the first broker of the topic that answers; None if none lists this member.
 
-        All members ask the brokers in the same order, so that they hear the same.
+        All members ask the brokers in the same order, so that they get the same answer.
         """
         for broker in sorted({queue.broker for queue in queues}):
             ids = known.get(broker)
@@ -186,7 +188,7 @@ class Rebalancer:
                 try:
                     ids = sorted(await self._cluster.store(broker).consumer_ids(self._group))
                 except (BrokerRefused, LinkError, GantryError, MalformedBody) as error:
-                    log.info("group %s: broker %s does not say who is in it: %s", self._group, broker, error)
+                    log.info("group %s: broker %s did not return the members: %s", self._group, broker, error)
                     continue
                 known[broker] = ids
             if self._cluster.client_id in ids:

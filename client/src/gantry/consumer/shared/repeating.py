@@ -1,4 +1,4 @@
-"""A job of a consumer that runs again and again while it is started."""
+"""Periodic jobs of a running consumer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ log: logging.Logger = logging.getLogger("gantry")
 
 
 async def repeat(seconds: float, job: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Run a job again and again; what it raises is logged."""
+    """Run a job repeatedly; its exceptions are logged."""
     while True:
         await asyncio.sleep(seconds)
         try:
             await job()
         except Exception:
-            log.exception("a repeated job of a consumer failed")
+            log.exception("a periodic job of a consumer failed")

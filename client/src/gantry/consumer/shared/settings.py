@@ -1,4 +1,4 @@
-"""How a consumer consumes: every knob with its default (RocketMQ's, where it has one), unit and bounds. Checked when made."""
+"""The options of a consumer, with default (RocketMQ's, if it has one), unit and bounds. Validated on creation."""
 
 from __future__ import annotations
 
@@ -50,44 +50,44 @@ class ConsumerSettings:
     """The options of a push consumer. Times are in seconds. Raises ConfigurationError, which names the option and its limit."""
 
     model: MessageModel = MessageModel.CLUSTERING
-    """CLUSTERING: the members of the group share the messages. BROADCASTING: each gets all, and none comes again."""
+    """CLUSTERING: the members of the group share the messages. BROADCASTING: each gets all, and none is delivered again."""
     orderly: bool = False
     """One message of a queue at a time, in order, by the member that holds the queue's lock."""
     start: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-    """Where a queue is begun that the group has no offset for."""
+    """Where the group starts a queue without an offset."""
     start_time: datetime | None = None
     """For CONSUME_FROM_TIMESTAMP: a datetime with a zone."""
     strategy: Strategy = field(default_factory=Averagely)
-    """Who gets which queues; all members of a group need the same."""
+    """The distribution of queues; all members of a group need the same."""
     concurrency: int = 20
-    """Calls of the listener at a time, and threads for one that is a plain function."""
+    """Concurrent calls of the listener, and threads for a plain function."""
     batch_size: int = 1
-    """Messages a call at most."""
+    """The most messages per call."""
     pull_batch_size: int = 256
-    """Messages asked for in one pull; RocketMQ's broker answers with 32 at most."""
+    """Messages requested per pull; RocketMQ's broker returns 32 at most."""
     pull_interval: float = 0.0
-    """Rest between two pulls of a queue."""
+    """Pause between two pulls of a queue."""
     queue_messages_max: int = 1000
     queue_bytes_max: int = 100 * MIB
     queue_span_max: int = 2000
-    """What may wait of one queue in this process: messages, bytes, and how far the oldest may lie behind the newest."""
+    """Limits of the waiting messages of a queue in this process: number, bytes, and offsets between the oldest and the newest."""
     attempts_max: int | None = None
-    """How often a message comes again before it becomes a dead letter: 16, orderly for ever (-1), if not set."""
+    """The number of retries before a message becomes a dead letter: by default 16, for orderly consumers no limit (-1)."""
     suspend_seconds: float = 1.0
-    """How long an orderly queue rests after a failure, 0.01 to 30."""
+    """The pause of an orderly queue after a failure, 0.01 to 30."""
     consume_timeout: float = 15 * 60.0
-    """A concurrent call that takes longer has its messages sent back, and what it returns is ignored."""
+    """A concurrent call that takes longer has its messages sent back, and its result is ignored."""
     close_timeout: float = 10.0
-    """How long `close` waits for calls that still run."""
+    """How long `close` waits for running calls."""
     rebalance_interval: float = 20.0
     commit_interval: float = 5.0
     hold_seconds: float = 15.0
     """How long a broker holds a pull that finds nothing."""
     offsets_dir: str | Path | None = None
-    """Where a broadcasting consumer keeps its offsets; default: .rocketmq_offsets in the home folder."""
+    """The folder in which a broadcasting consumer keeps its offsets; default: .rocketmq_offsets in the home folder."""
 
     trace: bool = False
-    """Send a record of every message consumed to the trace topic."""
+    """Send a trace record of every consumed message to the trace topic."""
     trace_topic: str = TRACE_TOPIC
 
     def __post_init__(self) -> None:
@@ -115,22 +115,24 @@ class ConsumerSettings:
         ):
             if not isinstance(value, kind):  # pyright: ignore[reportUnnecessaryIsInstance] - users without a type checker
                 raise ConfigurationError(
-                    f"{name}: one of {', '.join(map(str, kind))} of {kind.__name__}, not {value!r}"
+                    f"{name}: must be one of {', '.join(map(str, kind))} of {kind.__name__}, not {value!r}"
                 )
         if not callable(getattr(self.strategy, "allocate", None)):
-            raise ConfigurationError(f"strategy: an object such as Averagely(), not {self.strategy!r}")
+            raise ConfigurationError(
+                f"strategy: must be an object such as Averagely(), not {self.strategy!r}"
+            )
         by_time = self.start is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
         if by_time and (not isinstance(self.start_time, datetime) or self.start_time.tzinfo is None):
             raise ConfigurationError("start_time: CONSUME_FROM_TIMESTAMP needs a datetime with a zone")
 
     @property
     def flow(self) -> FlowLimits:
-        """What may wait of one queue."""
+        """The limits of the waiting messages of a queue."""
         return FlowLimits(self.queue_messages_max, self.queue_bytes_max, self.queue_span_max)
 
     @property
     def start_ms(self) -> int:
-        """The time to begin at, in ms since 1970; 0 if there is none."""
+        """The start time, in ms since 1970; 0 if there is none."""
         return round(self.start_time.timestamp() * 1000) if self.start_time is not None else 0
 
     @property
@@ -140,7 +142,7 @@ class ConsumerSettings:
 
 
 def offsets_path(settings_dir: str | Path | None, client: Sequence[str], group: str) -> Path:
-    """Return the file of a broadcasting consumer's offsets: `DIR/CLIENT/GROUP/offsets.json`, as the Java client lays them out."""
+    """Return the file of a broadcasting consumer's offsets: `DIR/CLIENT/GROUP/offsets.json`, the layout of the Java client."""
     root = Path(settings_dir) if settings_dir is not None else Path.home() / ".rocketmq_offsets"
     return root / "@".join(filter(None, client)) / group / "offsets.json"
 
@@ -149,4 +151,4 @@ def check_whole(name: str, value: object, least: int, most: int) -> None:
     """Raise ConfigurationError unless an option is a whole number between two bounds, both included."""
     check_number(name, value, least, most)
     if not isinstance(value, int):
-        raise ConfigurationError(f"{name}: a whole number, not {value!r}")
+        raise ConfigurationError(f"{name}: must be a whole number, not {value!r}")

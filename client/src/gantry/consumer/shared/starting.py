@@ -1,4 +1,4 @@
-"""Where a queue is begun that the group has no offset for. Pure: says what to ask, not how."""
+"""Where a group starts a queue without an offset. Pure: decides what to query, not how."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gantry_wire.names import RETRY_PREFIX
 
 @dataclass(slots=True, frozen=True)
 class At:
-    """Begin at this offset."""
+    """Start at this offset."""
 
     offset: int
 
 
 @dataclass(slots=True, frozen=True)
 class AtEnd:
-    """Begin with the next message to come."""
+    """Start with the next new message."""
 
 
 @dataclass(slots=True, frozen=True)
 class AtTime:
-    """Begin with the first message stored at this time or later (ms)."""
+    """Start with the first message stored at this time or later (ms)."""
 
     timestamp_ms: int
 
@@ -30,7 +30,7 @@ class AtTime:
 def first_offset(
     start: ConsumeFromWhere, timestamp_ms: int, topic: str, committed: int | None
 ) -> At | AtEnd | AtTime:
-    """Return where a queue is begun (RebalancePushImpl.computePullFromWhere). The retries of a group are never skipped."""
+    """Return where a queue starts (RebalancePushImpl.computePullFromWhere). The retries of a group are never skipped."""
     if committed is not None and committed >= 0:
         return At(committed)
     if start is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:

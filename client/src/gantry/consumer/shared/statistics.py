@@ -1,4 +1,4 @@
-"""What a consumer did, topic by topic: counts, and rates over the last minute. Pure: `now` is an argument."""
+"""Statistics of a consumer by topic: counts, and rates over the last minute. Pure: `now` is an argument."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TopicStatistics:
         )
 
     def sample(self, now: float) -> None:
-        """Remember the totals of this moment; called every SAMPLE_SECONDS."""
+        """Save the current totals; called every SAMPLE_SECONDS."""
         self._samples.append(self.counts(now))
         while now - self._samples[0].at > HOUR_SECONDS:
             self._samples.popleft()
@@ -98,7 +98,7 @@ class ConsumerStatistics:
         return found
 
     def sample(self, now: float) -> None:
-        """Remember the totals of every topic."""
+        """Save the totals of every topic."""
         for topic in self._topics.values():
             topic.sample(now)
 

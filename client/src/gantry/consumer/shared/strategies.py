@@ -1,6 +1,6 @@
-"""Which queues of a topic belong to which member of a group: RocketMQ's six rules, so that members in Java and here agree.
+"""Distribution of a topic's queues among the members of a group: RocketMQ's six strategies, equal to the Java client's.
 
-Pure. Every member computes the share of all from the same two lists, so each queue has one owner as long as the lists agree.
+Pure. Every member computes all shares from the same two lists, so each queue has one owner as long as the lists agree.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Strategy(Protocol):
 
     @property
     def name(self) -> str:
-        """RocketMQ's name of the rule."""
+        """RocketMQ's name of the strategy."""
         ...
 
     def allocate(
         self, member: str, queues: Sequence[MessageQueue], members: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the queues of `member`; none when it is not among `members`."""
+        """Return the queues of `member`; none if it is not among `members`."""
         ...
 
 
@@ -50,7 +50,7 @@ class Averagely:
 
 
 class AveragelyByCircle:
-    """Queues dealt out one by one, like cards (AllocateMessageQueueAveragelyByCircle)."""
+    """Queues dealt one by one (AllocateMessageQueueAveragelyByCircle)."""
 
     name = "AVG_BY_CIRCLE"
 
@@ -64,7 +64,7 @@ class AveragelyByCircle:
 
 
 class ConsistentHash:
-    """Members on a ring of MD5 hashes: few queues change their owner when a member comes or goes."""
+    """Members on a ring of MD5 hashes: few queues change their owner when a member joins or leaves."""
 
     name = "CONSISTENT_HASH"
 
@@ -128,14 +128,14 @@ class MachineRoomNearby:
         room_of_queue: Callable[[MessageQueue], str] | None = None,
         within: Strategy | None = None,
     ) -> None:
-        """`room_of_member` gets a client id; a queue's room is what stands before `@` in its broker's name, if not told otherwise."""
+        """`room_of_member` gets a client id; a queue's room is by default the part before `@` in its broker's name."""
         self._room_of_member = room_of_member
         self._room_of_queue = room_of_queue or _room_in_broker_name
         self._within = within or Averagely()
 
     @property
     def name(self) -> str:
-        """RocketMQ's name, with that of the rule within a room."""
+        """RocketMQ's name, with that of the strategy within a room."""
         return f"MACHINE_ROOM_NEARBY-{self._within.name}"
 
     def allocate(
@@ -158,7 +158,7 @@ class MachineRoomNearby:
 
 
 class ByConfig:
-    """Always the same queues, whoever else is there (AllocateMessageQueueByConfig). Keeping them apart is the user's task."""
+    """Always the same queues, whatever the other members (AllocateMessageQueueByConfig). The user must keep them disjoint."""
 
     name = "CONFIG"
 
@@ -168,7 +168,7 @@ class ByConfig:
     def allocate(
         self, member: str, queues: Sequence[MessageQueue], members: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the configured queues of the topic asked about."""
+        """Return the configured queues of the topic."""
         if member not in members:
             return []
         topics = {queue.topic for queue in queues}

@@ -1,1 +1,1 @@
-"""What a group wants of each topic: read from what a user says, checked, told to brokers. Never pulls."""
+"""A group's subscriptions: parsed, validated, sent to brokers. Never pulls."""

@@ -1,4 +1,4 @@
-"""From what a user says to a Subscription: checked here, and, where it is SQL92, by the brokers before anything starts."""
+"""Creates subscriptions from the user's arguments: validated here, and an SQL92 condition by the brokers before the start."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ log: logging.Logger = logging.getLogger("gantry")
 
 
 def make_subscription(namespace: str, topic: str, expression: str, sql: str | None) -> Subscription:
-    """Return what a user wants of a topic. Raises ConfigurationError."""
+    """Return the subscription of a topic. Raises ConfigurationError."""
     for name, value in (("topic", topic), ("expression", expression), ("sql", sql or "")):
         if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users without a type checker
-            raise ConfigurationError(f"{name}: text, not {value!r}")
+            raise ConfigurationError(f"{name}: must be text, not {value!r}")
     try:
         wire_topic = wrap(namespace, topic)
         check_topic(wire_topic)
@@ -42,7 +42,7 @@ def make_subscription(namespace: str, topic: str, expression: str, sql: str | No
 
 
 async def find_routes(instance: ClientInstance, subscriptions: Mapping[str, Subscription]) -> None:
-    """Ask where the topics are, so that their brokers can be told who we are. What is not there yet is asked for again later."""
+    """Query the routes of the topics, so that their brokers get heartbeats. Topics that do not exist yet are queried again later."""
     for topic in list(subscriptions):
         if not topic.startswith(RETRY_PREFIX):
             try:
@@ -50,19 +50,19 @@ async def find_routes(instance: ClientInstance, subscriptions: Mapping[str, Subs
             except NoRoute:
                 continue
             except GantryError as error:
-                log.warning("group members cannot be told yet: %s", error)
+                log.warning("heartbeats have no recipient yet: %s", error)
                 return
 
 
 async def check_sql(instance: ClientInstance, group: str, subscriptions: Mapping[str, Subscription]) -> None:
-    """Have a broker of each topic check its SQL92 condition (46). Raises GantryError for one it cannot evaluate."""
+    """Have a broker of each topic validate its SQL92 condition (46). Raises GantryError for an invalid one."""
     for subscription in subscriptions.values():
         if subscription.kind != SQL92:
             continue
         try:
             queues = await instance.subscribe_queues(subscription.topic)
         except NoRoute:
-            continue  # the topic does not exist yet: its pulls will be refused, and say why
+            continue  # the topic does not exist yet: its pulls will be refused with the reason
         if not queues:
             continue
         body = CheckClientRequestBody(

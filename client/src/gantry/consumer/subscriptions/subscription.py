@@ -1,4 +1,4 @@
-"""What a group wants of each topic, as brokers are told and as messages are checked again here. Pure."""
+"""A group's subscription to a topic, as sent to brokers and as checked again here. Pure."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class Subscription:
     expression: str = SUBSCRIBE_ALL
     kind: str = TAG
     version: int = 0
-    """Milliseconds of the time it was made: of two, brokers believe the younger."""
+    """Milliseconds of its creation: of two, brokers use the newer."""
     tags: frozenset[str] = field(init=False, default=frozenset())
-    """The wanted tags; empty when tags do not matter."""
+    """The wanted tags; empty if tags do not matter."""
 
     def __post_init__(self) -> None:
         if self.kind not in (TAG, SQL92):
-            raise ValueError(f"{self.kind!r} is no kind of expression: use TAG or SQL92")
-        if self.kind == TAG:  # MalformedExpression for one that names no tag
+            raise ValueError(f"{self.kind!r} is not a kind of expression: use TAG or SQL92")
+        if self.kind == TAG:  # raises MalformedExpression if it names no tag
             object.__setattr__(self, "tags", TagFilter.parse(self.expression).names)
 
     def after(self, earlier: Subscription | None) -> Subscription:
-        """Return it as younger than an earlier one, also where the clock was set back meanwhile: brokers believe the younger."""
+        """Return it newer than an earlier one, even if the clock was set back meanwhile: brokers use the newer."""
         if earlier is None or earlier.version < self.version:
             return self
         return replace(self, version=earlier.version + 1)
 
     def data(self) -> SubscriptionData:
-        """Return it as heartbeats carry it."""
+        """Return it in the form of a heartbeat."""
         tags = sorted(self.tags)
         return SubscriptionData(
             topic=self.topic,
@@ -49,14 +49,14 @@ class Subscription:
         )
 
     def is_wanted(self, message: ReceivedMessage) -> bool:
-        """Whether the tag is really one of ours: brokers compare hashes only."""
+        """Whether the message has one of the tags: brokers compare only hashes."""
         return not self.tags or message.tag in self.tags
 
 
 def describe_conflicts(mine: Mapping[str, Subscription], theirs: Mapping[str, SubscriptionData]) -> list[str]:
-    """Return in words where a group's members want different things; empty when they agree.
+    """Return the differences between a group's members as text; empty if they agree.
 
-    RocketMQ keeps one table of subscriptions for a whole group, so members that differ take each other's messages away.
+    RocketMQ keeps one table of subscriptions per group, so members with different ones lose messages to each other.
     """
     ours = {topic for topic in mine if not topic.startswith(RETRY_PREFIX)}
     others = {topic for topic in theirs if not topic.startswith(RETRY_PREFIX)}
@@ -65,7 +65,7 @@ def describe_conflicts(mine: Mapping[str, Subscription], theirs: Mapping[str, Su
         if not _agree(mine[topic], theirs[topic]):
             other = theirs[topic]
             conflicts.append(
-                f"this member wants {_words(topic, mine[topic].kind, mine[topic].expression)}, "
+                f"this member subscribes {_words(topic, mine[topic].kind, mine[topic].expression)}, "
                 f"another one {_words(topic, other.expression_type, other.sub_string)}"
             )
     if not conflicts and ours != others:

@@ -1,1 +1,1 @@
-"""Many messages in one request: gathered, cut, sent, each with its own outcome. Never chooses a broker."""
+"""Several messages in one request: batched, split, sent, each with its own outcome. Never chooses a broker."""

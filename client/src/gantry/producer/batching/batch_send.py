@@ -1,7 +1,7 @@
-"""A request with several messages on its way: makes the frame, takes the answer, tells each message's own outcome.
+"""A request with several messages: makes the frame, handles the answer, reports the outcome of each message.
 
-A batch that holds idempotency keys asks the broker for a result of each message (`gantryPerItem`): a repeat lies elsewhere, and takes no
-offset. A broker that knows no such thing, RocketMQ's own, stores all of them side by side, so its plain answer says enough.
+A batch with idempotency keys asks the broker for a result of each message (`gantryPerItem`): a duplicate has another place, and takes no
+offset. A broker without this feature, such as RocketMQ's own, stores all of them consecutively, so its plain answer is enough.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _decode_items = msgspec.json.Decoder(list[BatchItemStored]).decode
 
 
 class BatchSend(Send, eq=False):
-    """Several messages of one topic in one request (320): stored together in one queue, or not at all. Made by `batch_send`."""
+    """Several messages of one topic in one request (320): stored together in one queue, or not at all. Created by `batch_send`."""
 
     code: ClassVar[int] = RequestCode.SEND_BATCH_MESSAGE
     kind: str = "batch"
     items: Sequence[Message] = ()
     waiting: Sequence[asyncio.Future[SendResult]] | None = None
-    """Where each message has somebody waiting: they are told one by one in place of `future`, which gets all outcomes."""
+    """The future of each message, if they are waited for individually; they get the outcomes instead of `future`."""
     per_item: bool = False
-    """Whether some have idempotency keys: each asks for its own result."""
-    told: Sequence[BatchItemStored] = ()
+    """Whether some have idempotency keys: the request then asks for individual results."""
+    item_results: Sequence[BatchItemStored] = ()
     """The broker's result of each message."""
 
     @property
     def is_special(self) -> bool:
-        """Return True: the pattern is that of 310."""
+        """Return True: its template is that of 310."""
         return True
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What is sent."""
+        """The messages."""
         return self.items
 
     def frame(self, opaque: int, *, oneway: bool = False) -> bytes:
@@ -65,24 +65,28 @@ class BatchSend(Send, eq=False):
         return encode_request(self.code, opaque, fields, body, oneway=oneway)
 
     def set_result(self, answer: Command, /) -> None:
-        """Take the broker's answer."""
+        """Handle the broker's answer."""
         if self.per_item and answer.code in STORED and answer.body:
             try:
-                self.told = _decode_items(answer.body)
+                self.item_results = _decode_items(answer.body)
             except msgspec.MsgspecError as error:
-                words = f"an answer that cannot be read: {error}"
+                words = f"the answer cannot be read: {error}"
                 self.sender.failed(self, BrokerRefused(BAD_ANSWER, words))
                 return
-            if len(self.told) != len(self.items):
-                words = f"an answer with {len(self.told)} results for {len(self.items)} messages"
+            if len(self.item_results) != len(self.items):
+                words = f"the answer has {len(self.item_results)} results for {len(self.items)} messages"
                 self.sender.failed(self, BrokerRefused(BAD_ANSWER, words))
                 return
         super().set_result(answer)
 
     def stored(self, status: SendStatus, reply: SendReplyHeader) -> None:
-        """End well, for each message, or for all but those that the broker refused by themselves."""
+        """Report success for each message, except those that the broker refused individually."""
         self.sender.finished(self)
-        outcomes = self._told_each(status, reply) if self.told else self._in_a_row(status, reply)
+        outcomes = (
+            self._individual_results(status, reply)
+            if self.item_results
+            else self._consecutive_results(status, reply)
+        )
         if self.context is not None:
             results = [each if isinstance(each, SendResult) else None for each in outcomes]
             error = next((each for each in outcomes if isinstance(each, GantryError)), None)
@@ -100,7 +104,7 @@ class BatchSend(Send, eq=False):
                 future.set_exception(outcome)
 
     def fail(self, error: GantryError) -> None:
-        """End badly, for each message."""
+        """Report failure for each message."""
         if self.waiting is None:
             super().fail(error)
             return
@@ -110,8 +114,8 @@ class BatchSend(Send, eq=False):
             if not future.done():
                 future.set_exception(error)
 
-    def _in_a_row(self, status: SendStatus, reply: SendReplyHeader) -> Sequence[Outcome]:
-        """Return results for messages that lie side by side."""
+    def _consecutive_results(self, status: SendStatus, reply: SendReplyHeader) -> Sequence[Outcome]:
+        """Return the results of consecutive messages."""
         ids = reply.msg_id.split(",")
         ids += [""] * (len(self.items) - len(ids))
         queue, first, region, trace_on = (
@@ -129,13 +133,13 @@ class BatchSend(Send, eq=False):
             for n, message in enumerate(self.items)
         ]
 
-    def _told_each(self, status: SendStatus, reply: SendReplyHeader) -> Sequence[Outcome]:
-        """Return what the broker says of each message."""
+    def _individual_results(self, status: SendStatus, reply: SendReplyHeader) -> Sequence[Outcome]:
+        """Return the broker's result of each message."""
         queue, region, trace_on = self.target.queue, reply.msg_region, reply.trace_on != "false"
         ids = reply.msg_id.split(",")
         ids += [""] * (len(self.items) - len(ids))
         outcomes: list[Outcome] = []
-        for message, item, offset_message_id in zip(self.items, self.told, ids, strict=False):
+        for message, item, offset_message_id in zip(self.items, self.item_results, ids, strict=False):
             if item.code:
                 doing = f"sending to topic {message.topic} (broker {queue.broker} at {self.target.address})"
                 outcomes.append(Refused(item.code, item.remark or "", doing, item.gantry_code))
@@ -161,7 +165,7 @@ def batch_send(
     per_item: bool,
     waiting: Sequence[asyncio.Future[SendResult]] | None = None,
 ) -> BatchSend:
-    """Return the send of a batch. `future` gets the outcomes in the order of the messages, unless they are `waiting` one by one."""
+    """Return the send of a batch. `future` gets the outcomes in the order of the messages, unless `waiting` has individual futures."""
     properties = f"WAIT\x01{'true' if messages[0].wait_stored else 'false'}\x02"
     body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX)
     prepared = Prepared(properties, body, 0)

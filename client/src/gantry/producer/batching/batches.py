@@ -1,4 +1,4 @@
-"""Many messages given at once: checked together, cut into requests. Pure."""
+"""Batches given by the user: validated as a whole, split into requests. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gantry_wire.batch import BatchItem
 from gantry_wire.properties import GANTRY_KEY
 
 Outcome: TypeAlias = SendResult | GantryError
-"""What became of one message of a batch: it is stored, or why it is not, or why that is not known (`sent` of the error)."""
+"""The outcome of one message of a batch: stored, not stored, or unknown (`sent` of the error)."""
 
 
 class NotSent(GantryError):
-    """The message did not leave: an earlier one of its batch failed."""
+    """The message was not sent: an earlier one of its batch failed."""
 
     retryable = True
 
 
 class BatchIncomplete(GantryError):
-    """Not all messages of a batch are known to be stored. `results` says of each, in the order given, what became of it.
+    """Not all messages of a batch are known to be stored. `results` has the outcome of each, in the given order.
 
     `producer.resume(error)` sends those again that are not known to be stored. The cause is the first error.
     """
@@ -36,7 +36,7 @@ class BatchIncomplete(GantryError):
         queue: MessageQueue | None = None,
         keys: Sequence[str | None] | None = None,
     ) -> None:
-        """`queue` where they all go to one; `keys`: what each is to be sent again with, over HTTP."""
+        """`queue` is set if all go to one; `keys` are the keys for sending each again, over HTTP."""
         self.messages: Sequence[Message] = messages
         self.results: Sequence[Outcome] = results
         self.queue: MessageQueue | None = queue
@@ -48,17 +48,17 @@ class BatchIncomplete(GantryError):
 
     @property
     def stored(self) -> list[int]:
-        """Positions in the batch of the messages that are stored."""
+        """Positions of the stored messages in the batch."""
         return [n for n, each in enumerate(self.results) if isinstance(each, SendResult)]
 
     @property
     def unknown(self) -> list[int]:
-        """Positions of those that may be stored: no answer said."""
+        """Positions of the messages that may be stored: no answer came."""
         return [n for n, each in enumerate(self.results) if is_unknown(each)]
 
     @property
     def not_stored(self) -> list[int]:
-        """Positions of those that are not stored."""
+        """Positions of the messages that are not stored."""
         return [
             n for n, each in enumerate(self.results) if isinstance(each, GantryError) and not is_unknown(each)
         ]
@@ -66,11 +66,11 @@ class BatchIncomplete(GantryError):
     def _counts(self) -> str:
         words = f"{len(self.stored)} of {len(self.messages)} messages were stored"
         unknown = len(self.unknown)
-        return f"{words}, of {unknown} it is not known" if unknown else words
+        return f"{words}, the outcome of {unknown} is unknown" if unknown else words
 
 
 def is_unknown(outcome: Outcome) -> bool:
-    """Whether a message may be stored though nobody said so."""
+    """Whether a message may be stored without an answer."""
     return isinstance(outcome, ConnectionFailed | TimedOut) and outcome.sent
 
 
@@ -95,9 +95,9 @@ def is_keyed(message: Message) -> bool:
 def batch_items(
     messages: Sequence[Message], preparation: Preparation, bytes_max: int
 ) -> Iterator[tuple[list[Message], list[BatchItem]]]:
-    """Yield messages and their items, as many together as fit a request. InvalidMessage before anything is yielded."""
+    """Yield messages and their items, as many together as fit a request. Raises InvalidMessage before yielding anything."""
     if not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
-        raise InvalidMessage("messages", f"a list of gantry.Message, not {type(messages).__name__}")
+        raise InvalidMessage("messages", f"must be a list of gantry.Message, not {type(messages).__name__}")
     if not messages:
         raise InvalidMessage("messages", "a batch has at least one")
     for message in messages:
@@ -122,16 +122,16 @@ def _check_item(number: int, message: Message, first: Message) -> None:
         )
     if message.is_timed:
         raise InvalidMessage(
-            "messages", f"number {number} is delayed: brokers take no delayed ones in a batch"
+            "messages", f"number {number} is delayed: brokers accept no delayed ones in a batch"
         )
     if message.properties and not NOT_IN_BATCHES.isdisjoint(message.properties):
         names = ", ".join(sorted(NOT_IN_BATCHES.intersection(message.properties)))
         raise InvalidMessage(
-            "properties", f"number {number} has {names}: brokers take no such message in a batch"
+            "properties", f"number {number} has {names}: brokers accept no such message in a batch"
         )
     if message.wait_stored != first.wait_stored:
         raise InvalidMessage("messages", f"number {number} differs from the first in wait_stored")
-    if type(message.body) is not bytes:  # it was one when the message was made
+    if type(message.body) is not bytes:  # it was bytes when the message was created
         raise InvalidMessage("body", f"bytes, not {type(message.body).__name__}, in number {number}")
     check_flag(message.flag)
     if not message.body:

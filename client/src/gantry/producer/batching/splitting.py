@@ -1,4 +1,4 @@
-"""Cuts many messages into batches that each fit a request. Pure."""
+"""Splits messages into batches that each fit a request. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ItemT = TypeVar("ItemT")
 
 
 def split(items: Iterable[tuple[ItemT, int]], bytes_max: int) -> Iterator[list[ItemT]]:
-    """Yield items, each given with its size, in their order, as many together as fit; one that is too large stands alone."""
+    """Yield items, each given with its size, in their order, as many together as fit; an oversized one alone."""
     batch: list[ItemT] = []
     size = 0
     for item, item_size in items:
@@ -25,5 +25,5 @@ def split(items: Iterable[tuple[ItemT, int]], bytes_max: int) -> Iterator[list[I
 
 
 def item_size(body: bytes, properties: bytes) -> int:
-    """Return the bytes a message takes in a batch."""
+    """Return the size of a message in a batch."""
     return BATCH_ITEM_BYTES_MIN + len(body) + len(properties)

@@ -1,1 +1,1 @@
-"""One request: makes its frame, chooses its target, sends it, decides what a failure means. Never gathers messages of several calls."""
+"""A single request: makes its frame, chooses its target, sends it, handles failures. Never batches messages of several calls."""

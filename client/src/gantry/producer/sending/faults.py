@@ -1,4 +1,4 @@
-"""Latency fault tolerance: a broker that was slow, or failed, is left alone for a while. RocketMQ's `MQFaultStrategy`. Pure."""
+"""Latency fault tolerance: avoids a broker that was slow or failed for a while. RocketMQ's `MQFaultStrategy`. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from itertools import pairwise
 from gantry.message import MessageQueue
 
 LATENCY_MS = (50, 100, 550, 1800, 3000, 5000, 15000)
-"""An answer that took at least so long …"""
+"""An answer that took at least this long …"""
 AVOID_SECONDS = (0, 0, 2, 5, 6, 10, 30)
-"""… keeps sends away from its broker for so long (5.x)."""
+"""… avoids its broker for this long (5.x)."""
 FAILED_MS = 10_000
-"""What a failed send counts as."""
+"""The latency that a failed send counts as."""
 
 assert len(LATENCY_MS) == len(AVOID_SECONDS)
 assert all(a < b for a, b in pairwise(LATENCY_MS))
 
 
 def avoid_seconds(latency_ms: float) -> float:
-    """Return for how long a broker is avoided after an answer that took `latency_ms`."""
+    """Return how long a broker is avoided after an answer that took `latency_ms`."""
     for limit, seconds in zip(reversed(LATENCY_MS), reversed(AVOID_SECONDS), strict=True):
         if latency_ms >= limit:
             return seconds
@@ -27,7 +27,7 @@ def avoid_seconds(latency_ms: float) -> float:
 
 
 class LatencyFaults:
-    """What is known about the brokers of one producer. Times are seconds of one clock, given by the caller."""
+    """The known latencies of a producer's brokers. Times are seconds of one clock, given by the caller."""
 
     __slots__ = ("_latency_ms", "_until")
 
@@ -36,11 +36,11 @@ class LatencyFaults:
         self._latency_ms: dict[str, float] = {}
 
     def answered(self, broker: str, seconds: float, now: float) -> None:
-        """Note how long a broker took."""
+        """Record the latency of a broker."""
         self._note(broker, seconds * 1000, now)
 
     def failed(self, broker: str, now: float) -> None:
-        """Note that a broker could not be reached, or failed."""
+        """Record that a broker could not be reached, or failed."""
         self._note(broker, FAILED_MS, now)
 
     def is_available(self, broker: str, now: float) -> bool:
@@ -48,9 +48,9 @@ class LatencyFaults:
         return now >= self._until.get(broker, 0.0)
 
     def choose(self, queues: Sequence[MessageQueue], start: int, now: float, avoid: str | None = None) -> int:
-        """Return the index of the next queue from `start` on whose broker is available and not the one to avoid.
+        """Return the index of the next queue from `start` on whose broker is available and is not `avoid`.
 
-        Where there is none: one of the broker that is least slow of those not to be avoided, else the next.
+        If there is none: a queue of the fastest broker other than `avoid`, else the next.
         """
         count = len(queues)
         for n in range(count):

@@ -1,4 +1,4 @@
-"""A message becomes what travels: its properties as text, its body, compressed where that pays. Refuses what no broker takes. Pure."""
+"""Converts a message to its wire form: its properties as text, its body, compressed if that helps. Refuses what no broker accepts. Pure."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from gantry_wire.properties import (
 NOT_IN_BATCHES = frozenset(
     {DELAY, MSG_TYPE, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DEL_UNIQKEY, TIMER_DELIVER_MS, TRANSACTION_PREPARED}
 )  # fmt: skip
-"""Properties of messages that brokers refuse a batch for, or would not treat as they do alone."""
+"""Properties of messages for which brokers refuse a batch, or that they would treat differently in one."""
 TOPICS_MAX = 10_000
-"""Names that are remembered as checked."""
+"""The most topic names cached as valid."""
 _WAITS, _WAITS_NOT = f"\x02{WAIT}\x01true\x02", f"\x02{WAIT}\x01false\x02"
 
 
 class Prepared(NamedTuple):
-    """What travels of a message, beside its header."""
+    """The wire form of a message without its header."""
 
     properties: str
     body: bytes
@@ -48,11 +48,11 @@ class Prepared(NamedTuple):
 
 
 _new_prepared = cast("Callable[[type[Prepared], tuple[str, bytes, int]], Prepared]", tuple.__new__)
-"""A sixth of the time of the class's own call (130 of 810 ns)."""
+"""Takes a sixth of the time of the class's own call (130 of 810 ns)."""
 
 
 class Preparation:
-    """Prepares the messages of one producer."""
+    """Prepares the messages of a producer."""
 
     __slots__ = ("_compress_above", "_message_bytes_max", "_own", "_topics", "namespace")
 
@@ -64,43 +64,43 @@ class Preparation:
         self._own = f"{INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
 
     def topic(self, topic: str) -> str:
-        """Return a topic as the cluster knows it; InvalidMessage unless messages may be sent to it."""
+        """Return the cluster's name of a topic; InvalidMessage unless messages may be sent to it."""
         known = self._topics.get(topic)
         if known is not None:
             return known
         if type(topic) is not str:
-            raise InvalidMessage("topic", f"a name, not {topic!r}")
+            raise InvalidMessage("topic", f"must be a name, not {topic!r}")
         wrapped = namespaces.wrap(self.namespace, topic)
         try:
             check_topic(wrapped)
         except IllegalName as error:
             raise InvalidMessage("topic", str(error)) from error
         if wrapped in SEND_FORBIDDEN_TOPICS:
-            raise InvalidMessage("topic", f"{topic} belongs to the system: nothing can be sent to it")
+            raise InvalidMessage("topic", f"{topic} belongs to the system: no client can send to it")
         if len(self._topics) < TOPICS_MAX:
             self._topics[topic] = wrapped
         return wrapped
 
     def prepare(self, message: Message, now_ms: int, extra: dict[str, str] | None = None) -> Prepared:
-        """Return what travels of a message born now, with `extra` properties; InvalidMessage where it breaks a limit."""
+        """Return the wire form of a message born now, with `extra` properties; InvalidMessage if it breaks a limit."""
         body = message.body
-        if type(body) is not bytes:  # it was one when the message was made
+        if type(body) is not bytes:  # it was bytes when the message was created
             raise InvalidMessage("body", f"bytes, not {type(body).__name__}")
         size = len(body)
         if not 0 < size <= self._message_bytes_max:
             raise InvalidMessage("body", f"{size} bytes; a message has 1 to {self._message_bytes_max}")
-        if message.flag:  # it was one when the message was made
+        if message.flag:  # it was valid when the message was created
             check_flag(message.flag)
         properties = self.properties(message, now_ms, extra)
         if size < self._compress_above:
             return _new_prepared(Prepared, (properties, body, 0))
         packed = compress(body)
-        if len(packed) >= size:  # it is compressed, or encrypted, already
+        if len(packed) >= size:  # it is already compressed, or encrypted
             return Prepared(properties, body, 0)
         return Prepared(properties, packed, COMPRESSED_FLAGS)
 
     def properties(self, message: Message, now_ms: int, extra: dict[str, str] | None = None) -> str:
-        """Return the properties as text, the unique id among them: it is made here unless the message has one."""
+        """Return the properties as text, including the unique id: created here unless the message has one."""
         unique = message.unique_id
         if unique is None:
             unique = message.unique_id = unique_ids.next(now_ms)
@@ -124,7 +124,9 @@ class Preparation:
             text += "".join([f"{key}\x01{value}\x02" for key, value in more.items()])
             count += len(more)
         if text.count("\x02") != count or text.count("\x01") != count:
-            raise InvalidMessage("properties", "tag, keys and properties hold no character 0x01 or 0x02")
+            raise InvalidMessage(
+                "properties", "tag, keys and properties must not contain the characters 0x01 and 0x02"
+            )
         if not text.isascii() or len(text) > PROPERTIES_BYTES_MAX:
             _check_size(text)
         return text
@@ -147,7 +149,7 @@ def _check_size(text: str) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise InvalidMessage("properties", f"they are no text: {error}") from error
+        raise InvalidMessage("properties", f"they are not text: {error}") from error
     if size > PROPERTIES_BYTES_MAX:
         raise InvalidMessage(
             "properties", f"{size} bytes of tag, keys and properties; the limit is {PROPERTIES_BYTES_MAX}"

@@ -1,6 +1,6 @@
-"""One request of a producer on its way: makes the frame, takes the answer, ends the future of whoever waits.
+"""A single request of a producer: makes the frame, handles the answer, resolves the caller's future.
 
-A Send is the link's Answer itself: no future, task or timer stands between the connection and the user's future.
+A Send is the link's Answer itself: no future, task or timer is between the connection and the user's future.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ BAD_ANSWER = 1
 
 
 class Answered(Protocol):
-    """Takes sends that were stored, and ends them in portions."""
+    """Takes stored sends, and resolves them in portions."""
 
     def add(self, send: Send, reply: SendReplyHeader) -> None:
         """Take a send and the broker's reply to it."""
 
 
 class Owner(Protocol):
-    """What a send needs of the producer that sends it."""
+    """The producer, as seen by a send."""
 
     tries: int
     signer: Signer | None
 
     @property
     def answers(self) -> Answered:
-        """Where sends go that were stored."""
+        """The receiver of stored sends."""
         ...
 
     def finished(self, send: Send) -> None:
-        """Count a send that ended well."""
+        """Count a successful send."""
 
     def failed(self, send: Send, error: BrokerRefused | LinkError) -> None:
-        """Send again, or end the send."""
+        """Retry the send, or fail it."""
 
     def retries_unless_ok(self, send: Send) -> bool:
         """Whether a message that was stored with less durability is sent again."""
@@ -73,14 +73,14 @@ class Owner(Protocol):
 
 
 class Target:
-    """One queue as it is sent to."""
+    """A queue as the target of sends."""
 
     __slots__ = ("add", "address", "group", "pattern", "queue", "topic")
 
     def __init__(
         self, queue: MessageQueue, address: str, group: str, topic: str, add: Callable[[Send], None]
     ) -> None:
-        """`topic` as the cluster knows it; `queue` has it as the user does; `add` has a send leave with others to its broker."""
+        """`topic` is the cluster's name; `queue` has the user's; `add` adds a send to the batch of its broker."""
         self.queue: MessageQueue = queue
         self.address: str = address
         self.add: Callable[[Send], None] = add
@@ -108,11 +108,11 @@ class Target:
 
 
 NOWHERE: Target = Target(MessageQueue("", "", -1), "", "", "", lambda _send: None)
-"""Of a send whose queue is still to be chosen."""
+"""The target of a send whose queue is not chosen yet."""
 
 
 class Send(msgspec.Struct, eq=False):
-    """A message that is being sent. A Struct: one is made for each message, in a third of the time of a plain class."""
+    """A message being sent. A Struct: one is created per message, in a third of the time of a plain class."""
 
     code: ClassVar[int] = RequestCode.SEND_MESSAGE_V2
     sender: Owner
@@ -125,30 +125,30 @@ class Send(msgspec.Struct, eq=False):
     started: float = 0.0
     tries_done: int = 0
     is_fixed: bool = False
-    """The queue was chosen by the user: no other will do."""
+    """The user chose the queue: no other may be used."""
     kind: str = "normal"
     context: SendContext | None = None
     size: int = 1
-    """How many messages it carries."""
+    """The number of its messages."""
 
     @property
     def is_special(self) -> bool:
-        """Whether its header is not its target's pattern."""
+        """Whether its header differs from its target's template."""
         return self.prepared.sys_flag != 0 or self.message.flag != 0 or self.sender.signer is not None
 
     @property
     def tries_left(self) -> int:
-        """How often it may be sent again."""
+        """How often it may be retried."""
         return self.sender.tries - self.tries_done
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What is sent."""
+        """The messages."""
         return (self.message,)
 
     @property
     def topic(self) -> str:
-        """The topic as the user knows it."""
+        """The user's name of the topic."""
         return self.message.topic
 
     def frame(self, opaque: int, *, oneway: bool = False) -> bytes:
@@ -162,16 +162,16 @@ class Send(msgspec.Struct, eq=False):
         fields = header if signer is None else signer(header, body)
         return encode_request(self.code, opaque, fields, body, oneway=oneway)
 
-    # What the connection calls
+    # Called by the connection
 
     def done(self) -> bool:
-        """Return False: a send is not taken back, its outcome counts even where nobody waits."""
+        """Return False: a send cannot be withdrawn, its outcome counts even without a waiter."""
         return False
 
     def set_result(self, answer: Command, /) -> None:
-        """Take the broker's answer."""
+        """Handle the broker's answer."""
         reply = answer.fields
-        if answer.code == 0 and type(reply) is SendReplyHeader:  # nearly always: the rest is for what is not
+        if answer.code == 0 and type(reply) is SendReplyHeader:  # the usual case
             self.sender.answers.add(self, reply)
             return
         if answer.code not in STORED:
@@ -180,7 +180,7 @@ class Send(msgspec.Struct, eq=False):
         try:
             reply = answer.read(SendReplyHeader)
         except WireError as error:
-            self.sender.failed(self, BrokerRefused(BAD_ANSWER, f"an answer that cannot be read: {error}"))
+            self.sender.failed(self, BrokerRefused(BAD_ANSWER, f"the answer cannot be read: {error}"))
             return
         if answer.code and self.sender.retries_unless_ok(self):
             self.sender.failed(self, BrokerRefused(BAD_ANSWER, STATUS[answer.code].value))
@@ -188,19 +188,19 @@ class Send(msgspec.Struct, eq=False):
         self.stored(STATUS[answer.code], reply)
 
     def set_exception(self, error: LinkError, /) -> None:
-        """Take the reason why there is no answer."""
+        """Handle a missing answer."""
         self.sender.failed(self, error)
 
-    # How it ends
+    # Outcome
 
     def stored(self, status: SendStatus, reply: SendReplyHeader) -> None:
-        """End well."""
+        """Report success."""
         self.sender.finished(self)
         queue = self.target.queue
         if reply.queue_id != queue.queue_id:
             queue = queue._replace(queue_id=reply.queue_id)
         message_id = self.message.unique_id or ""
-        if reply.duplicate:  # what lies there is the first message, under its own id
+        if reply.duplicate:  # the stored message is the first one, under its own id
             message_id = reply.transaction_id or message_id
         result = SendResult(
             message_id, queue, reply.queue_offset, reply.msg_id, status,
@@ -213,7 +213,7 @@ class Send(msgspec.Struct, eq=False):
             self.future.set_result(result)
 
     def fail(self, error: GantryError) -> None:
-        """End badly."""
+        """Report failure."""
         if self.context is not None:
             self.sender.after_send(self.context, (), error)
         if not self.future.done():
@@ -221,12 +221,12 @@ class Send(msgspec.Struct, eq=False):
 
 
 class ReplySend(Send, eq=False):
-    """The answer to a request: 325, which the broker hands to who asked."""
+    """The reply to a request: 325, which the broker passes to the requester."""
 
     code: ClassVar[int] = RequestCode.SEND_REPLY_MESSAGE_V2
     kind: str = "reply"
 
     @property
     def is_special(self) -> bool:
-        """Return True: the pattern is that of 310."""
+        """Return True: its template is that of 310."""
         return True

@@ -1,6 +1,6 @@
-"""Sends and sends again: finds the target, hands the frame to its connection, decides what a failure means.
+"""Sends and retries: finds the target, passes the frame to its connection, handles failures.
 
-A send whose route and connection are there costs no task, timer or lock; only what has to wait for one gets a task.
+A send with a known route and an open connection costs no task, timer or lock; only one that must wait gets a task.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gantry.formats import namespaces
 from gantry.hooks import SendContext, SendHook, run_hooks
 from gantry.message import MessageQueue, SendResult
 from gantry.producer.sending.answers import Answers
-from gantry.producer.sending.crowd import Crowd
+from gantry.producer.sending.backlog import Backlog
+from gantry.producer.sending.broker_batches import BrokerBatches
 from gantry.producer.sending.faults import LatencyFaults
-from gantry.producer.sending.lines import Lines
 from gantry.producer.sending.preparing import Preparation
 from gantry.producer.sending.retries import is_tried_again, pause_seconds
 from gantry.producer.sending.send import NOWHERE, Send, Target
@@ -34,11 +34,11 @@ log: logging.Logger = logging.getLogger("gantry")
 Choice: TypeAlias = "Callable[[Sequence[MessageQueue]], MessageQueue]"
 """Chooses the queue of one message."""
 PROVISIONAL_SECONDS = 1.0
-"""How long the route of a topic that is about to be created is used before it is asked for again."""
+"""How long the route of a topic that is about to be created is used before it is queried again."""
 
 
 class Sender:
-    """The sends of one producer."""
+    """The sends of a producer."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Sender:
         preparation: Preparation,
         hooks: list[SendHook],
     ) -> None:
-        """`group` as the cluster knows it."""
+        """`group` is the cluster's name."""
         self.instance = instance
         self.signer: Signer | None = instance.signer
         self.tries: int = settings.retries
@@ -62,22 +62,22 @@ class Sender:
         self._hooks = hooks
         self._faults = LatencyFaults() if settings.avoid_slow_brokers else None
         self._is_plain = self._faults is None and self.signer is None
-        """Sends may leave together: none needs a queue or fields of its own."""
+        """Sends may leave together: none needs its own queue or fields."""
         self._topics: dict[str, TopicTargets] = {}
         self._names: dict[str, set[str]] = {}
         """The users' names of a topic, by the cluster's."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._closed = False
-        self._crowd = Crowd(self._launch, self._end)
-        self._lines = Lines(self._pool, self._crowd, self._launch)
+        self._backlog = Backlog(self._launch, self._end)
+        self._batches = BrokerBatches(self._pool, self._backlog, self._launch)
         self.answers: Answers = Answers(lambda: self.open_sends)
         instance.routing.changed.append(self._route_changed)
 
-    # In
+    # Requests
 
     def begin(self, send: Send, choice: Choice | None = None) -> None:
-        """Send; the outcome goes to the send's future. Nothing waits here. Raises what `choice` raises, or NoRoute for its queue."""
+        """Send; the send's future gets the outcome. Never waits. Raises what `choice` raises, or NoRoute for its queue."""
         targets = self._topics.get(send.message.topic)
         self.open_sends += 1
         if targets is None:
@@ -100,23 +100,25 @@ class Sender:
         self._launch(send)
 
     async def targets_of(self, topic: str) -> TopicTargets:
-        """Return where messages of a topic go, asked for at once where it is unknown; NoRoute, ConnectionFailed."""
+        """Return the targets of a topic, queried if it is unknown; NoRoute, ConnectionFailed."""
         known = self._topics.get(topic)
         if known is not None:
             return known
         wrapped = self._preparation.topic(topic)
         queues = await self.instance.publish_queues(wrapped)
-        lines = {queue.broker: self._lines.to(self.instance.send_address(queue.broker)) for queue in queues}
+        batches = {
+            queue.broker: self._batches.to(self.instance.send_address(queue.broker)) for queue in queues
+        }
         targets = [
             Target(
                 MessageQueue(topic, queue.broker, queue.queue_id),
-                line.address,
+                batch.address,
                 self._group,
                 wrapped,
-                line.add,
+                batch.add,
             )
             for queue in queues
-            for line in (lines[queue.broker],)
+            for batch in (batches[queue.broker],)
         ]
         refresh_at = None
         if self.instance.routing.has_template(wrapped):
@@ -126,7 +128,7 @@ class Sender:
         return made
 
     async def oneway(self, send: Send, choice: Choice | None) -> None:
-        """Send without an answer; raises what keeps it from leaving."""
+        """Send without an answer; raises what prevents the send."""
         targets = await self.targets_of(send.topic)
         self._aim(send, targets, choice, self.loop.time())
         try:
@@ -137,10 +139,10 @@ class Sender:
         if send.context is not None:
             self.after_send(send.context, (), None)
 
-    # What became of a send
+    # Outcome of a send
 
     def finished(self, send: Send) -> None:
-        """Count a send that ended well."""
+        """Count a successful send."""
         self.open_sends -= 1
         if not self.open_sends:
             self._idle.set()
@@ -149,7 +151,7 @@ class Sender:
             self._faults.answered(send.target.queue.broker, now - send.started, now)
 
     def failed(self, send: Send, error: BrokerRefused | LinkError) -> None:
-        """Try a send again, or end it."""
+        """Retry a send, or fail it."""
         now = self.loop.time()
         if self._faults is not None:
             self._faults.failed(send.target.queue.broker, now)
@@ -172,13 +174,13 @@ class Sender:
     def after_send(
         self, context: SendContext, results: Sequence[SendResult | None], error: GantryError | None
     ) -> None:
-        """Tell the hooks."""
+        """Call the hooks."""
         context.seconds = self.loop.time() - context.begun
         context.results, context.error = results, error
         run_hooks([hook.after_send for hook in self._hooks], context)
 
     async def close(self, within: float) -> None:
-        """Wait for what is on its way, at most `within` seconds, then end it."""
+        """Wait for outstanding sends, at most `within` seconds, then fail them."""
         self.instance.routing.changed.remove(self._route_changed)
         try:
             async with asyncio.timeout(within):
@@ -186,23 +188,23 @@ class Sender:
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
-            log.warning("%d messages were on their way when the producer was closed", self.open_sends)
-        finally:  # also where who closes has no time to wait
+            log.warning("%d messages were outstanding when the producer was closed", self.open_sends)
+        finally:  # also if the caller is cancelled
             self._closed = True
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
-            self._crowd.close()
+            self._backlog.close()
             self._pool.give_up(self._is_mine, "the producer was closed")
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    # Within
+    # Internals
 
     def _is_mine(self, answer: Answer) -> bool:
         return isinstance(answer, Send) and answer.sender is self
 
     def _aim(self, send: Send, targets: TopicTargets, choice: Choice | None, now: float) -> None:
-        """Give a send its target."""
+        """Set the target of a send."""
         if choice is not None:
             send.is_fixed = True
             send.target = targets.of(choice(targets.queues))
@@ -215,7 +217,7 @@ class Sender:
             self._before_send(send)
 
     def _launch(self, send: Send) -> None:
-        """Send over the connection that is open, or make one first."""
+        """Send over the open connection, or open one first."""
         connection = self._pool.get_nowait(send.target.address)
         if connection is None:
             self._spawn(self._connect_and_ask(send), send)
@@ -223,21 +225,21 @@ class Sender:
         self._ask(connection, send)
 
     def _ask(self, connection: Connection, send: Send) -> None:
-        if self._crowd.waiting and send.target.address in self._crowd.waiting:
-            self._crowd.add(send)
+        if self._backlog.waiting and send.target.address in self._backlog.waiting:
+            self._backlog.add(send)
             return
         try:
             opaque = connection.next_opaque()
             connection.ask(opaque, send.frame(opaque), send, send.deadline - send.started)
         except ConnectionBusy:
-            self._crowd.add(send)
+            self._backlog.add(send)
         except LinkError as error:
             self.failed(send, error)
-        except Exception as error:  # noqa: BLE001 - a message that is none any more; whoever waits must hear of it
+        except Exception as error:  # noqa: BLE001 - an invalid message; its waiter must get the error
             self._end(send, error)
 
     async def _begin_unknown(self, send: Send, choice: Choice | None) -> None:
-        """Send to a topic whose route is still to be asked for."""
+        """Send to a topic whose route must be queried first."""
         try:
             async with asyncio.timeout_at(send.deadline):
                 targets = await self.targets_of(send.topic)
@@ -246,7 +248,7 @@ class Sender:
             self._end(send, TimedOut(f"{_doing(send)}: no route within the time", sent=False))
         except GantryError as error:
             self._end(send, error)
-        except Exception as error:  # noqa: BLE001 - a selector of the user; whoever waits must hear of it
+        except Exception as error:  # noqa: BLE001 - a selector of the user; the waiter must get the error
             self._end(send, error)
         else:
             self._launch(send)
@@ -264,9 +266,9 @@ class Sender:
             self._ask(connection, send)
 
     async def _again(self, send: Send, error: BrokerRefused | LinkError) -> None:
-        """Send once more, to another broker where there is one; the same one gets a moment first."""
+        """Retry a send, on another broker if there is one; the same one after a pause."""
         failed_broker = send.target.queue.broker
-        log.info("%s failed, trying again: %s", _doing(send), error)
+        log.info("%s failed, retrying: %s", _doing(send), error)
         try:
             async with asyncio.timeout_at(send.deadline):
                 targets = await self.targets_of(send.topic)
@@ -278,7 +280,7 @@ class Sender:
                     )
                     send.target = targets.targets[at]
                 if isinstance(error, LinkError) and targets.refresh_at is None:
-                    self._refresh(targets)  # the broker may have gone elsewhere
+                    self._refresh(targets)  # the broker may have another address
                 if send.target.queue.broker == failed_broker:
                     await asyncio.sleep(pause_seconds(send.tries_done, send.deadline - self.loop.time()))
         except TimeoutError:
@@ -325,7 +327,7 @@ class Sender:
             targets.refresh_at = None
 
     def _spawn(self, work: Coroutine[Any, Any, None], send: Send | None = None) -> None:
-        """Run what has to wait. A send whose work is ended by closing ends too: nobody must wait for it for ever."""
+        """Run work that waits. If closing cancels it, its send fails too, so that nothing waits for it without end."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._worked(done, send))

@@ -1,4 +1,4 @@
-"""Listeners that a type checker must accept: as docs/sdk.md shows them."""
+"""Listeners that a type checker must accept, as in docs/sdk.md."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Listeners that a type checker must refuse: in each line that says so, and in no other."""
+"""Listeners that a type checker must refuse: on each line marked so, and on no other."""
 
 import gantry
 import gantry.blocking

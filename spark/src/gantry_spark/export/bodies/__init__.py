@@ -1,1 +1,1 @@
-"""Bodies of messages as typed columns. Never guesses: what does not fit is refused."""
+"""Message bodies as typed columns. Never guesses: a value that does not fit is refused."""

@@ -1,6 +1,6 @@
-"""Turns bodies of JSON into typed columns, strictly: a value that does not fit makes its row undecodable, never a null.
+"""Decodes JSON bodies into typed columns, strictly: a value that does not fit makes its row undecodable, never a null.
 
-Runs in Spark's tasks. Numbers are not taken from texts (but decimals, which many write so), texts not from numbers; fields that the schema does not name are passed over.
+Runs in Spark's tasks. Text is not accepted for numbers (except decimals, which are often quoted), nor numbers for text; unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INTEGERS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
 class Decoded(NamedTuple):
-    """Bodies as columns: `rows` says which bodies these are, `bad` which of the others do not fit, and why."""
+    """Bodies as columns: `rows` are the numbers of the decoded bodies, `bad` those of the others, with the reason."""
 
     rows: list[int]
     columns: list[pa.Array]
@@ -74,7 +74,7 @@ class BodyDecoder:
         ]
 
     def _one_by_one(self, rows: list[int], values: list[Any], bad: list[tuple[int, str]]) -> Decoded:
-        """Find the rows whose values fit their type in JSON and not in the table: a decimal with too many digits, a far date."""
+        """Find the rows whose values are valid JSON but do not fit the table: a decimal with too many digits, a far date."""
         kept: list[int] = []
         fit: list[Any] = []
         for row, value in zip(rows, values, strict=True):
@@ -89,7 +89,7 @@ class BodyDecoder:
 
 
 def _arrow(kind: Any, place: str) -> pa.DataType:
-    """Return Arrow's type of a column; 8 and 16 bits become 32, which every kind of table has."""
+    """Return Arrow's type of a column; 8 and 16 bits become 32, which every kind of table supports."""
     if isinstance(kind, dict):
         match kind["type"]:
             case "struct":
@@ -120,7 +120,7 @@ def _arrow(kind: Any, place: str) -> pa.DataType:
 
 
 def _struct(kind: dict[str, Any], place: str) -> type[msgspec.Struct]:
-    """Return what msgspec decodes a struct into: fields f0, f1, … under their names in JSON."""
+    """Return the msgspec type of a struct: fields f0, f1, … with their names in JSON."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     rename: dict[str, str] = {}
     for number, field in enumerate(kind["fields"]):
@@ -151,7 +151,7 @@ def _python(kind: Any, place: str) -> Any:
 
 
 def _converter(kind: pa.DataType) -> Any:
-    """Return what makes of a decoded value one that Arrow takes as `kind`; None where it takes it as it is."""
+    """Return a function that converts a decoded value for Arrow's `kind`; None if no conversion is needed."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return lambda value: (
             value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value

@@ -1,7 +1,7 @@
-"""What the JSON of bodies holds, from a file: Spark's DDL, a StructType as JSON, or a JSON Schema.
+"""The JSON schema of bodies, from a file: Spark's DDL, a StructType as JSON, or a JSON Schema.
 
-All become the JSON form of a StructType, which travels to the tasks as text. Of a JSON Schema types, `required` and the formats
-`date` and `date-time` count; other constraints are not judged, what has no type of its own here is refused.
+All are converted to the JSON form of a StructType, which is sent to the tasks as text. Of a JSON Schema, types, `required` and the formats
+`date` and `date-time` are used; other constraints are ignored, and unsupported types are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN: Final = {"integer": "long", "number": "double", "boolean": "boolean", "s
 
 
 def load(path: Path, parse_ddl: Callable[[str], Struct]) -> Struct:
-    """Return the schema in a file. `parse_ddl` is Spark's. Raises Refused with the place that is not understood."""
+    """Return the schema in a file. `parse_ddl` is Spark's. Raises Refused with the invalid place."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -29,12 +29,12 @@ def load(path: Path, parse_ddl: Callable[[str], Struct]) -> Struct:
     if not text.lstrip().startswith("{"):
         return _checked(parse_ddl(text.strip()), path)
     try:
-        told = json.loads(text)
+        declared = json.loads(text)
     except json.JSONDecodeError as error:
-        raise Refused(f"the schema {path} is no JSON: {error}") from None
-    if told.get("type") == "struct" and "fields" in told:
-        return _checked(told, path)
-    return _checked(_from_json_schema(told, "$"), path)
+        raise Refused(f"the schema {path} is not JSON: {error}") from None
+    if declared.get("type") == "struct" and "fields" in declared:
+        return _checked(declared, path)
+    return _checked(_from_json_schema(declared, "$"), path)
 
 
 def names(schema: Struct) -> list[str]:
@@ -49,20 +49,20 @@ def _checked(schema: Struct, path: Path) -> Struct:
     for name in names(schema):
         if name.lower() in seen:
             raise Refused(
-                f"the schema {path} has the columns {seen[name.lower()]} and {name}, which Spark takes for one"
+                f"the schema {path} has the columns {seen[name.lower()]} and {name}, which Spark cannot distinguish"
             )
         seen[name.lower()] = name
     return schema
 
 
-def _from_json_schema(told: Mapping[str, Any], place: str) -> Struct:
+def _from_json_schema(declared: Mapping[str, Any], place: str) -> Struct:
     """Return an object of a JSON Schema as a struct."""
-    if told.get("type") != "object" or not isinstance(told.get("properties"), dict):
+    if declared.get("type") != "object" or not isinstance(declared.get("properties"), dict):
         raise Refused(
-            f"the schema says nothing of columns at {place}: write a Spark DDL (`id BIGINT, name STRING`), a StructType as JSON, "
+            f"the schema has no columns at {place}: write a Spark DDL (`id BIGINT, name STRING`), a StructType as JSON, "
             'or a JSON Schema with "type": "object" and "properties"'
         )
-    required = set(told.get("required", ()))
+    required = set(declared.get("required", ()))
     fields = [
         {
             "name": name,
@@ -70,39 +70,43 @@ def _from_json_schema(told: Mapping[str, Any], place: str) -> Struct:
             "nullable": name not in required or _may_be_null(inner),
             "metadata": {},
         }
-        for name, inner in told["properties"].items()
+        for name, inner in declared["properties"].items()
     ]
     return {"type": "struct", "fields": fields}
 
 
-def _type(told: Any, place: str) -> str | Struct:
-    kind = told.get("type") if isinstance(told, dict) else None
+def _type(declared: Any, place: str) -> str | Struct:
+    kind = declared.get("type") if isinstance(declared, dict) else None
     if isinstance(kind, list):
         kinds = [one for one in kind if one != "null"]
         kind = kinds[0] if len(kinds) == 1 else None
-    if kind == "object" and "properties" in told:
-        return _from_json_schema({**told, "type": "object"}, place)
-    if kind == "object" and isinstance(told.get("additionalProperties"), dict):
-        values = _type(told["additionalProperties"], f"{place}.*")
+    if kind == "object" and "properties" in declared:
+        return _from_json_schema({**declared, "type": "object"}, place)
+    if kind == "object" and isinstance(declared.get("additionalProperties"), dict):
+        values = _type(declared["additionalProperties"], f"{place}.*")
         return {"type": "map", "keyType": "string", "valueType": values, "valueContainsNull": True}
     if kind == "array":
-        return {"type": "array", "elementType": _type(told.get("items"), f"{place}[]"), "containsNull": True}
+        return {
+            "type": "array",
+            "elementType": _type(declared.get("items"), f"{place}[]"),
+            "containsNull": True,
+        }
     if kind not in _PLAIN:
         raise Refused(
             f"the schema at {place} has no single type that a column can have: use string, integer, number, boolean, "
             'object with "properties" or "additionalProperties", or array with "items"'
         )
-    return _plain(kind, told)
+    return _plain(kind, declared)
 
 
-def _plain(kind: str, told: Mapping[str, Any]) -> str:
-    """Return the type of a value without parts; formats make times of texts and small numbers of integers."""
-    if kind == "string" and told.get("contentEncoding") == "base64":
+def _plain(kind: str, declared: Mapping[str, Any]) -> str:
+    """Return the type of a scalar; formats make times of texts and small numbers of integers."""
+    if kind == "string" and declared.get("contentEncoding") == "base64":
         return "binary"
-    if kind == "integer" and told.get("format") == "int32":
+    if kind == "integer" and declared.get("format") == "int32":
         return "integer"
-    return _FORMATS.get(told.get("format", ""), "string") if kind == "string" else _PLAIN[kind]
+    return _FORMATS.get(declared.get("format", ""), "string") if kind == "string" else _PLAIN[kind]
 
 
-def _may_be_null(told: Any) -> bool:
-    return isinstance(told.get("type"), list) and "null" in told["type"]
+def _may_be_null(declared: Any) -> bool:
+    return isinstance(declared.get("type"), list) and "null" in declared["type"]

@@ -1,1 +1,1 @@
-"""The command line of an export and the words for the person who typed it. Reads no log and writes no table."""
+"""The command line of an export and its messages to the user. Reads no log and writes no table."""

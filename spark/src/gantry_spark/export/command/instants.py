@@ -1,4 +1,4 @@
-"""Points in time as people type them: RFC 3339, a date (its midnight), milliseconds since 1970, `now`, `-10m`. All UTC."""
+"""Parses points in time: RFC 3339, a date (its midnight), milliseconds since 1970, `now`, `-10m`. All UTC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def parse_ms(words: str, now: datetime) -> int:
-    """Return milliseconds since 1970. Raises ValueError with the forms that there are."""
+    """Return milliseconds since 1970. Raises ValueError with the valid forms."""
     if words.isdigit() and len(words) > 8:
         return int(words)
     if words == "now":
@@ -19,10 +19,10 @@ def parse_ms(words: str, now: datetime) -> int:
     if ago := re.fullmatch(r"-(\d{1,6})([smhd])", words):
         return _ms(now - timedelta(**{_UNITS[ago.group(2)]: int(ago.group(1))}))
     try:
-        told = datetime.fromisoformat(words)
+        instant = datetime.fromisoformat(words)
     except ValueError:
         raise ValueError(f"{words!r} is not {FORMS}") from None
-    return _ms(told if told.tzinfo else told.replace(tzinfo=UTC))
+    return _ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
 
 
 def _ms(instant: datetime) -> int:

@@ -1,4 +1,4 @@
-"""The command line of `./gantry export`. Standard library only: `--help` must answer where nothing is installed yet."""
+"""The command line of `./gantry export`. Standard library only: `--help` works before anything is installed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EVERY_SECONDS: Final = 60.0
 COMPACT_MIB: Final = 256
 
 _EPILOG: Final = """\
-The table is partitioned by dt (the UTC day the store took a message) and broker, and has the columns of the message beside its
-body. Run it again and it goes on from the committed position; a run that was killed at any moment leaves no row twice and none
-out. Rows whose body does not fit --json-schema go to DIR_dlq with the reason. docs/spark.md tells the rest.
+The table is partitioned by dt (the UTC day the store took a message) and broker, and has the columns of the message next to its
+body. Run it again and it continues from the committed position; a run killed at any moment duplicates and loses no row.
+Rows whose body does not fit --json-schema go to DIR_dlq with the reason. See docs/spark.md.
 
   ./gantry export --topic orders --to parquet --out exports/orders
   ./gantry export --topic orders --to iceberg --out exports/orders --json-schema orders.ddl --follow
@@ -30,7 +30,7 @@ Exit status: 0 done, 1 failed, 2 refused with one line that says why, 130 ended 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What was asked for. Times are milliseconds since 1970; empty `topics` and `to` only where `compact` is set."""
+    """The parsed options. Times are milliseconds since 1970; `topics` and `to` are empty only with `compact`."""
 
     out: Path
     topics: tuple[str, ...] = ()
@@ -52,12 +52,12 @@ class ExportOptions:
 
     @property
     def places(self) -> list[str]:
-        """The directories that are read: stores, or a data directory with its stores."""
+        """The directories to read: stores, or a data directory with its stores."""
         return list(self.stores) or ([str(self.data)] if self.data is not None else [])
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, but a wrong word is one line, not a page."""
+    """argparse, but an error is one line, not a page."""
 
     def error(self, message: str) -> NoReturn:
         """Refuse in one line."""
@@ -80,7 +80,7 @@ def parse(words: Sequence[str], now: datetime | None = None) -> ExportOptions:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """Bind times to their options: argparse takes `-10m` for an option where it stands alone."""
+    """Bind times to their options: argparse takes a separate `-10m` for an option."""
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] in {"--from-time", "--to-time"}:
@@ -93,16 +93,16 @@ def _joined(words: Sequence[str]) -> list[str]:
 def _check(options: ExportOptions) -> None:
     if options.compact:
         if options.topics or options.to or options.follow or options.json_schema:
-            raise Refused("--compact takes --out only: what the table holds is written beside it")
+            raise Refused("--compact takes only --out: the content of the table is written there")
         return
     if not options.topics or not options.to:
         raise Refused("name what to export and as what: --topic T --to parquet|delta|iceberg --out DIR")
     if not options.places:
-        raise Refused("name where the log lies: --data DIR of a system, or --store DIR of each store")
+        raise Refused("name the log's place: --data DIR of a system, or --store DIR of each store")
     if options.prefix and not options.json_schema:
         raise Refused("--prefix goes before the columns of --json-schema, which is not given")
     if options.from_ms is not None and options.to_ms is not None and options.from_ms >= options.to_ms:
-        raise Refused("--from-time is not before --to-time: nothing can lie between them")
+        raise Refused("--from-time is not before --to-time: the range is empty")
 
 
 def _parser(now: datetime) -> _Parser:
@@ -121,11 +121,11 @@ def _add_places(parser: _Parser) -> None:
     add = parser.add_argument
     add("--topic", dest="topics", action="append", default=[], metavar="T", help="a topic; may be repeated")
     add("--to", choices=FORMATS, default="", help="the kind of table")
-    add("--out", default="", metavar="DIR", help="the table's folder; made when it is not there")
+    add("--out", default="", metavar="DIR", help="the table's folder; created if it does not exist")
     add("--data", metavar="DIR", help="data directory of ./gantry up (default ./data of the checkout)")
     words = "a store's directory instead, as DIR or BROKER=DIR; may be repeated"
     add("--store", dest="stores", action="append", default=[], metavar="DIR", help=words)
-    words = "address of a running store's HTTP port, where no launcher of this machine knows it"
+    words = "address of a running store's HTTP port, if no launcher of this machine knows it"
     add("--http", action="append", default=[], type=_address, metavar="BROKER=URL", help=words)
 
 
@@ -133,15 +133,15 @@ def _add_contents(parser: _Parser, instant: Callable[[str], int]) -> None:
     add = parser.add_argument
     words = "bodies are JSON: typed columns by a Spark DDL, a StructType as JSON, or a JSON Schema"
     add("--json-schema", type=Path, metavar="FILE", help=words)
-    add("--prefix", default="", metavar="TEXT", help="goes before the names of those columns")
-    words = f"only what was stored at or after T: {FORMS}"
+    add("--prefix", default="", metavar="TEXT", help="prefix of the names of those columns")
+    words = f"only messages stored at or after T: {FORMS}"
     add("--from-time", dest="from_ms", type=instant, metavar="T", help=words)
-    add("--to-time", dest="to_ms", type=instant, metavar="T", help="only what was stored before T")
+    add("--to-time", dest="to_ms", type=instant, metavar="T", help="only messages stored before T")
 
 
 def _add_ways(parser: _Parser) -> None:
     add = parser.add_argument
-    add("--follow", action="store_true", help="go on until Ctrl-C, a run after the other")
+    add("--follow", action="store_true", help="run repeatedly until Ctrl-C")
     words = "seconds between the runs of --follow (default 60)"
     add(
         "--every",
@@ -161,10 +161,10 @@ def _add_ways(parser: _Parser) -> None:
         metavar="N",
         help=words,
     )
-    words = "go on where the log was deleted, cut or replaced since the last run, and say what is missing"
+    words = "continue if the log was deleted, cut or replaced since the last run, and report what is missing"
     add("--accept-loss", action="store_true", help=words)
     add("--master", default="local[*]", metavar="URL", help="Spark's master (default local[*]: this machine)")
-    add("--json", action="store_true", help="print one JSON line a run on stdout")
+    add("--json", action="store_true", help="print one JSON line per run on stdout")
 
 
 def _address(words: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What the person who typed the command sees: the stage in words, on stderr; while Spark works, how many pieces are through."""
+"""Progress for the user on stderr: the current stage, and while Spark works the number of finished pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAY_SECONDS: Final = 5.0
 
 
 def say(words: str) -> None:
-    """Say one line; a terminal that is gone is no reason to stop."""
+    """Print one line; a closed terminal is no reason to stop."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"gantry: {words}\n")
         sys.stderr.flush()
@@ -24,7 +24,7 @@ def say(words: str) -> None:
 
 @contextlib.contextmanager
 def pieces_shown(context: SparkContext) -> Generator[None]:
-    """Say every few seconds how many tasks of the running stage are done."""
+    """Print every few seconds how many tasks of the running stage are done."""
     is_over = threading.Event()
     watcher = threading.Thread(target=_watch, args=(context, is_over), daemon=True)
     watcher.start()
@@ -55,7 +55,7 @@ def _pieces(context: SparkContext) -> str:
 
 
 def size_words(count: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes in readable form."""
     for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= step:
             return f"{count / step:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What went wrong, as one line: Spark hands on the errors of its Python processes as pages of text."""
+"""Condenses errors to one line: Spark returns the errors of its Python processes as pages of text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PYTHON: Final = re.compile(r"^(?P<words>[A-Z]\w*(?:Error|Exception): .+)$", re.
 
 
 def foreseen(error: Exception) -> Refused | Failed | None:
-    """Return what one line tells whole; None where more of what Spark said may be needed."""
+    """Return a known error that one line explains; None if more of Spark's output may be needed."""
     if isinstance(error, Refused | Failed):
         return error
     if isinstance(error, NoJava | NotAStore | BadOption | StoreUnreadable):
@@ -31,13 +31,13 @@ def foreseen(error: Exception) -> Refused | Failed | None:
         return None
     words = ours[-1]["words"]
     if ours[-1]["kind"] == DataLost.__name__:  # it names the option of the source
-        words = f"{words.partition(_OF_THE_SOURCE)[0]}Go on without them by --accept-loss"
+        words = f"{words.partition(_OF_THE_SOURCE)[0]}Continue without them by --accept-loss"
     return Failed(words[:CHARS_MAX])
 
 
 def in_words(error: Exception) -> str:
-    """Return one line about what nobody foresaw."""
+    """Return one line about an unexpected error."""
     text = str(error)
     python = list(_PYTHON.finditer(text))
-    told = python[-1]["words"] if python else text.strip().partition("\n")[0]
-    return f"the export failed, and can be run again: {told[:CHARS_MAX] or type(error).__name__}"
+    text_line = python[-1]["words"] if python else text.strip().partition("\n")[0]
+    return f"the export failed, and can be run again: {text_line[:CHARS_MAX] or type(error).__name__}"

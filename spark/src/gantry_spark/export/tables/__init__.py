@@ -1,1 +1,1 @@
-"""A table in a folder, of each kind: its files, its position, one commit. Never reads a log and starts no Spark."""
+"""A table in a folder, of each kind: its files, its position, its commit. Reads no log and starts no Spark."""

@@ -1,4 +1,4 @@
-"""The columns of an exported table and of its dead letters, and those that are read from the log for them."""
+"""The columns of an exported table and of its dead letters, and the log columns read for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ METADATA: Final = (
     "topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "bornTimestamp", "bornHost", "reconsumeTimes",
     "flag", "sysFlag", "tags", "keys", "uniqueKey", "properties",
 )  # fmt: skip
-"""What stands beside every body."""
+"""The columns next to every body."""
 READ: Final = (*METADATA, "brokerName", "body")
 WHY: Final = "why"
 PARTITIONS: Final = ("dt", "broker")
@@ -20,17 +20,17 @@ PARTITION_FIELDS: Final = [pa.field("dt", pa.date32()), pa.field("broker", pa.st
 
 
 def with_body() -> pa.Schema:
-    """Return the columns of a table whose bodies stay as they are, without the partitions."""
+    """Return the columns of a table with undecoded bodies, without the partitions."""
     return arrow_schema((*METADATA, "body"))
 
 
 def typed(fields: list[pa.Field]) -> pa.Schema:
-    """Return the columns of a table whose bodies became `fields`, without the partitions."""
+    """Return the columns of a table with bodies decoded into `fields`, without the partitions."""
     return pa.schema([*arrow_schema(METADATA), *fields])
 
 
 def dead_letters() -> pa.Schema:
-    """Return the columns of the table of what could not be decoded, without the partitions."""
+    """Return the columns of the table of undecodable messages, without the partitions."""
     return with_body().append(pa.field(WHY, pa.string()))
 
 

@@ -1,6 +1,6 @@
 """A Delta Lake table.
 
-The commit that adds files carries, per broker and log, an application transaction whose version is the position of the next record:
+The commit that adds files contains, per broker and log, an application transaction whose version is the position of the next record:
 the protocol's own place for a writer's progress.
 """
 
@@ -25,7 +25,7 @@ from gantry_spark.export.tables.part_files import PartFile
 from gantry_spark.export.tables.table import STATE, LiveFile, Mark, Marks, Merge, in_order, live_file
 
 LOGS: Final = f"{STATE}/logs.json"
-"""Which logs this table was ever exported from, newest last: transactions can be asked for by name only, not listed."""
+"""The logs from which this table was ever exported, newest last: transactions can be queried by name, but not listed."""
 
 
 class DeltaFolder:
@@ -43,7 +43,7 @@ class DeltaFolder:
             DeltaTable.create(folder, schema=self._schema, partition_by=list(PARTITIONS))
 
     def marks(self) -> Marks:
-        """How far it is."""
+        """Return its marks."""
         table = DeltaTable(self._folder)
         found: Marks = {}
         for broker, log_ids in (read_json(self._logs) or {}).items():
@@ -78,12 +78,12 @@ class DeltaFolder:
         self._commit([_added(file, is_change=True) for file in files], transactions)
 
     def replace(self, merges: Sequence[Merge]) -> None:
-        """Replace files. Those that are gone stay for older versions of the table until somebody vacuums it."""
+        """Replace files. Replaced ones stay for older versions of the table until a vacuum."""
         removed = [_removed(file) for merge in merges for file in merge.gone]
         self._commit([*removed, *(_added(merge.fresh, is_change=False) for merge in merges)], [])
 
     def recover(self) -> None:
-        """Nothing can be half done."""
+        """Do nothing: commits are atomic."""
 
     def _commit(self, actions: list[Any], transactions: list[Transaction]) -> None:
         properties = CommitProperties(
@@ -94,7 +94,7 @@ class DeltaFolder:
                 actions, "append", self._schema, list(PARTITIONS), commit_properties=properties
             )
         except DeltaError as error:
-            raise Failed(f"the Delta table {self._folder} did not take the commit: {error}") from error
+            raise Failed(f"the Delta table {self._folder} rejected the commit: {error}") from error
 
 
 def _application(broker: str, log_id: str) -> str:

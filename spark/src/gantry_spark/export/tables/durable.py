@@ -1,4 +1,4 @@
-"""Files that are whole or not there, also after a power cut."""
+"""Atomic file writes, also across a power cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Put a file in the place of another in one step, and sync it."""
+    """Replace a file atomically, and sync it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.fresh")
     with fresh.open("w", encoding="utf-8") as file:
@@ -22,7 +22,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a file holds; None where there is none."""
+    """Return the content of a file; None if there is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def read_json(path: Path) -> Any:
 
 
 def move(root: Path, moves: Iterable[tuple[str, str]]) -> None:
-    """Move files below a folder to their names there, and sync the folders they come into. What is moved already is passed over."""
+    """Move files below a folder to their names there, and sync the target folders. Skips files that are already moved."""
     folders: set[Path] = set()
     for staged, path in moves:
         target = root / path

@@ -1,7 +1,7 @@
 """An Iceberg table `gantry.messages` with a SQLite catalog in its own folder.
 
-The commit that adds files sets the marks as a property of the table and of the snapshot: the first is read again, the second says
-how far each snapshot was.
+The commit that adds files sets the marks as a property of the table and of the snapshot: the first is read again, the second shows
+the marks of each snapshot.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class IcebergFolder:
             self._create(pa.schema([*schema, *PARTITION_FIELDS]))
 
     def marks(self) -> Marks:
-        """How far it is."""
-        told = json.loads(self._load().properties.get(MARKS, "{}"))
-        return {broker: Mark(*mark) for broker, mark in told.items()}
+        """Return its marks."""
+        marks = json.loads(self._load().properties.get(MARKS, "{}"))
+        return {broker: Mark(*mark) for broker, mark in marks.items()}
 
     def files(self) -> list[LiveFile]:
         """Return its files."""
@@ -68,7 +68,7 @@ class IcebergFolder:
             raise self._refused(error) from error
 
     def replace(self, merges: Sequence[Merge]) -> None:
-        """Replace files. Those that are gone stay for older snapshots of the table until somebody expires them."""
+        """Replace files. Replaced ones stay for older snapshots of the table until they expire."""
         table = self._load()
         gone = {file.path for merge in merges for file in merge.gone}
         held = [task.file for task in table.scan().plan_files()]
@@ -86,10 +86,10 @@ class IcebergFolder:
             raise self._refused(error) from error
 
     def recover(self) -> None:
-        """Nothing can be half done."""
+        """Do nothing: commits are atomic."""
 
     def _create(self, schema: pa.Schema) -> None:
-        """Make the table with its partitions in one step, so that a kill leaves none without them."""
+        """Create the table with its partitions in one step, so that a kill leaves no table without them."""
         making = self._catalog.create_table_transaction(IDENTIFIER, schema, location=self._uri)
         with making as transaction, transaction.update_spec() as spec:
             for name in PARTITIONS:
@@ -102,4 +102,4 @@ class IcebergFolder:
         return path.removeprefix(f"{self._uri}/")
 
     def _refused(self, error: Any) -> Failed:
-        return Failed(f"the Iceberg table in {self._uri} did not take the commit: {error}")
+        return Failed(f"the Iceberg table in {self._uri} rejected the commit: {error}")

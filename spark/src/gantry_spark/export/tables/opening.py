@@ -1,4 +1,4 @@
-"""Opens a table of any kind. Each kind's library is loaded only for it."""
+"""Opens a table of any kind. Loads only the library of that kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gantry_spark.export.tables.table import Table
 
 
 def open_table(kind: str, folder: Path, schema: pa.Schema) -> Table:
-    """Open a table of this kind, made where there is none."""
+    """Open a table of this kind, creating it if needed."""
     if kind == "delta":
         from gantry_spark.export.tables.delta import DeltaFolder
 

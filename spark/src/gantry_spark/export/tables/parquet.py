@@ -1,7 +1,7 @@
-"""A table of plain Parquet files in `dt=…/broker=…`, with a manifest that says which belong to it and how far it is.
+"""A table of plain Parquet files in `dt=…/broker=…`, with a manifest that lists its files and its marks.
 
-The manifest, `_gantry/manifest.json`, is replaced in one step, last: a killed run leaves at most files that it does not name, and
-the next run removes those first. Whoever wants exactly what is committed reads the files it names.
+The manifest, `_gantry/manifest.json`, is replaced atomically, last: a killed run leaves at most files that it does not name, and
+the next run deletes those first. Readers that want exactly the committed rows read the files it names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ParquetFolder:
         self._path = folder / MANIFEST
 
     def marks(self) -> Marks:
-        """How far it is."""
+        """Return its marks."""
         return {broker: Mark(*mark) for broker, mark in self._manifest()["marks"].items()}
 
     def files(self) -> list[LiveFile]:
@@ -47,7 +47,7 @@ class ParquetFolder:
         )
 
     def replace(self, merges: Sequence[Merge]) -> None:
-        """Replace files: the manifest first, then the folder, which `recover` can do again."""
+        """Replace files: the manifest first, then the folder, which `recover` can repeat."""
         manifest = self._manifest()
         gone = {file.path for merge in merges for file in merge.gone}
         kept = [file for file in manifest["files"] if file[0] not in gone]
@@ -59,7 +59,7 @@ class ParquetFolder:
         self.recover()
 
     def recover(self) -> None:
-        """Do what the last manifest says of the folder: files gone, files in their place. Harmless when it is done."""
+        """Apply the last manifest to the folder: delete and move files. Harmless if already done."""
         manifest = self._manifest()
         for path in manifest["gone"]:
             (self._folder / path).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Writes the rows of one task into Parquet files, one per day and broker, under names that nobody reads yet.
+"""Writes the rows of a task into Parquet files, one per day and broker, under temporary names.
 
-Runs in Spark's tasks. A file is named for good by its broker, its log and the positions of its first and last row, so the same rows
+Runs in Spark's tasks. A file's final name consists of its broker, its log and the positions of its first and last row, so the same rows
 get the same name; the driver moves it there when it commits.
 """
 
@@ -20,16 +20,16 @@ import pyarrow.parquet as pq
 
 GROUP_ROWS: Final = 131_072
 GROUP_BYTES: Final = 32 << 20
-"""A row group is written when it has so many rows or so many bytes in memory: what a task holds at most per file."""
+"""A row group is written at this number of rows or bytes in memory: the most that a task holds per file."""
 OPEN_MAX: Final = 16
 COMPRESSION: Final = "zstd"
-_compute: Any = pyarrow.compute  # its functions are made when it is loaded: no type checker knows them
+_compute: Any = pyarrow.compute  # its functions are created on import: no type checker knows them
 _DAY_US: Final = 86_400 * 1_000_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 class PartFile(NamedTuple):
-    """A finished file: where it lies below the table's folder and where it shall lie, its partition, its rows."""
+    """A finished file: its staged and final path below the table's folder, its partition, its rows."""
 
     staged: str
     path: str
@@ -42,13 +42,13 @@ class PartFile(NamedTuple):
 
 
 def part_path(dt: str, broker: str, log_id: str, first: int, last: int) -> str:
-    """Return where a file lies below the table's data: Hive's partition folders, and a name that its rows determine."""
+    """Return the path of a file below the table's data: Hive's partition folders, and a name determined by its rows."""
     name = f"part-{quote(broker, safe='')}-{quote(log_id, safe='')}-{first:020d}-{last:020d}.parquet"
     return f"dt={dt}/broker={quote(broker, safe='')}/{name}"
 
 
 class PartWriter:
-    """The open files of one task for one table. Rows must come with `physicalOffset`, `storeTimestamp` and `brokerName`."""
+    """The open files of a task for a table. Rows must come with `physicalOffset`, `storeTimestamp` and `brokerName`."""
 
     def __init__(self, out: Path, staging: str, log_ids: dict[str, str], *, with_partitions: bool) -> None:
         """`staging` is a folder below `out`. `with_partitions`: the files hold the columns dt and broker as well."""
@@ -58,14 +58,14 @@ class PartWriter:
         self._done: list[PartFile] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows of any days and brokers, in the order of their positions."""
+        """Write rows of any days and brokers, in the order of their positions."""
         for day, broker, some in _by_partition(rows):
             key = day, broker
             if key not in self._open:
                 if len(self._open) >= OPEN_MAX:
                     self._close(next(iter(self._open)))
                 self._open[key] = self._new(day, broker)
-            file = self._open[key] = self._open.pop(key)  # the one used last stands last
+            file = self._open[key] = self._open.pop(key)  # moves the last used one to the end
             file.add(some)
 
     def close(self) -> list[PartFile]:
@@ -75,7 +75,7 @@ class PartWriter:
         return self._done
 
     def abort(self) -> None:
-        """Give up what is not finished; its files stay in staging, which the next run empties."""
+        """Drop unfinished files; they stay in staging, which the next run empties."""
         for file in self._open.values():
             file.abandon()
         self._open.clear()
@@ -145,7 +145,7 @@ class _OpenFile:
 
 
 def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[int, str, pa.RecordBatch]]:
-    """Cut rows by day and broker. Nearly always they are of one, so that is looked at first."""
+    """Split rows by day and broker. Usually all have the same, so that is checked first."""
     if rows.num_rows == 0:
         return
     days = _compute.divide(rows.column("storeTimestamp").cast(pa.int64()), pa.scalar(_DAY_US, pa.int64()))

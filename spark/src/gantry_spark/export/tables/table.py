@@ -1,4 +1,4 @@
-"""What a run needs of a table, whatever its kind: how far it is, which files it has, one commit."""
+"""The interface of a table of any kind: its marks, its files, its commit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from urllib.parse import unquote
 from gantry_spark.export.tables.part_files import PartFile
 
 STATE: Final = "_gantry"
-"""Folder of a table that is ours; readers of all three kinds pass over names that begin with an underscore."""
+"""The state folder of an exported table; readers of all three kinds ignore names that begin with an underscore."""
 _NAME: Final = re.compile(
     r"(?:^|.*/)dt=(?P<dt>[0-9-]+)/broker=(?P<broker>[^/]+)/part-.*-(?P<first>\d{20})-(?P<last>\d{20})\.parquet"
 )
 
 
 class Mark(NamedTuple):
-    """How far one broker's log is exported: the log, and the position of the next record."""
+    """The export position of a broker's log: the log, and the position of the next record."""
 
     log_id: str
     next: int
@@ -28,7 +28,7 @@ Marks = dict[str, Mark]
 
 
 class LiveFile(NamedTuple):
-    """A file that readers of the table see; its path is below the table's folder."""
+    """A file that readers of the table see; its path is relative to the table's folder."""
 
     path: str
     dt: str
@@ -50,40 +50,40 @@ class Table(Protocol):
     """A table in a folder. Each change is one commit: it happens as a whole or not at all."""
 
     with_partitions: bool
-    """Its files hold the columns dt and broker; otherwise they stand in the names of folders, or in the commit."""
+    """Its files contain the columns dt and broker; otherwise folder names or the commit contain them."""
     is_read_by_folder: bool
-    """Readers list the folder: a merged file and the ones it replaces must never lie there together."""
+    """Readers list the folder: a merged file and the ones it replaces must never be there together."""
     root: str
-    """Where its data lie below the folder: empty, or a path with a slash at its end."""
+    """The place of its data below the folder: empty, or a path with a final slash."""
 
     def marks(self) -> Marks:
-        """How far it is."""
+        """Return its marks."""
         ...
 
     def files(self) -> list[LiveFile]:
-        """Its files of ours, in the order of brokers, days and positions."""
+        """Return its exported files, in the order of brokers, days and positions."""
         ...
 
     def add(self, files: Sequence[PartFile], marks: Marks) -> None:
-        """Add files, which lie in place, and move the marks of these brokers: one commit."""
+        """Add files that are already in place, and move the marks of these brokers: one commit."""
         ...
 
     def replace(self, merges: Sequence[Merge]) -> None:
-        """Replace files: one commit. The fresh ones lie in place, but where readers list the folder: then it moves them itself."""
+        """Replace files: one commit. The new ones are in place, unless readers list the folder: then it moves them itself."""
         ...
 
     def recover(self) -> None:
-        """Finish what a killed `replace` left half done."""
+        """Finish a `replace` that was killed."""
         ...
 
 
 def live_file(path: str, rows: int, size: int) -> LiveFile | None:
-    """Return a file of ours by its path, which says its partition and its positions; None for one of somebody else."""
-    told = _NAME.fullmatch(path)
-    if told is None:
+    """Return an exported file by its path, which contains its partition and its positions; None for any other file."""
+    found = _NAME.fullmatch(path)
+    if found is None:
         return None
-    first, last = int(told["first"]), int(told["last"])
-    return LiveFile(path, told["dt"], unquote(told["broker"]), first, last, rows, size)
+    first, last = int(found["first"]), int(found["last"])
+    return LiveFile(path, found["dt"], unquote(found["broker"]), first, last, rows, size)
 
 
 def in_order(files: Sequence[LiveFile]) -> list[LiveFile]:

@@ -1,7 +1,7 @@
-"""Counts a piece of a log where it is read, so that Spark gets thousands of rows instead of millions of messages.
+"""Counts a piece of a log as it is read, so that Spark gets thousands of rows instead of millions of messages.
 
-A Python source hands whole rows to Java one by one; grouping with Arrow first costs a tenth of that. What comes out are rows of one schema that
-`sql/traffic.sql` and its neighbours add up; `part` says what a row counts. Pure: knows no Spark, no file.
+A Python source hands whole rows to Java one by one; grouping with Arrow first costs a tenth of that. The results are rows of one schema that
+`sql/traffic.sql` and similar statements add up; `part` is the kind of a row. Pure: uses no Spark and no files.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ COLUMNS: Final = (
     "topic", "queueId", "queueOffset", "storeTimestamp", "bornTimestamp", "storeSize", "bodySize", "reconsumeTimes", "sysFlag",
     "tags", "keys", "bornHost", SETTLED, REAL_TOPIC,
 )  # fmt: skip
-"""What is read of each message."""
+"""The columns read of each message."""
 SCHEMA: Final = pa.schema([
     ("part", pa.string()), ("time", TIME), ("broker", pa.string()), ("topic", pa.string()), ("queueId", pa.int32()),
     ("what", pa.string()), ("item", pa.string()), ("bin", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64()),
     ("bodyBytes", pa.int64()), ("least", pa.int64()), ("most", pa.int64()), ("firstOffset", pa.int64()), ("lastOffset", pa.int64()),
     ("firstStored", TIME), ("lastStored", TIME),
 ])  # fmt: skip
-"""What comes out; `part`: traffic, latency, word, hash."""
+"""The result; `part`: traffic, latency, word, hash."""
 _MEASURED, _AHEAD, _LATER = 0, 1, 2
 _WHATS: Final = pa.array(["measured", "ahead", "later"])
 _WORDS: Final = ("tag", "key", "producer")
@@ -48,13 +48,13 @@ _LATENCY: Final = (("messages", "sum"), ("least", "min"), ("most", "max"))
 
 
 _TOPIC_BITS: Final = 24
-"""A cell of words is an hour and a topic: the number of the topic has so many bits."""
+"""A cell of words is an hour and a topic: the number of the topic has this many bits."""
 _BATCH_ROWS: Final = 65_536
 _PENDING_ROWS_MAX: Final = 100_000
 
 
 class Counter:
-    """Counts the messages of one broker: by steps of `step` seconds; `tracked` words of a topic and hour one by one."""
+    """Counts the messages of a broker by steps of `step` seconds, and `tracked` words per topic and hour individually."""
 
     def __init__(self, broker: str, step: int, tracked: int) -> None:
         self._broker = broker
@@ -80,7 +80,7 @@ class Counter:
         self._count_words(columns, (seconds // _HOUR << _TOPIC_BITS) + topics, kinds == USER)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield what was counted, in SCHEMA."""
+        """Yield the counts, in SCHEMA."""
         names = pa.array([*self._topics], pa.string())
         yield from _out("traffic", self._broker, names, self._traffic.table())
         latency = self._latency.table()
@@ -96,7 +96,7 @@ class Counter:
                 yield from _out(part, self._broker, names, _of_cells(what, found))
 
     def _numbered(self, topics: Any) -> Numbers:
-        """Return the number of each message's topic; one that is seen for the first time gets the next one."""
+        """Return the number of each message's topic; a new topic gets the next number."""
         coded = topics.dictionary_encode()
         numbers: list[int] = []
         for topic in coded.dictionary.to_pylist():
@@ -119,7 +119,7 @@ class Counter:
     def _count_latency(
         self, columns: dict[str, Any], topics: Numbers, times: Numbers, stored_ms: Numbers, chosen: Any
     ) -> None:
-        """Count how long from the producer's clock to the store's: what of it is a latency, and by how much clocks differ."""
+        """Count the time from the producer's clock to the store's: the latencies, and the differences of clocks."""
         born = columns["bornTimestamp"]
         has_born = _pc.is_valid(born).to_numpy(zero_copy_only=False)
         ms = stored_ms - np.where(has_born, _ints(born.fill_null(0)) // 1000, stored_ms)
@@ -139,7 +139,7 @@ class Counter:
         self._latency.add(every, chosen)
 
     def _count_words(self, columns: dict[str, Any], cells: Numbers, chosen: Any) -> None:
-        """Count tags, keys and producers; of several keys of a message each for itself."""
+        """Count tags, keys and producers; each key of a message counts."""
         if not chosen.any():
             return
         hosts = columns["bornHost"].dictionary_encode()
@@ -168,7 +168,7 @@ class Counter:
 
 
 class _Groups:
-    """Rows grouped by some columns, put together again whenever many wait."""
+    """Rows grouped by some columns, combined whenever many wait."""
 
     def __init__(self, keys: Sequence[str], sums: Sequence[tuple[str, str]]) -> None:
         self._keys = [*keys]
@@ -177,7 +177,7 @@ class _Groups:
         self._pending_rows = self._settled_rows = 0
 
     def add(self, columns: dict[str, Any], chosen: Any = None) -> None:
-        """Add rows; those chosen, where that is given."""
+        """Add rows, or only the chosen ones."""
         table = pa.table(
             {
                 name: values if isinstance(values, pa.Array) else pa.array(values)
@@ -225,7 +225,7 @@ def _of_cells(what: str, found: Any) -> Any:
 
 
 def _out(part: str, broker: str, topics: pa.Array, found: Any) -> Iterator[pa.RecordBatch]:
-    """Yield rows in SCHEMA: times as times, topics by their names, what a part does not say as null."""
+    """Yield rows in SCHEMA: times as times, topics by their names, null for columns that a part does not have."""
     count = found.num_rows
     made: dict[str, Any] = {name: found[name].combine_chunks() for name in found.column_names}
     made |= {
@@ -255,5 +255,5 @@ def _ints(values: Any) -> Numbers:
 
 
 def _bits(values: Numbers) -> Numbers:
-    """Return how many bits numbers from 0 on have: 0 of 0, 7 of 127, 8 of 128."""
+    """Return the number of bits of non-negative numbers: 0 for 0, 7 for 127, 8 for 128."""
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)

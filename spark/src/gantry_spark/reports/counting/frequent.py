@@ -1,8 +1,8 @@
-"""Which words are frequent, and about how many different ones there are, in a bounded space. Pure: numpy and Arrow only.
+"""Finds frequent words and estimates the number of distinct ones, in bounded space. Pure: numpy and Arrow only.
 
-Words are counted by cell (a topic, an hour and a kind of word, as one number). Frequent ones by the summary of Misra and Gries: when a cell has
-more words than are kept, the count of the first one too many is taken from all of them, and what that takes is remembered: a count is at least
-right, and at most by that too small. Different ones by the least hashes: where those kept fill the fraction f of all hashes, there are kept / f.
+Words are counted by cell (a topic, an hour and a kind of word, as one number). Frequent ones use the summary of Misra and Gries: when a cell has
+more words than are kept, the count of the first one too many is subtracted from all of them, and that amount is remembered. So a count is a lower
+bound, too small by at most that amount. Distinct ones use the smallest hashes: if the kept ones fill the fraction f of all hashes, there are kept / f.
 Both add up over pieces of a log.
 """
 
@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 HASH_MAX: Final = (1 << 63) - 1
 """Hashes are spread evenly from 0 to this."""
 _PENDING_ROWS_MAX: Final = 200_000
-"""Words with their counts that wait to be put together: some 20 MB."""
+"""Words with their counts that wait to be combined: some 20 MB."""
 _MULTIPLIER: Final = np.uint64(0xFF51AFD7ED558CCD)
 _MULTIPLIER_2: Final = np.uint64(0xC4CEB9FE1A85EC53)
 _SHIFT: Final = np.uint64(33)
@@ -50,7 +50,7 @@ class Frequent:
             self._settle(10 * self._kept)
 
     def counts(self) -> Any:
-        """Return a table of cell, word, count: what is surely there so often. A word that is null: by how much counts of its cell are short at most."""
+        """Return a table of cell, word, count, which is a lower bound. The null word has the most by which counts of its cell are short."""
         self._settle(self._kept)
         missed = [(cell, count) for cell, count in sorted(self._missed.items()) if count]
         short = pa.table({
@@ -61,7 +61,7 @@ class Frequent:
         return pa.concat_tables([*self._pending, short])
 
     def hashes(self) -> Any:
-        """Return a table of cell and hash: the least ones of each cell."""
+        """Return a table of cell and hash: the smallest hashes of each cell."""
         cells = [np.full(len(found), cell, np.int64) for cell, found in self._hashes.items()]
         return pa.table({
             "cell": pa.array(np.concatenate(cells) if cells else np.empty(0, np.int64)),
@@ -69,7 +69,7 @@ class Frequent:
         })  # fmt: skip
 
     def _note(self, cells: Numbers, words: Any) -> None:
-        """Remember the least hashes."""
+        """Keep the smallest hashes."""
         hashes = hashed(words.combine_chunks())
         order = np.argsort(cells, kind="stable")
         sorted_cells, sorted_hashes = cells[order], hashes[order]
@@ -89,7 +89,7 @@ class Frequent:
             self._hashes[cell] = every[: self._kept].copy()
 
     def _settle(self, most: int) -> None:
-        """Put the counts of words together and keep at most so many of a cell."""
+        """Combine the counts of words and keep at most `most` of a cell."""
         if not self._pending:
             return
         table = _together(pa.concat_tables(self._pending))

@@ -1,7 +1,7 @@
-"""Counts a log in one Spark job: a task for each piece, whose counts come back to the driver as Arrow.
+"""Counts a log in one Spark job: a task per piece, which returns its counts to the driver as Arrow.
 
-Not a query over the source `gantry`: that would start three more Python processes to plan it, seconds of a report, and hand each row to Java.
-It needs no session either, only what jobs run on: half of Spark's start.
+A query over the source `gantry` would start three more Python processes to plan it, take seconds of a report, and hand each row to Java.
+This job needs no session, only the context: half of Spark's start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ipc: Final[Any] = pa.ipc
 def counted(
     context: SparkContext, options: Mapping[str, str], step: int, tracked: int, span: Span
 ) -> pa.Table:
-    """Return the counts of the messages that options of `gantry` name. Raises what planning and reading raise."""
+    """Return the counts of the messages that options of `gantry` select. Raises errors of planning and reading."""
     reader = BatchReader(source_options.parse(options), counts.COLUMNS, (span.since_ms, span.below_ms))
     pieces = [piece for piece in reader.partitions() if isinstance(piece, Piece)]
     work = Counting(reader.task(), step, tracked)
@@ -34,7 +34,7 @@ def counted(
 
 
 class Counting:
-    """Counts one piece: what a task does."""
+    """Counts one piece: the work of a task."""
 
     def __init__(self, task: Task, step: int, tracked: int) -> None:
         self._task = task
@@ -42,7 +42,7 @@ class Counting:
         self._tracked = tracked
 
     def __call__(self, piece: Piece) -> bytes:
-        """Return the counts of a piece as a stream of Arrow, each broker's for itself."""
+        """Return the counts of a piece as an Arrow stream, separately for each broker."""
         sink = pa.BufferOutputStream()
         with _ipc.new_stream(sink, counts.SCHEMA) as stream:
             for broker in sorted({part.broker for part in piece.ranges}):

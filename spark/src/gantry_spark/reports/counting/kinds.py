@@ -1,4 +1,4 @@
-"""What a topic is for; `sql/kind_of.sql` says the same to SQL."""
+"""Kinds of topics; `sql/kind_of.sql` has the same rules for SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SYSTEM_TOPICS: Final = frozenset({"SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_
 
 
 def kind_of(topic: str) -> str:
-    """Return whether a topic holds users' messages, other tries, dead letters, or is the system's own."""
+    """Return whether a topic has user messages, retries, dead letters, or is a system topic."""
     if topic.startswith(_SYSTEM_PREFIXES) or topic in _SYSTEM_TOPICS:
         return SYSTEM
     if topic.startswith("%RETRY%"):

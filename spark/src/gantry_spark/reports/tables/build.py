@@ -1,4 +1,4 @@
-"""Asks everything that a report holds, stage by stage, and gives the tables. Each stage says in words what it does before it begins."""
+"""Runs all queries of a report, stage by stage, and returns the tables. Each stage has a description for the progress."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gantry_spark.reports.tables.statements import Statements
 
 _pc: Final[Any] = compute
 TRACKED: Final = 1000
-"""Different tags, keys or producers of a topic and hour that are counted one by one; beyond them counts are upper bounds."""
+"""Distinct tags, keys or producers of a topic and hour that are counted individually; beyond, counts are upper bounds."""
 SCHEDULE, TIMER = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
 HALF, OP, PARKED = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
 SAMPLES, TRACES, MARKS = "GANTRY_SYS_OFFSETS", "RMQ_SYS_TRACE_TOPIC", "GANTRY_SYS_MARKS"
 _WAITING: Final = (SCHEDULE, TIMER, HALF, PARKED, MARKS)
 _TABLES_AT_ONCE: Final = 3
 COUNTED: Final = {"traffic": "traffic", "latency_bins": "latency", "words": "word", "hashes": "hash"}
-"""Views of what the pass that counts left, and which of its rows they are made of."""
+"""Views of the counting pass, and the rows of which they consist."""
 KEPT: Final = ("traffic", "latency_bins", "items", "results", "op_bodies", "samples", "traces")
 CONFIGURED_SCHEMA: Final = pa.schema(
     [("broker", pa.string()), ("topic", pa.string()), ("queueId", pa.int32())]
@@ -68,7 +68,7 @@ _ITEM_COLUMNS: Final = {
 
 @dataclass
 class Tables:
-    """What a report found."""
+    """The results of a report."""
 
     tables: dict[str, pa.Table] = field(default_factory=dict[str, Any])
     sql: dict[str, str] = field(default_factory=dict[str, str])
@@ -76,7 +76,7 @@ class Tables:
 
 
 class Build:
-    """One report over one log. `stages` in their order; each leaves its tables in `found`."""
+    """A report over a log. `stages` in their order; each leaves its tables in `found`."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Build:
         span: Span,
         earlier: Mapping[str, pa.Table] = NOTHING_EARLIER,
     ) -> None:
-        """Begin with what `count` gave of `log`; `earlier` is what `kept` gave of rows that lie before those of `log`."""
+        """Start with the counts of `log` by `count`; `earlier` has rows before those of `log` from `kept`."""
         self._log = log
         self._counted = counted
         self._facts = facts
@@ -104,7 +104,7 @@ class Build:
         self._register_facts(spark)
 
     def stages(self) -> list[tuple[str, Callable[[], None]]]:
-        """Return each stage with its words."""
+        """Return each stage with its description."""
         topics = {bound.topic for bound in self._facts.bounds if bound.max_offset > 0}
         waiting = sorted(
             topic for topic in topics if topic in _WAITING or topic.startswith(("%RETRY%", "%DLQ%"))
@@ -122,7 +122,7 @@ class Build:
         ]
 
     def kept(self) -> dict[str, pa.Table]:
-        """Return the views of this report in a form that the next one goes on from, when its log begins where this one ended."""
+        """Return the views of this report for the next one, whose log begins where this one ended."""
         kept = {
             name: self._sql.spark.table(name).toArrow()
             for name in KEPT
@@ -131,7 +131,7 @@ class Build:
         return kept | {name: self.found.tables[f"hourly_{name}"] for name in ("words", "hashes")}
 
     def close(self) -> None:
-        """Let go of what Spark keeps."""
+        """Release Spark's cached data."""
         self._sql.close()
 
     def _register_facts(self, spark: SparkSession) -> None:
@@ -142,7 +142,7 @@ class Build:
         _local(spark, levels, _LEVELS_SCHEMA).createOrReplaceTempView("levels")
 
     def _tables(self, *names: str) -> None:
-        """Compute tables, some at once: each is small, and most of its time is Spark's planning."""
+        """Compute tables, some concurrently: each is small, and most of its time is Spark's planning."""
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as threads:
             self.found.tables.update(zip(names, threads.map(self._sql.table, names), strict=True))
 
@@ -160,7 +160,7 @@ class Build:
         self._tables("tops", "distinct", "hourly_words", "hourly_hashes")
 
     def _waiting(self, waiting: Sequence[str], ops: Sequence[str]) -> None:
-        """Follow what waits. What becomes of an item may lie behind the end of the range, so outcomes are looked for up to the end of the log."""
+        """Follow waiting messages. The outcome of an item may be after the end of the range, so outcomes are searched up to the end of the log."""
         if not waiting:
             return
         later = Span(self._span.since_ms)
@@ -193,10 +193,10 @@ class Build:
         found = own.where(f"topic NOT IN ({known})").unionByName(there).where(is_result)
         return (
             found.distinct() if self._has_earlier else found
-        )  # the waiting ones are among the earlier ones already
+        )  # the waiting ones are already among the earlier ones
 
     def _consumers(self, bodies: Sequence[str]) -> None:
-        """Lag from the committed offsets and their samples; latency to consumers from traces where there are some, else from the samples."""
+        """Compute lag from the committed offsets and their samples, and latency to consumers from traces if there are any, else from the samples."""
         if not bodies and not self._facts.committed:
             return
         self._sql.register("bodies", self._bodies(bodies))
@@ -219,7 +219,7 @@ class Build:
 
 
 def count(log: Log, facts: Facts, span: Span) -> pa.Table:
-    """Return the counts of a log that a Build adds up: the one pass over all of it, which needs no session of Spark."""
+    """Return the counts of a log for a Build: the one pass over all of it, which needs no session of Spark."""
     return log.counted(step_for(_width_ms(facts, span), STEPS), TRACKED, span)
 
 
@@ -234,7 +234,7 @@ def _renamed(rows: DataFrame, names: dict[str, str]) -> DataFrame:
 
 
 def _local(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
-    """Return rows as a frame; by way of Arrow, because Spark makes a job of each list of Python's."""
+    """Return rows as a frame through Arrow, because Spark starts a job for each list of Python's."""
     columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
     arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))

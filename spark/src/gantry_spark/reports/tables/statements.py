@@ -1,4 +1,4 @@
-"""Runs the SQL of `sql/*.sql` and remembers what ran with which values, for the appendix of a report."""
+"""Runs the SQL of `sql/*.sql` and records what ran with which values, for the appendix of a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 _FOLDER: Final = files("gantry_spark.reports.tables") / "sql"
-# For tables of some thousand rows Spark spends more on making code and on many tasks than on the work: a third of a report's CPU time.
+# For tables of some thousand rows Spark spends more on code generation and on many tasks than on the work: a third of a report's CPU time.
 _SMALL: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -21,12 +21,12 @@ _SMALL: Final = {
 
 
 def text(name: str) -> str:
-    """Return the SQL of a statement, its words of explanation first."""
+    """Return the SQL of a statement, with its comment first."""
     return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
 
 
 class Statements:
-    """The statements of one report; not for two threads at once, except `table`."""
+    """The statements of a report; not thread-safe, except `table`."""
 
     def __init__(
         self, spark: SparkSession, parameters: Mapping[str, int], earlier: Mapping[str, pa.Table]
@@ -50,11 +50,11 @@ class Statements:
         )
 
     def view(self, name: str, *, keep: bool = False) -> None:
-        """Make the result of a statement, and what earlier rounds found, a view of its name; `keep`: computed once."""
+        """Make the result of a statement, with the results of earlier rounds, a view of its name; `keep`: computed once."""
         self.register(name, self.frame(name), keep=keep)
 
     def register(self, name: str, frame: DataFrame, *, keep: bool = False) -> None:
-        """Make rows, and those of earlier rounds under that name, a view; an older one of the name is let go."""
+        """Make rows, with those of earlier rounds under that name, a view; replaces an older one of the name."""
         old = self._kept.pop(name, None)
         if old is not None:
             old.unpersist()
@@ -71,7 +71,7 @@ class Statements:
         self.view(name)
 
     def scan(self, name: str, frame: DataFrame | None = None) -> None:
-        """Compute a view now, in a pass over the log: for that Spark makes code. `frame` instead of the statement of that name."""
+        """Compute a view now, in a pass over the log with code generation. `frame` replaces the statement of that name."""
         self._use(self._usual)
         self.register(name, self.frame(name) if frame is None else frame, keep=True)
         self.spark.table(name).count()
@@ -86,7 +86,7 @@ class Statements:
         return self.frame(name).toArrow()
 
     def close(self) -> None:
-        """Let go of what was kept."""
+        """Release cached data."""
         self._use(self._usual)
         for frame in self._kept.values():
             frame.unpersist()

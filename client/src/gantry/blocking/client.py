@@ -1,4 +1,4 @@
-"""What every synchronous face has: its life from `start` to `close`, as a `with` block."""
+"""The base of every synchronous client: its life from `start` to `close`, as a `with` block."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import Generic, Protocol, Self, TypeVar
 from gantry.blocking.loop import loop_thread
 
 
-class Lived(Protocol):
-    """A client of the asyncio face."""
+class AsyncClient(Protocol):
+    """A client of the asyncio API."""
 
     async def start(self) -> None:
-        """Make it ready."""
+        """Start the client."""
         ...
 
     async def close(self) -> None:
-        """End it."""
+        """Close the client."""
         ...
 
 
-InnerT = TypeVar("InnerT", bound=Lived)
+InnerT = TypeVar("InnerT", bound=AsyncClient)
 
 
-class Face(Generic[InnerT]):
-    """Stands for the client of the asyncio face that it is made with. Use it in `with`."""
+class BlockingClient(Generic[InnerT]):
+    """Wraps a client of the asyncio API. Use it in `with`."""
 
     def __init__(self, inner: InnerT) -> None:
         self._inner: InnerT = inner
 
     def start(self) -> None:
-        """As `start` of the asyncio face."""
+        """As `start` of the asyncio API."""
         loop_thread.run(self._inner.start())
 
     def close(self) -> None:
-        """As `close` of the asyncio face."""
+        """As `close` of the asyncio API."""
         loop_thread.run(self._inner.close())
 
     def __enter__(self) -> Self:

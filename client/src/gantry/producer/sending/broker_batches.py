@@ -1,6 +1,6 @@
-"""Sends to one broker that may take any queue: those of one turn of the event loop are asked together, by one call of its connection.
+"""Batches per broker: sends of one turn of the event loop that may take any queue leave together, by one call of the connection.
 
-Spares each send the search for its connection, two looks at the clock and four calls. Owns no fate of a send: what cannot leave so is launched one by one.
+Spares each send the search for its connection, two reads of the clock and four calls. Falls back to sending individually.
 """
 
 from __future__ import annotations
@@ -8,25 +8,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gantry.producer.sending.crowd import Crowd
+from gantry.producer.sending.backlog import Backlog
 from gantry.producer.sending.send import Send
 from gantry_link.calls import NEVER, Call
 from gantry_link.pool import ConnectionPool
 from gantry_link.turn import Turn
 
 
-class Line:
-    """What leaves for one broker at the end of this turn."""
+class BrokerBatch:
+    """The sends for one broker at the end of this turn."""
 
-    __slots__ = ("_crowd", "_launch", "_leave_bound", "_loop", "_pool", "_turn", "_waiting", "address")
+    __slots__ = ("_backlog", "_launch", "_leave_bound", "_loop", "_pool", "_turn", "_waiting", "address")
 
     def __init__(
-        self, address: str, pool: ConnectionPool, crowd: Crowd, launch: Callable[[Send], None]
+        self, address: str, pool: ConnectionPool, backlog: Backlog, launch: Callable[[Send], None]
     ) -> None:
-        """`launch` sends one alone, whatever that takes."""
+        """`launch` sends one individually."""
         self.address: str = address
         self._pool = pool
-        self._crowd = crowd
+        self._backlog = backlog
         self._launch = launch
         self._loop = asyncio.get_running_loop()
         self._turn = Turn.current()
@@ -34,7 +34,7 @@ class Line:
         self._leave_bound = self._leave
 
     def add(self, send: Send) -> None:
-        """Have a send, which has its target, leave at the end of this turn."""
+        """Add a send, which has its target, to leave at the end of this turn."""
         if not self._waiting:
             self._turn.at_end(self._leave_bound)
         self._waiting.append(send)
@@ -50,7 +50,7 @@ class Line:
 
     def _ask_together(self, sends: list[Send], now: float) -> bool:
         connection = self._pool.get_nowait(self.address)
-        if connection is None or self.address in self._crowd.waiting:
+        if connection is None or self.address in self._backlog.waiting:
             return False
         calls: dict[int, Call] = {}
         parts: list[bytes] = []
@@ -63,23 +63,23 @@ class Line:
                 calls[opaque] = (send, deadline, now)
                 properties, body, _ = send.prepared
                 parts += send.target.pattern.parts(opaque, send.born_ms, properties, body)
-        except Exception:  # noqa: BLE001 - a message that is none any more: launched alone, it says so to who waits
+        except Exception:  # noqa: BLE001 - an invalid message: launched individually, it reports its error
             return False
         return connection.ask_together(calls, earliest, b"".join(parts))
 
 
-class Lines:
-    """The lines of one producer, by the address of the broker: there are few, and they are small."""
+class BrokerBatches:
+    """The batches of a producer by the address of the broker."""
 
-    __slots__ = ("_crowd", "_launch", "_lines", "_pool")
+    __slots__ = ("_backlog", "_batches", "_launch", "_pool")
 
-    def __init__(self, pool: ConnectionPool, crowd: Crowd, launch: Callable[[Send], None]) -> None:
-        self._pool, self._crowd, self._launch = pool, crowd, launch
-        self._lines: dict[str, Line] = {}
+    def __init__(self, pool: ConnectionPool, backlog: Backlog, launch: Callable[[Send], None]) -> None:
+        self._pool, self._backlog, self._launch = pool, backlog, launch
+        self._batches: dict[str, BrokerBatch] = {}
 
-    def to(self, address: str) -> Line:
-        """Return the line to a broker."""
-        line = self._lines.get(address)
-        if line is None:
-            line = self._lines[address] = Line(address, self._pool, self._crowd, self._launch)
-        return line
+    def to(self, address: str) -> BrokerBatch:
+        """Return the batch of a broker."""
+        batch = self._batches.get(address)
+        if batch is None:
+            batch = self._batches[address] = BrokerBatch(address, self._pool, self._backlog, self._launch)
+        return batch

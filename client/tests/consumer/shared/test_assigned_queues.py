@@ -1,4 +1,4 @@
-"""Queues in hand: begun where the group is, handed over behind the call that runs, given up with their lock."""
+"""Assigned queues: started at the group's offset, handed over after the running call, released with their lock."""
 
 import asyncio
 from time import monotonic
@@ -6,8 +6,8 @@ from time import monotonic
 import pytest
 from received import QUEUES, received, until
 
-from gantry.consumer.shared import holding as holding_module
-from gantry.consumer.shared.holding import Holding
+from gantry.consumer.shared import assigned_queues as module
+from gantry.consumer.shared.assigned_queues import AssignedQueues
 from gantry.consumer.shared.locking import Locks
 from gantry.consumer.shared.offsets import NotWritten, OffsetTable
 from gantry.consumer.shared.process_queue import ProcessQueue
@@ -66,12 +66,12 @@ class Notes:
         return self.failing
 
 
-async def test_an_offset_that_a_hand_over_could_not_write_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unwritten_offset_of_a_hand_over_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def nothing() -> None:
         await asyncio.sleep(3600)
 
     notes = Notes()
-    held = Holding(LockKeeper(), "g", ConsumerSettings(), notes, None, lambda queue: [nothing()])
+    held = AssignedQueues(LockKeeper(), "g", ConsumerSettings(), notes, None, lambda queue: [nothing()])
     assert await held.take(QUEUES[:2])
     notes.failing = {QUEUES[1]: NotConnected("away")}
     assert await held.drop(QUEUES[:2])
@@ -89,7 +89,9 @@ async def test_a_lost_lock_ends_the_work_and_the_offset_is_read_again_with_the_n
         await asyncio.sleep(3600)
 
     locks = Locks("g", "me", keeper.store)
-    held = Holding(keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()])
+    held = AssignedQueues(
+        keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()]
+    )
     keeper.free.discard(QUEUES[3])
     assert not await held.take(QUEUES), "one is locked by another member"
     assert set(held.queues) == set(QUEUES[:3])
@@ -106,7 +108,7 @@ async def test_a_lost_lock_ends_the_work_and_the_offset_is_read_again_with_the_n
     notes.reads.clear()
     assert await held.take([QUEUES[0]])
     assert notes.reads == [QUEUES[0]]
-    monkeypatch.setattr(holding_module, "LOCK_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(module, "LOCK_KEPT_SECONDS", 0.0)
     assert await held.renew_locks(), "after so long another member may have had it"
     assert held.queues == {}
     await held.take(QUEUES[:2])
@@ -115,7 +117,7 @@ async def test_a_lost_lock_ends_the_work_and_the_offset_is_read_again_with_the_n
     await held.close()
 
 
-def orderly_holding(keeper: LockKeeper, ends: list[str]) -> Holding:
+def orderly_holding(keeper: LockKeeper, ends: list[str]) -> AssignedQueues:
     """Queues in hand whose servers say how they ended."""
 
     async def pipeline() -> None:
@@ -132,10 +134,10 @@ def orderly_holding(keeper: LockKeeper, ends: list[str]) -> Holding:
 
     locks = Locks("g", "me", keeper.store)
     settings = ConsumerSettings(orderly=True)
-    return Holding(keeper, "g", settings, Notes(), locks, lambda queue: [pipeline(), serve(queue)])
+    return AssignedQueues(keeper, "g", settings, Notes(), locks, lambda queue: [pipeline(), serve(queue)])
 
 
-async def with_a_call(held: Holding, queue: MessageQueue) -> ProcessQueue:
+async def with_a_call(held: AssignedQueues, queue: MessageQueue) -> ProcessQueue:
     """Take a queue up whose listener is in the middle of a call."""
     assert await held.take([queue])
     busy = held.queues[queue]
@@ -145,10 +147,10 @@ async def with_a_call(held: Holding, queue: MessageQueue) -> ProcessQueue:
     return busy
 
 
-async def test_a_queue_whose_call_still_runs_is_handed_over_behind_it(
+async def test_a_queue_is_handed_over_after_its_running_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(holding_module, "HAND_OVER_SECONDS", 0.01)
+    monkeypatch.setattr(module, "HAND_OVER_SECONDS", 0.01)
     keeper = LockKeeper()
     held = orderly_holding(keeper, [])
     busy = await with_a_call(held, QUEUES[0])
@@ -156,7 +158,7 @@ async def test_a_queue_whose_call_still_runs_is_handed_over_behind_it(
     assert not await held.drop(QUEUES[:2])
     assert keeper.unlocked == [QUEUES[1]], "the other one is not held up"
     assert held.held("orders") == []
-    assert not await held.take(QUEUES[:1]), "nor is it begun anew beside the call"
+    assert not await held.take(QUEUES[:1]), "nor is it restarted beside the call"
     assert not await held.finish_drops()
     busy.commit()
     assert await held.finish_drops()
@@ -165,7 +167,7 @@ async def test_a_queue_whose_call_still_runs_is_handed_over_behind_it(
     await held.close()
 
 
-async def test_a_queue_that_is_being_handed_over_is_not_begun_anew() -> None:
+async def test_a_queue_that_is_being_handed_over_is_not_restarted() -> None:
     keeper, notes, gate = LockKeeper(), Notes(), asyncio.Event()
 
     async def nothing() -> None:
@@ -177,7 +179,9 @@ async def test_a_queue_that_is_being_handed_over_is_not_begun_anew() -> None:
 
     notes.write = write
     locks = Locks("g", "me", keeper.store)
-    held = Holding(keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()])
+    held = AssignedQueues(
+        keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()]
+    )
     assert await held.take(QUEUES[:1])
     dropping = asyncio.ensure_future(held.drop(QUEUES[:1]))
     await asyncio.sleep(0.01)
@@ -191,7 +195,7 @@ async def test_a_queue_that_is_being_handed_over_is_not_begun_anew() -> None:
     await held.close()
 
 
-async def test_a_topic_that_is_unsubscribed_while_its_queues_are_taken_up_leaves_none_without_work() -> None:
+async def test_unsubscribing_while_queues_are_taken_leaves_none_without_work() -> None:
     keeper, notes, wanted, gate = LockKeeper(), Notes(), {"orders"}, asyncio.Event()
 
     async def read(queue: MessageQueue) -> int:
@@ -207,7 +211,7 @@ async def test_a_topic_that_is_unsubscribed_while_its_queues_are_taken_up_leaves
         return [nothing()]
 
     notes.read = read
-    held = Holding(keeper, "g", ConsumerSettings(), notes, None, work)
+    held = AssignedQueues(keeper, "g", ConsumerSettings(), notes, None, work)
     taking = asyncio.ensure_future(held.take(QUEUES))
     await asyncio.sleep(0.01)
     wanted.clear()
@@ -220,10 +224,10 @@ async def test_a_topic_that_is_unsubscribed_while_its_queues_are_taken_up_leaves
     await held.close()
 
 
-async def test_a_queue_that_was_begun_anew_is_handed_over_behind_the_call_of_before(
+async def test_a_restarted_queue_is_handed_over_after_its_running_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(holding_module, "HAND_OVER_SECONDS", 0.01)
+    monkeypatch.setattr(module, "HAND_OVER_SECONDS", 0.01)
     keeper = LockKeeper()
     held = orderly_holding(keeper, [])
     busy = await with_a_call(held, QUEUES[0])
@@ -236,15 +240,15 @@ async def test_a_queue_that_was_begun_anew_is_handed_over_behind_the_call_of_bef
     await held.close()
 
 
-async def test_a_call_without_end_keeps_no_queue_for_ever_and_is_not_interrupted(
+async def test_an_endless_call_does_not_keep_a_queue_and_is_not_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(holding_module, "HAND_OVER_SECONDS", 0.01)
+    monkeypatch.setattr(module, "HAND_OVER_SECONDS", 0.01)
     keeper, ends = LockKeeper(), list[str]()
     held = orderly_holding(keeper, ends)
     busy = await with_a_call(held, QUEUES[0])
     assert not await held.drop(QUEUES[:1])
-    monkeypatch.setattr(holding_module, "LOCK_RENEW_SECONDS", -1.0)
+    monkeypatch.setattr(module, "LOCK_RENEW_SECONDS", -1.0)
     assert await held.finish_drops()
     assert keeper.unlocked == QUEUES[:1]
     await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The queues a consumer has in hand: where each is begun, the tasks that work on it, and how it is handed over."""
+"""The assigned queues of a consumer: where each starts, the tasks that work on it, and how it is handed over."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ log: logging.Logger = logging.getLogger("gantry")
 
 LOCK_RENEW_SECONDS = 20.0
 LOCK_KEPT_SECONDS = 60.0
-"""After so long without renewal the broker may have given the lock to another member."""
+"""After this time without renewal the broker may have given the lock to another member."""
 HAND_OVER_SECONDS = 0.5
-"""How long a running call of an orderly queue is waited for before the queue is handed over."""
+"""The longest wait for a running call of an orderly queue before the queue is handed over."""
 LOOK_SECONDS = 0.005
 TOGETHER_MAX = 64
 FAULT_REST_SECONDS = 1.0
 
 Work = Callable[[ProcessQueue], Sequence[Coroutine[Any, Any, None]]]
-"""Makes what runs for a queue as long as it is in hand: its pipeline, then, if it is consumed in order, who serves it."""
+"""Creates the work on an assigned queue: its pipeline, then, if it is consumed in order, its serving task."""
 
 
 class Stores(Protocol):
-    """What this part needs of the client."""
+    """The client, as seen from here."""
 
     def store(self, broker: str) -> StoreClient:
         """Return calls to a broker's master."""
         ...
 
 
-class Holding:
-    """Queues in hand, by queue. All methods run in the consumer's loop."""
+class AssignedQueues:
+    """The assigned queues. All methods run in the consumer's loop."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Holding:
         locks: Locks | None,
         work: Work,
     ) -> None:
-        """`locks` for orderly consumers in clustering."""
+        """`locks` is for orderly consumers in clustering."""
         self.queues: dict[MessageQueue, ProcessQueue] = {}
         self._stores = stores
         self._group = group
@@ -65,19 +65,19 @@ class Holding:
         self._tasks: dict[ProcessQueue, list[asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._behind: list[ProcessQueue] = []
-        """Begun anew, or given up, while a call ran: that call goes on, and nobody else may begin before its end."""
+        """Restarted or released while a call ran: that call continues, and no other member may start before its end."""
         self._is_closed = False
 
     def topics(self) -> set[str]:
-        """Return the topics of all queues in hand."""
+        """Return the topics of all assigned queues."""
         return {queue.topic for queue, held in self.queues.items() if not held.dropped}
 
     def held(self, topic: str) -> list[MessageQueue]:
-        """Return the queues of a topic in hand."""
+        """Return the assigned queues of a topic."""
         return [queue for queue, held in self.queues.items() if queue.topic == topic and not held.dropped]
 
     async def take(self, queues: Sequence[MessageQueue]) -> bool:
-        """Begin to consume queues; False when not all could be begun."""
+        """Start to consume queues; False if not all could start."""
         wanted = [queue for queue in queues if queue not in self.queues]
         complete = not any(queue in self.queues and self.queues[queue].dropped for queue in queues)
         if self._locks is not None:
@@ -91,17 +91,17 @@ class Holding:
         return complete
 
     def begin(self, queue: MessageQueue, offset: int) -> None:
-        """Consume a queue from an offset on, in place of whatever was done with it before; not one that is handed over."""
+        """Consume a queue from an offset on, replacing earlier work on it; not a queue that is being handed over."""
         before = self.queues.get(queue)
         if before is not None and before.dropped:
-            # Its lock goes back in a moment, and nobody would drop it again. A call that still runs does not undo a reset.
+            # Its lock is released in a moment, and nothing would drop it again. A call that still runs does not undo a reset.
             before.released = True
             return
         locked = before.last_locked if before is not None and before.is_locked else monotonic()
         if before is not None:
             self._end(before)
         held = ProcessQueue(queue, offset, monotonic())
-        # Raises for a topic that nobody wants any more: then it is not in hand without work.
+        # Raises for an unsubscribed topic: then the queue is not assigned without work.
         jobs = self._work(held)
         self.queues[queue] = held
         held.is_locked, held.last_locked = self._locks is not None, locked
@@ -112,17 +112,17 @@ class Holding:
         ]
 
     async def drop(self, queues: Collection[MessageQueue]) -> bool:
-        """Stop consuming queues and hand them over; False when the call of an orderly one still runs: `finish_drops` later."""
+        """Stop consuming queues and hand them over; False if the call of an orderly one still runs: call `finish_drops` later."""
         for queue in queues:
             if queue in self.queues:
                 self.queues[queue].dropped = True
         return await self.finish_drops(within=HAND_OVER_SECONDS)
 
     async def finish_drops(self, *, within: float = 0.0, force: bool = False) -> bool:
-        """Write how far dropped queues are, and give their locks back; False when calls of orderly ones still run.
+        """Write the offsets of dropped queues, and release their locks; False if calls of orderly ones still run.
 
-        Until such a call ends, nobody else may begin: its messages would be consumed twice, and out of order. So its lock is kept,
-        but for no longer than its next renewal would have been due, nor when it is `force`.
+        Until such a call ends, no other member may start: it would consume the messages twice, and out of order. So the lock is kept,
+        but no longer than until its next renewal would have been due, and not with `force`.
         """
         dropped = [held for held in self.queues.values() if held.dropped]
         self._behind = [each for each in self._behind if each.taken]
@@ -141,7 +141,7 @@ class Holding:
             failed = await self._offsets.write(names, wait=True)
             for queue, error in failed.items():
                 log.warning(
-                    "group %s: how far %s is could not be written at its hand-over, its last messages come again: %s",
+                    "group %s: the offset of %s could not be written at its hand-over, its last messages are delivered again: %s",
                     self._group, queue, error,
                 )  # fmt: skip
             for held in ready:
@@ -154,7 +154,7 @@ class Holding:
         return len(ready) == len(dropped)
 
     async def renew_locks(self) -> bool:
-        """Renew the locks of all queues in hand; drop those that are lost, and return whether there were any."""
+        """Renew the locks of all assigned queues; drop those that are lost, and return whether there were any."""
         if self._locks is None or not self.queues:
             return False
         asked = list(self.queues.values())
@@ -167,7 +167,7 @@ class Holding:
             if each.queue in granted and now - each.last_locked < LOCK_KEPT_SECONDS:
                 each.last_locked = now
                 continue
-            log.warning("group %s has lost the lock of %s; it is begun anew", self._group, each.queue)
+            log.warning("group %s has lost the lock of %s; it is restarted", self._group, each.queue)
             self._end(each)
             self._forget(each.queue)
             self.queues.pop(each.queue, None)
@@ -178,7 +178,7 @@ class Holding:
         held.dropped = held.released = True
         held.is_locked = False
         tasks = self._tasks.pop(held, [])
-        if held.taken:  # a call runs: it is not interrupted, and its task ends by itself behind it
+        if held.taken:  # a call runs: it is not interrupted, and its task ends by itself after it
             self._behind.append(held)
             self._ending.update(tasks[1:])
             for task in tasks[1:]:
@@ -192,7 +192,7 @@ class Holding:
         try:
             offset = await self._first_offset(queue)
         except (BrokerRefused, LinkError, GantryError, WireError) as error:
-            log.warning("group %s: it is not known where to begin %s: %s", self._group, queue, error)
+            log.warning("group %s: the start offset of %s is unknown: %s", self._group, queue, error)
             return False
         if queue not in self.queues and not self._is_closed:
             self.begin(queue, offset)
@@ -212,12 +212,12 @@ class Holding:
             offset = await store.max_offset(queue.topic, queue.queue_id)
         else:
             offset = await store.search_offset(queue.topic, queue.queue_id, where.timestamp_ms)
-        # Kept at once: else a restart before the first commit would skip what arrived in between.
+        # Saved at once: otherwise a restart before the first commit would skip messages that arrived in between.
         table.put(queue, offset)
         return offset
 
     def _forget(self, queue: MessageQueue) -> None:
-        if not self._settings.is_broadcasting:  # there nobody else goes on with it
+        if not self._settings.is_broadcasting:  # a broadcasting member's queue has no successor
             self._offsets.table.forget(queue)
 
     async def _wait_for_calls(self, held: Collection[ProcessQueue], within: float) -> None:
@@ -229,13 +229,13 @@ class Holding:
         try:
             await work
         except Exception:
-            log.exception("group %s: work on %s failed by a fault of the SDK", self._group, held.queue)
+            log.exception("a fault of the SDK: group %s could not work on %s", self._group, held.queue)
             await asyncio.sleep(FAULT_REST_SECONDS)
             if not held.dropped and self.queues.get(held.queue) is held:
                 self.begin(held.queue, held.commit_offset)
 
     async def close(self) -> None:
-        """End all tasks, calls that still run among them."""
+        """Cancel all tasks, including calls that still run."""
         self._is_closed = True
         tasks = [task for tasks in self._tasks.values() for task in tasks] + list(self._ending)
         for held in list(self.queues.values()):

@@ -1,6 +1,6 @@
-"""Sends that a connection has no room for: they wait here, in their order, until the broker has read what is before them.
+"""The backlog: sends that a connection has no room for wait here, in order, until the broker has read earlier ones.
 
-Owns the waiting only. Nobody overtakes: while something waits for a broker, what comes later for it waits too.
+Nothing overtakes: while something waits for a broker, later sends for it wait too.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from gantry.errors import ConnectionFailed, GantryError, TimedOut
 from gantry.producer.sending.send import Send
 
 LOOK_SECONDS = 0.01
-"""How soon room that has come is seen: tens of megabytes wait then, so it is never the limit."""
+"""The interval of checks for room: tens of megabytes wait then, so it never limits the rate."""
 
 
-class Crowd:
-    """The waiting sends of one producer, by the address of the broker."""
+class Backlog:
+    """The waiting sends of a producer, by the address of the broker."""
 
     def __init__(self, launch: Callable[[Send], None], end: Callable[[Send, GantryError], None]) -> None:
-        """`launch` sends, or adds the send here again when there is still no room; `end` ends it badly."""
+        """`launch` sends, or adds the send here again if there is still no room; `end` fails it."""
         self.waiting: dict[str, deque[Send]] = {}
         self._launch = launch
         self._end = end
@@ -28,13 +28,13 @@ class Crowd:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, send: Send) -> None:
-        """Have a send wait."""
+        """Add a send."""
         self.waiting.setdefault(send.target.address, deque()).append(send)
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
 
     def close(self) -> None:
-        """End what waits."""
+        """Fail all waiting sends."""
         if self._timer is not None:
             self._timer.cancel()
         waiting, self.waiting = self.waiting, {}
@@ -43,7 +43,7 @@ class Crowd:
             self._end(send, ConnectionFailed(words, sent=send.tries_done > 0))
 
     def _look(self) -> None:
-        """Let go what there is room for, and end what has no time left."""
+        """Launch the sends for which there is room, and fail those whose time is over."""
         now = self._loop.time()
         for address, line in list(self.waiting.items()):
             del self.waiting[address]
@@ -53,7 +53,7 @@ class Crowd:
                     continue
                 send.started = now
                 self._launch(send)
-                if address in self.waiting:  # it is back: there was no room for it
+                if address in self.waiting:  # it was added again: there was no room for it
                     line.appendleft(send)
                     break
             if line:
@@ -63,6 +63,6 @@ class Crowd:
     def _is_late(self, send: Send, now: float) -> bool:
         if now < send.deadline:
             return False
-        words = f"{send.target.address} did not read what was sent before it within the time"
+        words = f"{send.target.address} did not read earlier messages within the time"
         self._end(send, TimedOut(f"sending to topic {send.topic}: {words}", sent=send.tries_done > 0))
         return True
