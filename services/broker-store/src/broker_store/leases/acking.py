@@ -66,7 +66,7 @@ Repeat = tuple[int, int, int, int, Earlier]
 class Change(NamedTuple):
     """Messages of one queue with one outcome: done, or due again at `due_ms` (nack)."""
 
-    one: Subscription
+    subscription: Subscription
     leases: QueueLeases
     first: int
     mask: int
@@ -112,10 +112,10 @@ class Acker:
         request = Request(len(items))
         reasons = read_reasons(header.reasons)
         now_ms = self._parts.steady_ms()
-        for one, leases, of_queue in self._queues(header, items, request):
+        for subscription, leases, of_queue in self._queues(header, items, request):
             _note_reasons(leases, of_queue, reasons)
             first, repeats = _split_repeats(of_queue)
-            self._judge_all(one, leases, first, request, now_ms)
+            self._judge_all(subscription, leases, first, request, now_ms)
             for offset, lease, place, kind, earlier in repeats:
                 was_acked = request.statuses[earlier.place] == _DONE and earlier.kind == ItemKind.ACK
                 is_done = was_acked or self._is_done(leases, offset, lease, now_ms)
@@ -126,7 +126,12 @@ class Acker:
         return None
 
     def _judge_all(
-        self, one: Subscription, leases: QueueLeases, items: list[Item], request: Request, now_ms: int
+        self,
+        subscription: Subscription,
+        leases: QueueLeases,
+        items: list[Item],
+        request: Request,
+        now_ms: int,
     ) -> None:
         """Decide the items of one queue, sorted, run by run. Under one lease no message occurs twice."""
         at = 0
@@ -138,9 +143,9 @@ class Acker:
             )
             if not is_held:
                 handle_state = leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours)
-                if handle_state is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
+                if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
-                    self._receiver.active[leases] = one
+                    self._receiver.active[leases] = subscription
                     continue
                 if handle_state is not HandleState.HELD:
                     request.statuses[place] = (
@@ -167,46 +172,48 @@ class Acker:
             if kind == ItemKind.RELEASE:
                 leases.table.give_back(first, mask, lease)
             elif kind == ItemKind.ACK:
-                request.changes.append(Change(one, leases, first, mask, is_nack=False))
+                request.changes.append(Change(subscription, leases, first, mask, is_nack=False))
             else:
-                wait_ms = self._wait_ms(one, run.attempt, delay_ms)
-                if self._waits_elsewhere(one, leases, run.attempt, wait_ms):
+                wait_ms = self._wait_ms(subscription, run.attempt, delay_ms)
+                if self._waits_elsewhere(subscription, leases, run.attempt, wait_ms):
                     request.postponed += [
-                        (one, leases, item[0], wait_ms, item[2]) for item in items[begin:at]
+                        (subscription, leases, item[0], wait_ms, item[2]) for item in items[begin:at]
                     ]
                     continue
-                change = Change(one, leases, first, mask, True, now_ms + wait_ms, run.attempt)
+                change = Change(subscription, leases, first, mask, True, now_ms + wait_ms, run.attempt)
                 request.changes.append(change)
 
     def _is_done(self, leases: QueueLeases, offset: int, lease: int, now_ms: int) -> bool:
         return leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours) is HandleState.DONE
 
-    def _wait_ms(self, one: Subscription, attempt: int, asked_ms: int) -> int:
+    def _wait_ms(self, subscription: Subscription, attempt: int, asked_ms: int) -> int:
         """Return how long a message that is given back waits: as requested, or by the group's policy."""
         if asked_ms >= 0:
             return asked_ms
-        config = self._parts.groups.find(one.group)
+        config = self._parts.groups.find(subscription.group)
         policy = None if config is None else policy_of(config.attributes)
         return 0 if policy is None else policy.wait_ms(attempt - 1, self._parts.rng)
 
-    def _waits_elsewhere(self, one: Subscription, leases: QueueLeases, attempt: int, wait_ms: int) -> bool:
+    def _waits_elsewhere(
+        self, subscription: Subscription, leases: QueueLeases, attempt: int, wait_ms: int
+    ) -> bool:
         """Whether a message that is given back waits in another queue.
 
         Not in order: the next message of its key waits for it.
         """
         if wait_ms <= IN_PLACE_MS_MAX or leases.table.in_order:
             return False
-        return attempt < attempts_max(self._parts.groups.find(one.group))
+        return attempt < attempts_max(self._parts.groups.find(subscription.group))
 
-    def _may_adopt(self, one: Subscription, leases: QueueLeases, offset: int) -> bool:
-        queue = self._parts.queues.find(one.topic, leases.queue_id)
+    def _may_adopt(self, subscription: Subscription, leases: QueueLeases, offset: int) -> bool:
+        queue = self._parts.queues.find(subscription.topic, leases.queue_id)
         return queue is not None and queue.min_offset <= offset < queue.max_offset
 
     def _write(self, peer: Peer, command: Command, request: Request) -> None:
         """Write the changes, one record per topic, and answer when all are durable."""
         work: dict[str, tuple[Subscription, list[Change]]] = {}
         for change in request.changes:
-            work.setdefault(change.one.topic, (change.one, []))[1].append(change)
+            work.setdefault(change.subscription.topic, (change.subscription, []))[1].append(change)
         left = len(work) + len(request.postponed)
         failed: list[RefusedRequest] = []
 
@@ -223,16 +230,16 @@ class Acker:
             else:
                 peer.send(_reply(command, request))
 
-        for one, changes in work.values():
-            self._write_changes(one, changes, answered)
+        for subscription, changes in work.values():
+            self._write_changes(subscription, changes, answered)
         for postponed in request.postponed:
-            one, leases, offset, delay_ms, _place = postponed
+            subscription, leases, offset, delay_ms, _place = postponed
             self._dead_lettering.send_later(
-                one, leases, offset, delay_ms, self._sent(request, postponed, answered)
+                subscription, leases, offset, delay_ms, self._sent(request, postponed, answered)
             )
 
     def _sent(self, request: Request, postponed: Postponed, answered: Answered) -> Callable[[str], None]:
-        one, leases, offset, delay_ms, place = postponed
+        subscription, leases, offset, delay_ms, place = postponed
 
         def sent(failure: str) -> None:
             run = leases.table.runs.find(offset)
@@ -241,7 +248,9 @@ class Acker:
                 # in its place.
                 due_ms = self._parts.steady_ms() + delay_ms
                 self._write_changes(
-                    one, [Change(one, leases, offset, 1, True, due_ms, run.attempt)], answered
+                    subscription,
+                    [Change(subscription, leases, offset, 1, True, due_ms, run.attempt)],
+                    answered,
                 )
                 return
             if failure:
@@ -250,14 +259,14 @@ class Acker:
 
         return sent
 
-    def _write_changes(self, one: Subscription, changes: list[Change], answered: Answered) -> None:
+    def _write_changes(self, subscription: Subscription, changes: list[Change], answered: Answered) -> None:
         for change in changes:
             change.leases.table.hold_for(change.first, change.mask)
-        note = LeaseNote(one.group, one.topic, _queue_notes(changes))
+        note = LeaseNote(subscription.group, subscription.topic, _queue_notes(changes))
 
         def on_visible() -> None:
-            if not self._parts.subscriptions.apply_if_dropped(one, note):
-                self._make_visible(one, changes)
+            if not self._parts.subscriptions.apply_if_dropped(subscription, note):
+                self._make_visible(subscription, changes)
 
         def on_written(refusal: RefusedRequest | None) -> None:
             if refusal is not None:
@@ -270,9 +279,9 @@ class Acker:
         except RefusedRequest as error:
             on_written(error)
 
-    def _make_visible(self, one: Subscription, changes: list[Change]) -> None:
+    def _make_visible(self, subscription: Subscription, changes: list[Change]) -> None:
         now_ms = self._parts.steady_ms()
-        tries = attempts_max(self._parts.groups.find(one.group))
+        tries = attempts_max(self._parts.groups.find(subscription.group))
         is_due = False
         for _one, leases, first, mask, is_nack, due_ms, _attempt in changes:
             table = leases.table
@@ -286,9 +295,9 @@ class Acker:
                     del leases.reasons[offset]
             is_due = is_due or table.in_order
         for leases in {id(change.leases): change.leases for change in changes}.values():
-            self._opener.keep_in_step(one, leases)
+            self._opener.keep_in_step(subscription, leases)
         if is_due:
-            self._dead_lettering.collect(one)
+            self._dead_lettering.collect(subscription)
 
     # 9032
 
@@ -302,12 +311,12 @@ class Acker:
         items = list(unpack_items(command.body))
         request = Request(len(items))
         now_ms = self._parts.steady_ms()
-        for one, leases, of_queue in self._queues(header, items, request):
+        for subscription, leases, of_queue in self._queues(header, items, request):
             for offset, lease, place, _kind, _delay in of_queue:
                 handle_state = leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours)
-                if handle_state is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
+                if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + invisible_ms)
-                    self._receiver.active[leases] = one
+                    self._receiver.active[leases] = subscription
                     handle_state = HandleState.HELD
                 request.statuses[place] = _DONE if handle_state is HandleState.HELD else _EXPIRED
                 if handle_state is HandleState.HELD:
@@ -331,20 +340,20 @@ class Acker:
         for (is_retry, queue_id), of_queue in _by_queue(items).items():
             topic = retry_topic(header.group) if is_retry else header.topic
             if config is not None and parts.queues.find(topic, queue_id) is not None:
-                one = parts.subscriptions.open(header.group, topic)
-                leases = self._leases(one, queue_id, config)
+                subscription = parts.subscriptions.open(header.group, topic)
+                leases = self._leases(subscription, queue_id, config)
                 if leases is not None:
-                    yield one, leases, of_queue
+                    yield subscription, leases, of_queue
                     continue
             for item in of_queue:
                 request.statuses[item[2]] = _INVALID
 
     def _leases(
-        self, one: Subscription, queue_id: int, config: SubscriptionGroupConfig
+        self, subscription: Subscription, queue_id: int, config: SubscriptionGroupConfig
     ) -> QueueLeases | None:
         """Return a queue's current leases, None for a queue that never held a message."""
-        is_retry = one.topic.startswith(RETRY_PREFIX)
-        opened = self._opener.queue(one, queue_id, in_order=is_in_order(config) and not is_retry)
+        is_retry = subscription.topic.startswith(RETRY_PREFIX)
+        opened = self._opener.queue(subscription, queue_id, in_order=is_in_order(config) and not is_retry)
         return None if opened is None else opened[1]
 
 

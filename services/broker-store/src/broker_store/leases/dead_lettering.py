@@ -59,7 +59,7 @@ _log = get_logger()
 class Place(NamedTuple):
     """One message of a group's queue."""
 
-    one: Subscription
+    subscription: Subscription
     leases: QueueLeases
     offset: int
     attempt: int
@@ -94,22 +94,22 @@ class DeadLettering:
         self.dead_letters = 0
         """Dead letters written since the start."""
 
-    def collect(self, one: Subscription) -> None:
+    def collect(self, subscription: Subscription) -> None:
         """Take a subscription's messages that reached the delivery limit, and settle them."""
-        for leases in one.queues.values():
+        for leases in subscription.queues.values():
             dead, leases.table.dead = leases.table.dead, []
             for run in dead:
-                self._bury(one, leases, run)
-        self.on_due(one)
+                self._bury(subscription, leases, run)
+        self.on_due(subscription)
 
     def send_later(
-        self, one: Subscription, leases: QueueLeases, offset: int, delay_ms: int, sent: Sent
+        self, subscription: Subscription, leases: QueueLeases, offset: int, delay_ms: int, sent: Sent
     ) -> None:
         """Move a message to the system queue of delays. It returns through the group's retry topic."""
         run = leases.table.runs.find(offset)
         assert run is not None
         leases.table.hold_for(offset, 1)
-        place = Place(one, leases, offset, run.attempt)
+        place = Place(subscription, leases, offset, run.attempt)
 
         def done(status: str) -> None:
             if status == SettleStatus.SETTLED:
@@ -126,10 +126,10 @@ class DeadLettering:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _bury(self, one: Subscription, leases: QueueLeases, run: Run) -> None:
+    def _bury(self, subscription: Subscription, leases: QueueLeases, run: Run) -> None:
         for start, end in stretches_of(run.first, run.mask):
             for offset in range(start, end):
-                place = Place(one, leases, offset, run.attempt)
+                place = Place(subscription, leases, offset, run.attempt)
                 self._begin(self._settle(place, None, self._buried(place)))
 
     def _buried(self, place: Place) -> Callable[[str], None]:
@@ -142,8 +142,8 @@ class DeadLettering:
                 return
             _log.warning(
                 "a dead letter cannot be written and is tried again",
-                group=place.one.group,
-                topic=place.one.topic,
+                group=place.subscription.group,
+                topic=place.subscription.topic,
                 offset=place.offset,
                 reason=status,
             )
@@ -158,9 +158,9 @@ class DeadLettering:
 
     def _settled(self, place: Place) -> None:
         place.leases.table.settle(place.offset, 1)
-        self._opener.keep_in_step(place.one, place.leases)
+        self._opener.keep_in_step(place.subscription, place.leases)
         if place.leases.table.in_order:
-            self.on_due(place.one)
+            self.on_due(place.subscription)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -184,15 +184,17 @@ class DeadLettering:
             else:
                 done(answer[0].status)
 
-        one = place.one
+        subscription = place.subscription
         try:
-            self._around.settling.settle(one.topic, place.leases.queue_id, one.group, None, [item], settled)
+            self._around.settling.settle(
+                subscription.topic, place.leases.queue_id, subscription.group, None, [item], settled
+            )
         except RefusedRequest as refusal:
             done(refusal.remark)
 
     async def _item(self, place: Place, delay_ms: int | None) -> SettleItem | None:
         """Return the item to settle, None for a message that is gone."""
-        queue = self._parts.queues.find(place.one.topic, place.leases.queue_id)
+        queue = self._parts.queues.find(place.subscription.topic, place.leases.queue_id)
         found = [] if queue is None else self._scanner.places(queue, Run(place.offset, 1, Kind.DEAD))
         if not found:
             return None
@@ -209,7 +211,7 @@ class DeadLettering:
         return SettleItem(place.offset, position, [output], "dead" if delay_ms is None else "later")
 
     def _dead_letter(self, place: Place, record: Record) -> SettleOutput:
-        group = place.one.group
+        group = place.subscription.group
         target = self._around.retries.dead_letters(group)
         reason = readable_reason(place.leases.reasons.get(place.offset, ""))
         put = {
@@ -223,7 +225,7 @@ class DeadLettering:
         return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)
 
     def _delayed_output(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
-        parts, group = self._parts, place.one.group
+        parts, group = self._parts, place.subscription.group
         config = parts.groups.find(group)
         name = retry_topic(group)
         parts.topics.ensure(name, max(1 if config is None else config.retry_queue_nums, 1), PERM_RW)

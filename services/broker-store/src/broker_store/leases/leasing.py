@@ -124,7 +124,7 @@ class Leasing:
             self._waiters.take_if(key for key in self._waiters.keys_now() if key[1] == topic), is_ready=True
         )
         active = self._receiver.active
-        for leases in [leases for leases, one in active.items() if one.topic == topic]:
+        for leases in [leases for leases, subscription in active.items() if subscription.topic == topic]:
             del active[leases]
 
     def offset_set(self, group: str, topic: str, queue_id: int, offset: int, on_written: Resume) -> bool:
@@ -134,9 +134,9 @@ class Leasing:
         error. False: nothing was delivered from there on, so there is nothing to drop, and the offset alone
         is enough.
         """
-        one = self._parts.subscriptions.find(group, topic)
-        leases = None if one is None else one.queues.get(queue_id)
-        if one is None or leases is None or offset >= leases.table.unseen.next:
+        subscription = self._parts.subscriptions.find(group, topic)
+        leases = None if subscription is None else subscription.queues.get(queue_id)
+        if subscription is None or leases is None or offset >= leases.table.unseen.next:
             return False
         note = LeaseNote(group, topic, [QueueNote(queue_id, offset)])
 
@@ -170,39 +170,40 @@ class Leasing:
         key = (header.group, header.topic)
         if header.wait_ms <= 0:
             self._answer(
-                [one] if (one := self._waiters.drop(key, peer.id, header.wait_id)) else [], is_ready=False
+                [dropped] if (dropped := self._waiters.drop(key, peer.id, header.wait_id)) else [],
+                is_ready=False,
             )
             return None if command.is_oneway else _ready(command.opaque, is_ready=False)
         config = self._opener.group(header.group)
         self._opener.topic(header.topic)
-        one = self._parts.subscriptions.open(header.group, header.topic)
-        if self._is_ready(one):
+        subscription = self._parts.subscriptions.open(header.group, header.topic)
+        if self._is_ready(subscription):
             return _ready(command.opaque, is_ready=True)
         if self._waiters.is_full:
             return _ready(command.opaque, is_ready=False)
         deadline_ms = _loop_ms() + min(header.wait_ms, WAIT_MS_MAX)
         waiter = Waiter(key, header.wait_id, deadline_ms, peer, command.opaque)
-        replaced = self._waiters.add(waiter, self._opener.wanted(one, config, is_retry=False).tags)
+        replaced = self._waiters.add(waiter, self._opener.wanted(subscription, config, is_retry=False).tags)
         if replaced is not None:
             self._answer([replaced], is_ready=False)
         return None
 
-    def _is_ready(self, one: Subscription) -> bool:
+    def _is_ready(self, subscription: Subscription) -> bool:
         """Whether a receive may find something now."""
-        if self._has_some(one, ""):
+        if self._has_some(subscription, ""):
             return True
-        retries = self._parts.subscriptions.find(one.group, retry_topic(one.group))
+        retries = self._parts.subscriptions.find(subscription.group, retry_topic(subscription.group))
         if retries is None:
-            return bool(list(self._parts.queues.of_topic(retry_topic(one.group))))
-        return self._has_some(retries, one.topic)
+            return bool(list(self._parts.queues.of_topic(retry_topic(subscription.group))))
+        return self._has_some(retries, subscription.topic)
 
-    def _has_some(self, one: Subscription, route: str) -> bool:
-        config = self._parts.topics.find(one.topic)
+    def _has_some(self, subscription: Subscription, route: str) -> bool:
+        config = self._parts.topics.find(subscription.topic)
         count = 0 if config is None else config.read_queue_nums
-        for queue in self._parts.queues.of_topic(one.topic):
+        for queue in self._parts.queues.of_topic(subscription.topic):
             if queue.queue_id >= count:
                 continue
-            leases = one.queues.get(queue.queue_id)
+            leases = subscription.queues.get(queue.queue_id)
             if leases is None:
                 if queue.max_offset > queue.min_offset:
                     return True
@@ -214,16 +215,19 @@ class Leasing:
                 return True
         return False
 
-    def _offer(self, one: Subscription) -> None:
+    def _offer(self, subscription: Subscription) -> None:
         """Wake receivers for messages that may be due."""
         if not self._waiters.count:
             return
-        if one.topic.startswith(RETRY_PREFIX):
+        if subscription.topic.startswith(RETRY_PREFIX):
             self._answer(
-                self._waiters.take_if(k for k in self._waiters.keys_now() if k[0] == one.group), is_ready=True
+                self._waiters.take_if(k for k in self._waiters.keys_now() if k[0] == subscription.group),
+                is_ready=True,
             )
-        elif self._is_ready(one):
-            self._answer(self._waiters.take((one.group, one.topic), WOKEN_AT_ONCE), is_ready=True)
+        elif self._is_ready(subscription):
+            self._answer(
+                self._waiters.take((subscription.group, subscription.topic), WOKEN_AT_ONCE), is_ready=True
+            )
 
     def _answer(self, waiters: list[Waiter], *, is_ready: bool) -> None:
         for waiter in waiters:
@@ -241,11 +245,11 @@ class Leasing:
         self._ticks += 1
         now_ms = self._parts.steady_ms()
         active = self._receiver.active
-        for leases, one in list(active.items()):
+        for leases, subscription in list(active.items()):
             table = leases.table
             if table.is_timed_out(now_ms):
-                table.expire(now_ms, attempts_max(self._parts.groups.find(one.group)))
-                self._dead_lettering.collect(one)
+                table.expire(now_ms, attempts_max(self._parts.groups.find(subscription.group)))
+                self._dead_lettering.collect(subscription)
             if not len(table.runs) and not table.failed:
                 del active[leases]
         if self._waiters.count:
@@ -257,21 +261,25 @@ class Leasing:
 
     def _offer_all(self) -> None:
         for group, topic in self._waiters.keys_now():
-            one = self._parts.subscriptions.find(group, topic)
-            if one is not None:
-                self._offer(one)
+            subscription = self._parts.subscriptions.find(group, topic)
+            if subscription is not None:
+                self._offer(subscription)
 
     def _note_failed(self) -> None:
         """Log the leases that expired since the last call."""
-        by_one: dict[int, tuple[Subscription, list[QueueNote]]] = {}
-        for leases, one in self._receiver.active.items():
+        by_subscription: dict[int, tuple[Subscription, list[QueueNote]]] = {}
+        for leases, subscription in self._receiver.active.items():
             if leases.table.failed:
                 failed, leases.table.failed = leases.table.failed, []
                 flat = [value for values in failed for value in values]
-                by_one.setdefault(id(one), (one, []))[1].append(QueueNote(leases.queue_id, failed=flat))
-        for one, notes in by_one.values():
-            note = LeaseNote(one.group, one.topic, notes)
-            self._notes.write_unanswered(note, partial(self._parts.subscriptions.apply_if_dropped, one, note))
+                by_subscription.setdefault(id(subscription), (subscription, []))[1].append(
+                    QueueNote(leases.queue_id, failed=flat)
+                )
+        for subscription, notes in by_subscription.values():
+            note = LeaseNote(subscription.group, subscription.topic, notes)
+            self._notes.write_unanswered(
+                note, partial(self._parts.subscriptions.apply_if_dropped, subscription, note)
+            )
 
     # --- groups ---
 
@@ -291,23 +299,23 @@ class Leasing:
     def _forget_group(self, name: str) -> None:
         self._parts.subscriptions.drop_group(name)
         active = self._receiver.active
-        for leases in [leases for leases, one in active.items() if one.group == name]:
+        for leases in [leases for leases, subscription in active.items() if subscription.group == name]:
             del active[leases]
 
     def _state(self, _peer: Peer, command: Command) -> bytes:
         """Handle 9033: a group's state in each queue."""
         header = command.read(LeaseStateHeader)
         states: list[LeaseQueueState] = []
-        for one in self._parts.subscriptions.of_group(header.group):
-            if header.topic not in {None, one.topic}:
+        for subscription in self._parts.subscriptions.of_group(header.group):
+            if header.topic not in {None, subscription.topic}:
                 continue
-            for leases in one.queues.values():
+            for leases in subscription.queues.values():
                 counts = dict.fromkeys(Kind, 0)
                 for run in leases.table.runs:
                     counts[run.kind] += run.mask.bit_count()
                 states.append(
                     LeaseQueueState(
-                        one.topic,
+                        subscription.topic,
                         leases.queue_id,
                         leases.table.low,
                         counts[Kind.LEASED],
@@ -315,8 +323,8 @@ class Leasing:
                         counts[Kind.DUE],
                         counts[Kind.HELD],
                         counts[Kind.DEAD],
-                        one.filter.kind,
-                        one.filter.expression,
+                        subscription.filter.kind,
+                        subscription.filter.expression,
                     )
                 )
         return encode_response(ResponseCode.SUCCESS, command.opaque, None, msgspec.json.encode(states))

@@ -58,7 +58,7 @@ class Opener:
             )
         return config
 
-    def filter_to_note(self, one: Subscription, header: ReceiveHeader) -> GroupFilter | None:
+    def filter_to_note(self, subscription: Subscription, header: ReceiveHeader) -> GroupFilter | None:
         """Return the filter of a receive if it is not in force yet. The log must have it before anything is delivered by it.
 
         Raises RefusedRequest for another filter than the group's.
@@ -67,78 +67,88 @@ class Opener:
             return None
         asked = GroupFilter(header.expression_type, (header.expression or "*").strip() or "*")
         _compiled(asked, in_order=False, is_retry=False)
-        known = one.coming or one.filter
-        if asked != known and (one.queues or one.coming) and not header.change_filter:
+        known = subscription.coming or subscription.filter
+        if asked != known and (subscription.queues or subscription.coming) and not header.change_filter:
             remark = (
                 f"group {header.group} receives topic {header.topic} with the {known.kind} filter "
                 f"{known.expression[:200]!r}: use the same, or changeFilter to replace it for all"
             )
             raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, remark, {"gantryCode": FILTER_CONFLICT})
-        return asked if asked != one.filter or one.coming else None
+        return asked if asked != subscription.filter or subscription.coming else None
 
-    def wanted(self, one: Subscription, config: SubscriptionGroupConfig, *, is_retry: bool) -> Wanted:
+    def wanted(
+        self, subscription: Subscription, config: SubscriptionGroupConfig, *, is_retry: bool
+    ) -> Wanted:
         """Return the group's compiled filter of a topic. With `is_retry`, of messages that came back to it."""
-        return _compiled(one.filter, in_order=is_in_order(config) and not is_retry, is_retry=is_retry)
+        return _compiled(
+            subscription.filter, in_order=is_in_order(config) and not is_retry, is_retry=is_retry
+        )
 
     def to_note(
-        self, one: Subscription, config: SubscriptionGroupConfig, count: int, asked: GroupFilter | None
+        self,
+        subscription: Subscription,
+        config: SubscriptionGroupConfig,
+        count: int,
+        asked: GroupFilter | None,
     ) -> LeaseNote | None:
         """Return the note that must be durable before the group's first delivery: its new filter, or its start at the end."""
-        starts = self._starts(one, count) if config.attributes.get(START_ATTRIBUTE) == LATEST else []
+        starts = self._starts(subscription, count) if config.attributes.get(START_ATTRIBUTE) == LATEST else []
         if not starts and asked is None:
             return None
-        return LeaseNote(one.group, one.topic, starts, asked or one.filter)
+        return LeaseNote(subscription.group, subscription.topic, starts, asked or subscription.filter)
 
-    def _starts(self, one: Subscription, count: int) -> list[QueueNote]:
+    def _starts(self, subscription: Subscription, count: int) -> list[QueueNote]:
         parts = self._parts
         return [
             QueueNote(queue_id, queue.max_offset)
             for queue_id in range(count)
-            if queue_id not in one.queues
-            and (queue := parts.queues.find(one.topic, queue_id)) is not None
-            and parts.offsets.find(one.group, one.topic, queue_id) is None
+            if queue_id not in subscription.queues
+            and (queue := parts.queues.find(subscription.topic, queue_id)) is not None
+            and parts.offsets.find(subscription.group, subscription.topic, queue_id) is None
         ]
 
-    def queue(self, one: Subscription, queue_id: int, *, in_order: bool) -> tuple[Queue, QueueLeases] | None:
+    def queue(
+        self, subscription: Subscription, queue_id: int, *, in_order: bool
+    ) -> tuple[Queue, QueueLeases] | None:
         """Return a queue and its leases; create them if missing. None for a queue that never held a message."""
         parts = self._parts
-        queue = parts.queues.find(one.topic, queue_id)
+        queue = parts.queues.find(subscription.topic, queue_id)
         if queue is None:
             return None
-        leases = one.queues.get(queue_id)
+        leases = subscription.queues.get(queue_id)
         if leases is None:
-            committed = parts.offsets.find(one.group, one.topic, queue_id)
+            committed = parts.offsets.find(subscription.group, subscription.topic, queue_id)
             leases = QueueLeases(queue_id, queue.min_offset if committed is None else committed)
-            one.queues[queue_id] = leases
+            subscription.queues[queue_id] = leases
         if leases.committed < 0:
-            self._begin(one, queue, leases)
+            self._begin(subscription, queue, leases)
         else:
-            self.keep_in_step(one, leases)
+            self.keep_in_step(subscription, leases)
         if leases.table.in_order is not in_order:
             leases.table.look_again(in_order=in_order)
         return queue, leases
 
-    def _begin(self, one: Subscription, queue: Queue, leases: QueueLeases) -> None:
+    def _begin(self, subscription: Subscription, queue: Queue, leases: QueueLeases) -> None:
         """Reconcile the log with the committed offset: the later of both holds, because both record resets."""
         table = leases.table
-        committed = self._parts.offsets.find(one.group, one.topic, leases.queue_id)
+        committed = self._parts.offsets.find(subscription.group, subscription.topic, leases.queue_id)
         low = max(queue.min_offset, -1 if committed is None else committed)
         table.unseen.end_at(queue.max_offset)
         if low > table.low:
             table.move_to(min(low, max(queue.max_offset, table.low)))
         leases.committed = table.low
-        self._parts.offsets.commit(one.group, one.topic, leases.queue_id, table.low)
+        self._parts.offsets.commit(subscription.group, subscription.topic, leases.queue_id, table.low)
 
-    def keep_in_step(self, one: Subscription, leases: QueueLeases) -> None:
+    def keep_in_step(self, subscription: Subscription, leases: QueueLeases) -> None:
         """Follow an offset that another client committed, and commit the group's own progress."""
         offsets, table = self._parts.offsets, leases.table
-        known = offsets.find(one.group, one.topic, leases.queue_id)
+        known = offsets.find(subscription.group, subscription.topic, leases.queue_id)
         if known is not None and known != leases.committed:
             table.move_to(known)
             leases.committed = known
         low = table.low
         if low != leases.committed:
-            offsets.commit(one.group, one.topic, leases.queue_id, low)
+            offsets.commit(subscription.group, subscription.topic, leases.queue_id, low)
             leases.committed = low
 
 

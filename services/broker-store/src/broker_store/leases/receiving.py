@@ -96,29 +96,29 @@ class Receiver:
             raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
         config = self._opener.group(header.group)
         topic = self._opener.topic(header.topic)
-        one = self._parts.subscriptions.open(header.group, header.topic)
-        asked = None if is_noted else self._opener.filter_to_note(one, header)
-        note = self._opener.to_note(one, config, topic.read_queue_nums, asked)
+        subscription = self._parts.subscriptions.open(header.group, header.topic)
+        asked = None if is_noted else self._opener.filter_to_note(subscription, header)
+        note = self._opener.to_note(subscription, config, topic.read_queue_nums, asked)
         if note is not None:
-            self._note_first(peer, command, header, one, note)
+            self._note_first(peer, command, header, subscription, note)
             return None
         try:
-            return self._receive(command, header, config, one, may_wait=False)
+            return self._receive(command, header, config, subscription, may_wait=False)
         except Cold as cold:
             self._parts.deferred.answer(
-                peer, command, self._receive_slowly(command, header, config, one, cold)
+                peer, command, self._receive_slowly(command, header, config, subscription, cold)
             )
             return None
 
     def _note_first(
-        self, peer: Peer, command: Command, header: ReceiveHeader, one: Subscription, note: LeaseNote
+        self, peer: Peer, command: Command, header: ReceiveHeader, subscription: Subscription, note: LeaseNote
     ) -> None:
         """Log a group's filter and start, then answer: what it receives must hold after a crash too."""
-        one.coming = note.filter
+        subscription.coming = note.filter
 
         def answered(refusal: RefusedRequest | None) -> None:
-            if one.coming is note.filter:
-                one.coming = None
+            if subscription.coming is note.filter:
+                subscription.coming = None
             try:
                 if refusal is not None:
                     raise refusal
@@ -135,7 +135,7 @@ class Receiver:
         command: Command,
         header: ReceiveHeader,
         config: SubscriptionGroupConfig,
-        one: Subscription,
+        subscription: Subscription,
         *,
         may_wait: bool,
     ) -> bytes:
@@ -147,7 +147,7 @@ class Receiver:
         batch = Batch(header.max_messages, self._leases, now_ms + header.invisible_ms)
         try:
             more = self._gather_retries(header, config, batch, now_ms, may_wait=may_wait)
-            more |= self._gather(one, config, batch, now_ms, "", may_wait=may_wait)
+            more |= self._gather(subscription, config, batch, now_ms, "", may_wait=may_wait)
         except Exception:
             batch.give_back()
             raise
@@ -166,7 +166,7 @@ class Receiver:
         command: Command,
         header: ReceiveHeader,
         config: SubscriptionGroupConfig,
-        one: Subscription,
+        subscription: Subscription,
         cold: Cold,
     ) -> bytes:
         """Read the bytes in a thread, then receive again: they are in memory by then."""
@@ -174,7 +174,7 @@ class Receiver:
             await self._parts.in_thread(self._scanner.read_waiting, cold.position, cold.size)
         finally:
             self._parts.metrics.cold_reads += 1
-        return self._receive(command, header, config, one, may_wait=True)
+        return self._receive(command, header, config, subscription, may_wait=True)
 
     def _gather_retries(
         self,
@@ -194,7 +194,7 @@ class Receiver:
 
     def _gather(
         self,
-        one: Subscription,
+        subscription: Subscription,
         config: SubscriptionGroupConfig,
         batch: Batch,
         now_ms: int,
@@ -203,15 +203,15 @@ class Receiver:
         may_wait: bool,
     ) -> bool:
         """Fill the batch from a topic's queues in turn. Returns whether there is more."""
-        wanted = self._opener.wanted(one, config, is_retry=bool(route))
-        topic = self._parts.topics.find(one.topic)
+        wanted = self._opener.wanted(subscription, config, is_retry=bool(route))
+        topic = self._parts.topics.find(subscription.topic)
         count = topic.read_queue_nums if topic is not None else 0
-        one.turn += 1
+        subscription.turn += 1
         for number in range(count):
             if batch.is_full:
                 return True
-            place = (one.turn + number) % count
-            opened = self._opener.queue(one, place, in_order=is_in_order(config) and not route)
+            place = (subscription.turn + number) % count
+            opened = self._opener.queue(subscription, place, in_order=is_in_order(config) and not route)
             if opened is None:
                 continue
             queue, leases = opened
@@ -219,8 +219,8 @@ class Receiver:
                 leases.table.expire(now_ms, attempts_max(config))
             self._gather_queue(queue, leases, wanted, batch, route, may_wait=may_wait)
             if len(leases.table.runs):
-                self.active[leases] = one
-            self._opener.keep_in_step(one, leases)
+                self.active[leases] = subscription
+            self._opener.keep_in_step(subscription, leases)
         return batch.is_full
 
     def _gather_queue(

@@ -104,18 +104,18 @@ class Subscriptions:
 
     def delivered_from(self, group: str, topic: str, queue_id: int, offset: int) -> int:
         """Count what a group that continues at `offset` receives again, beyond its committed offset."""
-        one = self._all.get((group, topic))
-        leases = None if one is None else one.queues.get(queue_id)
+        subscription = self._all.get((group, topic))
+        leases = None if subscription is None else subscription.queues.get(queue_id)
         return 0 if leases is None else leases.delivered_from(offset)
 
     def of_group(self, group: str) -> list[Subscription]:
         """Return the subscriptions of a group."""
-        return [one for one in self._all.values() if one.group == group]
+        return [subscription for subscription in self._all.values() if subscription.group == group]
 
     def drop_group(self, group: str) -> None:
         """Forget a group."""
-        for one in self.of_group(group):
-            del self._all[(group, one.topic)]
+        for subscription in self.of_group(group):
+            del self._all[(group, subscription.topic)]
 
     def applied_at(self, position: int) -> None:
         """Record that the record at a position took effect."""
@@ -165,14 +165,16 @@ class Subscriptions:
         applied = min(self._applied, position - 1)
         yield b'{"applied":%d,"topics":[' % applied
         separator = b""
-        for key, one in list(self._all.items()):
-            queue_ids = list(one.queues)
+        for key, subscription in list(self._all.items()):
+            queue_ids = list(subscription.queues)
             for at in range(0, len(queue_ids) or 1, QUEUES_PER_SLICE):
-                if self._all.get(key) is not one:
+                if self._all.get(key) is not subscription:
                     break
-                chosen = [one.queues[queue_id] for queue_id in queue_ids[at : at + QUEUES_PER_SLICE]]
+                chosen = [subscription.queues[queue_id] for queue_id in queue_ids[at : at + QUEUES_PER_SLICE]]
                 queues = [_snapshot_of(queue, applied) for queue in chosen]
-                yield separator + encode_topic(TopicSnapshot(one.group, one.topic, queues, one.filter))
+                yield separator + encode_topic(
+                    TopicSnapshot(subscription.group, subscription.topic, queues, subscription.filter)
+                )
                 separator = b","
         yield b"]}"
 
@@ -187,9 +189,9 @@ class Subscriptions:
             return False
         self._applied = content.applied
         for topic in content.topics:
-            one = self.open(topic.group, topic.topic)
-            one.filter = topic.filter
-            one.queues.update({queue.queue: _loaded(queue) for queue in topic.queues})
+            subscription = self.open(topic.group, topic.topic)
+            subscription.filter = topic.filter
+            subscription.queues.update({queue.queue: _loaded(queue) for queue in topic.queues})
         return True
 
     def load_filters(self, data: bytes) -> None:
@@ -210,42 +212,42 @@ class Subscriptions:
         if note.gone:
             self.drop_group(note.group)
             return
-        one = self.open(note.group, note.topic)
+        subscription = self.open(note.group, note.topic)
         if note.filter is not None:
-            one.filter = note.filter
+            subscription.filter = note.filter
         for part in note.queues:
-            known = one.queues.get(part.queue)
+            known = subscription.queues.get(part.queue)
             if position is None or known is None or position > known.applied:
-                self._apply_queue(one, part)
+                self._apply_queue(subscription, part)
 
-    def apply_if_dropped(self, one: Subscription, note: LeaseNote) -> bool:
+    def apply_if_dropped(self, subscription: Subscription, note: LeaseNote) -> bool:
         """Apply a note whose tables were dropped by the deletion of its group or topic earlier in the log.
 
         False when they exist.
         """
-        if self.find(one.group, one.topic) is one:
+        if self.find(subscription.group, subscription.topic) is subscription:
             return False
         self.apply(note)
         return True
 
-    def _apply_queue(self, one: Subscription, part: QueueNote) -> None:
+    def _apply_queue(self, subscription: Subscription, part: QueueNote) -> None:
         if part.start is not None:
-            if part.queue in one.queues:
-                one.queues[part.queue].table.begin(part.start)
+            if part.queue in subscription.queues:
+                subscription.queues[part.queue].table.begin(part.start)
             else:
-                one.queues[part.queue] = QueueLeases(part.queue, part.start)
-        table = _replayed(one, part.queue).table
+                subscription.queues[part.queue] = QueueLeases(part.queue, part.start)
+        table = _replayed(subscription, part.queue).table
         for at in range(0, len(part.done), 2):
             table.settle(part.done[at], (1 << part.done[at + 1]) - 1)
         for at in range(0, len(part.failed), 3):
             table.unseen.note_attempts(part.failed[at], part.failed[at + 1], part.failed[at + 2])
 
 
-def _replayed(one: Subscription, queue_id: int) -> QueueLeases:
+def _replayed(subscription: Subscription, queue_id: int) -> QueueLeases:
     """Return a queue's leases. Where the log does not hold the start, the committed offset does (see Opener)."""
-    queue = one.queues.get(queue_id)
+    queue = subscription.queues.get(queue_id)
     if queue is None:
-        queue = one.queues[queue_id] = QueueLeases(queue_id, 0)
+        queue = subscription.queues[queue_id] = QueueLeases(queue_id, 0)
     return queue
 
 

@@ -213,8 +213,7 @@ class SettleEntry:
     def take_back(self) -> None:
         self._outcomes.take_back()
 
-    # --- after placing
-    # ---------------------------------------------------------------------------------------
+    # --- after placing -----------------------------------------------------------------------------------
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self.settled = self._outcomes.make_visible(index, arrivals)

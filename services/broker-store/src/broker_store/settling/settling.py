@@ -188,8 +188,7 @@ class Settling:
         ]
         return max(waiting, default=levels)
 
-    # --- Rules: what an entry needs when it is placed
-    # --------------------------------------------------------
+    # --- Rules: what an entry needs when it is placed ----------------------------------------------------
 
     def targets(self) -> FindTarget:
         """See Rules. Looks up each topic once."""

@@ -84,8 +84,7 @@ class SettledTable:
         self.changes = 0
         """Grows with every decision. Holders of cursor copies compare it."""
 
-    # --- queries
-    # ---------------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------
 
     def of(self, source: Source) -> SettledQueue:
         """Return the decided items of a queue. Its cursor is behind what retention removed and what damage destroyed."""

@@ -116,8 +116,7 @@ class Ending:
             self.metrics.refused += 1
             raise
 
-    # --- Asked: results of ordinary decisions
-    # -----------------------------------------------------------------
+    # --- Asked: results of ordinary decisions ------------------------------------------------------------
 
     def decided(self, rows: list[Ordinary]) -> None:
         """See Asked."""
@@ -140,8 +139,7 @@ class Ending:
         """See Asked."""
         self._refuse(row.peer, row.command, refusal)
 
-    # --- the slow path
-    # ---------------------------------------------------------------------------------------
+    # --- the slow path -----------------------------------------------------------------------------------
 
     def _seen(self, peer: Peer, command: Command) -> None:
         """Continue a decision that waited for its half to become visible."""

@@ -88,8 +88,7 @@ class HalfCopies:
         self._order: deque[Transaction] = deque()
         """Decided transactions in order of decision."""
 
-    # --- queries
-    # ---------------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------
 
     def not_alone(self, source: Source) -> set[int] | frozenset[int]:
         """See ItemCopies."""
@@ -128,8 +127,7 @@ class HalfCopies:
         )
         return list(islice(found, count_max))
 
-    # --- changes, by records that became visible
-    # -------------------------------------------------------------
+    # --- changes, by records that became visible ---------------------------------------------------------
 
     def seen(self, offset: int, transaction: Transaction) -> None:
         """Record a sent half."""
