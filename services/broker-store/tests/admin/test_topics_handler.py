@@ -76,7 +76,7 @@ async def test_the_same_again_changes_no_version(side, peer):
         CreateTopicHeader(topic="orders", read_queue_nums=1, write_queue_nums=1, perm=8),
     ],
 )
-async def test_what_is_wrong_answers_29_and_changes_nothing(side, peer, wrong):
+async def test_a_wrong_topic_answers_29_and_changes_nothing(side, peer, wrong):
     names = side.topics.names()
     side.ask(peer, RequestCode.UPDATE_AND_CREATE_TOPIC, wrong)
     assert peer.answers[0].code == ResponseCode.INVALID_PARAMETER

@@ -205,7 +205,7 @@ async def test_switching_a_topic_to_async_never_lets_a_message_overtake(side, pe
     assert reply(peer).durability == "written"
 
 
-async def test_what_arrives_during_a_flush_is_written_once_when_it_ends(side, peer):
+async def test_messages_that_arrive_during_a_flush_are_written_once_when_it_ends(side, peer):
     side.send(peer, body=b"first")
     side.end_turn()
     written_end = side.log.written_end
@@ -223,7 +223,7 @@ async def test_what_arrives_during_a_flush_is_written_once_when_it_ends(side, pe
     assert [record.body for record in side.records()] == [b"first", b"second", b"third"]
 
 
-async def test_what_need_not_be_durable_does_not_wait_for_a_flush(side, peer):
+async def test_asynchronous_messages_do_not_wait_for_a_flush(side, peer):
     side.topics.ensure("fast", 1).attributes = {"gantry.flush": "async"}
     side.send(peer, "slow")
     side.end_turn()
@@ -250,7 +250,7 @@ async def test_a_flush_that_hangs_holds_nothing_back_and_late_ones_are_answered(
     assert [record.body for record in side.records()] == [b"first", b"held"]
 
 
-async def test_what_waited_during_a_failed_flush_is_surely_not_stored(side, peer):
+async def test_messages_that_waited_during_a_failed_flush_are_surely_not_stored(side, peer):
     from broker_store.log.errors import LogStopped
 
     side.send(peer)

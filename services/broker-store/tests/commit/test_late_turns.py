@@ -47,7 +47,7 @@ OWN = {
 
 
 @pytest.mark.parametrize(("own", "is_first"), list(product(OWN, (True, False))))
-async def test_what_the_store_itself_appends_is_never_refused_as_late(own, is_first):
+async def test_the_stores_own_entries_are_never_refused_as_late(own, is_first):
     side, peer, answers = SendingSide(), ScriptedPeer(), []
     append, topic = OWN[own]
     before = len(side.records(topic))

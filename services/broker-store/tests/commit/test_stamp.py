@@ -43,7 +43,7 @@ def test_plain_properties_are_known_without_parsing(pairs, closed):
         assert stamp.finish(text, parse_properties(text)) == (text.encode() + stamp.suffix, key)
 
 
-def test_what_every_java_client_sends_is_plain():
+def test_only_the_properties_of_every_java_client_are_plain():
     assert plain_unique_key(b"UNIQ_KEY\x017F0000010B2C\x02WAIT\x01true\x02") == "7F0000010B2C"
     assert plain_unique_key(b"UNIQ_KEY\x017F\x02WAIT\x01false\x02") == ""
     assert plain_unique_key(b"UNIQ_KEY\x01\x02WAIT\x01true\x02") == ""

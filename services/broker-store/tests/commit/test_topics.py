@@ -77,7 +77,7 @@ def test_every_change_raises_the_version_and_is_reported():
     assert topics.version.value.counter == before.counter + 2
 
 
-def test_what_the_file_says_is_kept_over_the_presets():
+def test_the_files_content_overrides_the_presets():
     topics = table(known=[new_topic("orders", 3), new_topic("BenchmarkTest", 7)])
     assert topics.find("orders").write_queue_nums == 3
     assert topics.find("BenchmarkTest").write_queue_nums == 7

@@ -11,7 +11,7 @@ def files():
     return SimulatedFiles()
 
 
-def test_what_is_stored_is_loaded(files):
+def test_stored_content_is_loaded(files):
     ConfigFile(files, PATH).store({"a": {0: 1}})
     assert ConfigFile(files, PATH).load() == {"a": {"0": 1}}
 

@@ -182,7 +182,7 @@ async def test_a_number_without_bounds_cannot_be_bound(side):
         side.config.bind_number("madeUp", print)
 
 
-async def test_a_value_of_the_start_that_no_request_may_set_comes_back_when_a_change_beside_it_is_refused(
+async def test_a_start_value_outside_the_bounds_returns_when_a_change_of_the_same_request_is_refused(
     side,
 ):
     config, sizes = BrokerConfig({"maxMessageSize": "4"}, DataVersionCounter(side.now_ms)), []

@@ -34,7 +34,7 @@ def start_again(side, levels, how):
 @pytest.mark.parametrize("levels", LISTS)
 @pytest.mark.parametrize("level", [1, 3, 20])
 @pytest.mark.parametrize("how", ["kill", "rebuilt", "rebuilt without topics"])
-async def test_what_waits_is_delivered_at_its_time_under_another_list(levels, level, how):
+async def test_waiting_messages_are_delivered_at_their_time_under_another_list(levels, level, how):
     side, peer = SettlingSide(delay_levels=BEFORE), ScriptedPeer()
     side.delayed(peer, level=level)
     await side.sending.checkpoints.take()

@@ -60,7 +60,7 @@ def test_a_topic_no_longer_subscribed_is_dead_until_it_comes_back(table):
     assert not table.find("orders", "g").is_dead
 
 
-def test_what_is_dead_for_24_hours_is_forgotten(table):
+def test_a_filter_that_is_dead_for_24_hours_is_removed(table):
     table.leave("g", 5000)
     assert table.clean(5000 + CLEAN_AFTER_MS - 1) == 0
     assert table.clean(5000 + CLEAN_AFTER_MS) == 1

@@ -96,7 +96,7 @@ async def test_a_long_queue_is_searched_in_slices_and_up_to_a_bound(side):
     assert reply.read(PullReplyHeader).next_begin_offset == SCAN_UNITS_MAX
 
 
-async def test_others_have_their_turn_while_a_long_queue_is_searched(side):
+async def test_other_requests_run_while_a_long_queue_is_searched(side):
     for n in range(5000):
         side.store.put(properties={"n": str(n % 6)})
     slow, quick = MemoryPeer(), MemoryPeer()

@@ -28,7 +28,7 @@ def test_an_empty_table_is_valid_too():
 
 
 @given(st.dictionaries(st.tuples(NAMES, NAMES, st.integers(0, 9)), st.integers(0, 2**62)))
-def test_what_was_encoded_is_loaded_again(offsets):
+def test_encoded_content_is_loaded_again(offsets):
     table, copy = OffsetTable(), OffsetTable()
     for (topic, group, queue_id), offset in offsets.items():
         table.commit(group, topic, queue_id, offset)

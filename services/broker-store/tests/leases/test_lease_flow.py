@@ -39,7 +39,7 @@ async def test_a_leased_message_is_delivered_to_no_other_and_comes_back_when_the
     assert [one.attempt for one in again] == [2, 2]
 
 
-async def test_what_is_acknowledged_moves_the_offset_and_never_comes_again(side):
+async def test_acknowledged_messages_move_the_offset_and_are_never_redelivered(side):
     side.put(*"abcd")
     messages = side.lease()
     assert side.ack(messages[1]) == [DONE]
@@ -75,7 +75,7 @@ async def test_repeats_and_late_acknowledgements_are_reported(side):
     assert side.ack(again) == [DONE]
 
 
-async def test_what_names_no_message_here_is_invalid(side):
+async def test_an_item_that_names_no_message_is_invalid(side):
     side.put("a")
     side.lease()
     items = [LeaseItem(ItemKind.ACK, 0, 9, 0, 1), LeaseItem(ItemKind.ACK, 1, 0, 0, 1)]
@@ -303,7 +303,7 @@ async def test_a_paused_group_is_refused_and_its_waits_end(side):
     assert side.ack(*messages) == [DONE]
 
 
-async def test_what_is_not_there_is_refused(side):
+async def test_a_receive_from_a_missing_or_internal_topic_or_group_is_refused(side):
     assert side.lease_raw(topic="nowhere").code == ResponseCode.TOPIC_NOT_EXIST
     side.consuming.groups.auto_create = False
     side.put("a")
@@ -316,7 +316,7 @@ async def test_what_is_not_there_is_refused(side):
     assert side.lease_raw(invisible_ms=0).code == ResponseCode.INVALID_PARAMETER
 
 
-async def test_a_group_that_starts_at_the_end_gets_what_comes_after_also_after_a_crash(side):
+async def test_a_group_that_starts_at_the_end_gets_later_messages_also_after_a_crash(side):
     side.set_group(attributes={"gantry.receive.start": "latest"})
     side.put("old")
     opaque = side.lease_raw()

@@ -33,7 +33,7 @@ async def test_the_first_of_an_ack_and_a_nack_of_one_message_is_carried_out_and_
     assert bodies(side.lease()) == ["b"]
 
 
-async def test_of_two_long_delays_for_one_message_the_first_is_taken(anyio_backend):
+async def test_of_two_long_delays_for_one_message_the_first_counts(anyio_backend):
     side, (one, *_) = received()
     header = LeaseItemsHeader(group="g", topic="orders")
     items = pack_items([item(one, NACK, 40_000), item(one, NACK, 50_000)])

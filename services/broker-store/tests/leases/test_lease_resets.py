@@ -63,7 +63,7 @@ async def test_after_a_forward_reset_what_lies_above_is_redelivered_and_what_lie
     assert side.committed() == 3
 
 
-async def test_what_was_not_given_yet_is_not_counted(side):
+async def test_undelivered_messages_are_not_counted(side):
     side.put(*TEN)
     one, two, three = side.lease(max_messages=3)
     side.ack(two)
@@ -87,7 +87,7 @@ async def test_a_kill_after_the_answer_changes_nothing_of_it(side, target):
     assert bodies(restarted.reopen().lease()) == [str(target)]
 
 
-async def test_what_is_acknowledged_after_a_reset_stays_so_after_a_kill(side):
+async def test_an_acknowledgement_after_a_reset_survives_a_kill(side):
     all_but(side, "0")
     assert await set_offset(side, 0) is None
     given = side.lease()

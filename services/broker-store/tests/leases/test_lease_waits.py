@@ -23,7 +23,7 @@ async def test_a_wait_checks_all_queues_even_after_an_empty_one(side):
     assert side.answer_to(side.wait()).read(WaitReplyHeader).ready
 
 
-async def test_a_wait_with_the_id_of_another_takes_its_place(side):
+async def test_a_wait_with_the_id_of_another_replaces_it(side):
     side.put("a")
     side.ack(*side.lease())
     first, second = side.wait(7), side.wait(7)

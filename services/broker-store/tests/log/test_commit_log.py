@@ -97,7 +97,7 @@ def test_each_segment_begins_with_its_preamble_which_is_reported(
     assert [record.body for record in records] == [b"one", b"two", b"x"]
 
 
-def test_what_fits_no_segment_is_refused_and_leaves_nothing(disk, small, build_at, open_log):
+def test_a_record_too_large_for_a_segment_is_refused_and_leaves_nothing(disk, small, build_at, open_log):
     log = open_log(disk, small, preamble=lambda position: [build_at("S", 0, 0, position, b"." * 200)])
     with pytest.raises(RecordTooLarge):
         log.reserve(4096)

@@ -141,7 +141,7 @@ def test_destroying_removes_the_files(disk, open_queue, fill):
     assert not disk.exists(DIRECTORY)
 
 
-def test_what_a_snapshot_needs_of_the_files(disk, open_queue, fill):
+def test_file_parts_lists_full_files_and_the_used_bytes_of_the_last(disk, open_queue, fill):
     queue = open_queue(disk)
     fill(queue, 20)
     queue.flush()

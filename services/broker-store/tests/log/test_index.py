@@ -89,7 +89,7 @@ def test_seconds_are_kept_within_their_field(disk):
     assert index.lookup(1, *ALL) == [300, 200, 100]
 
 
-def test_what_was_checkpointed_is_found_after_opening_and_continues(disk):
+def test_checkpointed_keys_are_found_after_opening_and_more_can_be_added(disk):
     index = open_index(disk)
     put = entries(350)
     index.put(put)

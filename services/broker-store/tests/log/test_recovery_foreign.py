@@ -32,7 +32,7 @@ def test_after_a_clean_stop_the_last_three_segments_are_walked(mini, foreign):
     assert store.recovered.end == store.log.confirm
 
 
-def test_what_a_foreign_writer_left_is_made_durable_before_it_is_served(mini, foreign):
+def test_data_of_a_foreign_writer_is_made_durable_before_it_is_served(mini, foreign):
     before = len(foreign.trace)
     store = mini(foreign).open()
     synced = {path for name, path in foreign.trace[before:] if name == "sync"}

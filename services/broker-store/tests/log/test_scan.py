@@ -133,7 +133,7 @@ def test_any_cut_and_any_flip_gives_a_prefix_and_never_an_error(build_at, data):
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_at_all_are_answered(junk):
+def test_any_bytes_get_an_answer(junk):
     found, end, _, _ = scan(junk)
     assert end <= len(junk)
     assert isinstance(found, list)

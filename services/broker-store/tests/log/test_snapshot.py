@@ -53,7 +53,7 @@ def test_the_manifest_lists_the_snapshots_content(store, snapshots, disk):
     assert snapshots.find(manifest.id) == manifest
 
 
-def test_what_it_holds_outlives_appends_retention_and_deleted_queues(store, snapshots, disk):
+def test_a_snapshot_outlives_appends_retention_and_deleted_queues(store, snapshots, disk):
     manifest = make(snapshots, store)
     before = read_snapshot(disk, manifest)
     assert [body for body in before if body != b"offsets"] == [b"body %d" % number for number in range(60)]

@@ -65,7 +65,7 @@ def test_an_unknown_counter_is_refused_with_rocketmqs_remark(store_metrics, name
     assert refused.value.code == 1
 
 
-def test_what_was_deleted_is_not_counted_any_more(store_metrics):
+def test_a_deleted_topic_or_group_is_not_counted_any_more(store_metrics):
     store_metrics.forget_topic("orders")
     with pytest.raises(RefusedRequest):
         view(store_metrics, "SNDBCK_PUT_NUMS", "orders@g")

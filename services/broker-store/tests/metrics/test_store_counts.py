@@ -56,7 +56,7 @@ def test_of_very_many_queues_the_worst_are_shown_and_all_are_summed():
     assert float(line.split(" ")[1]) == sum(range(LAG_ROWS_MAX + 2))
 
 
-def test_what_was_deleted_is_not_shown_any_more():
+def test_a_deleted_topic_or_group_is_not_shown_any_more():
     store_metrics, metrics = made()
     store_metrics.on_put("t", 1, 1)
     store_metrics.on_get("t", "g", 1, 1, 0)

@@ -53,7 +53,7 @@ async def test_after_a_checkpoint_of_many_queues_their_units_are_durable(monkeyp
         assert all(len(again.records(queue_id=queue_id)) == 1 for queue_id in range(40))
 
 
-async def test_what_was_written_out_between_two_checkpoints_is_synced_too():
+async def test_units_written_between_two_checkpoints_are_synced_too():
     side = await filled()
     for queue in side.queues.all():
         queue.units.flush()

@@ -99,7 +99,7 @@ async def test_notes_of_a_group_in_flight_at_its_deletion_are_dropped_with_it():
     assert bodies(rebuilt.lease()) == ["a", "b"]
 
 
-async def test_a_deleted_group_is_forgotten_in_checkpoints_once_the_log_says_so():
+async def test_a_deleted_group_is_dropped_from_checkpoints_once_the_log_has_it():
     side = LeasingSide()
     side.put("red", TAGS="red")
     side.ack(*side.lease(**RED))

@@ -43,7 +43,7 @@ class WholeStore(SendingSide):
         self.table.add_all({**self.consuming.commands(), **all_commands(self.parts)})
 
 
-async def test_no_code_of_clients_or_tools_is_without_its_handler():
+async def test_every_code_of_clients_and_tools_has_a_handler():
     missing = (MESSAGES | OFFSETS_AND_CLIENTS | TOOLS) - set(WholeStore().table.codes())
     assert missing == set()
 

@@ -141,7 +141,7 @@ async def test_a_nameserver_that_returns_is_registered_with_soon():
         await again.server.close()
 
 
-async def test_one_dead_nameserver_keeps_nothing_from_the_other():
+async def test_one_dead_nameserver_does_not_affect_the_other():
     dead, alive = await Nameserver().start(), await Nameserver().start()
     await dead.server.close()
     async with running(dead, alive) as (registration, _, _):
@@ -169,7 +169,7 @@ async def test_a_stopping_broker_unregisters():
     assert one.left == ["b"]
 
 
-async def test_it_registers_again_and_again():
+async def test_it_registers_regularly():
     one = await Nameserver().start()
     async with running(one, every_seconds=0.05):
         await until(lambda: len(one.registrations) >= 3)

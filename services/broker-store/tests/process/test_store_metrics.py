@@ -23,7 +23,7 @@ class Puts:
         self.bytes[topic] = self.bytes.get(topic, 0) + size
 
 
-async def test_what_was_put_is_counted_by_topic_once(monkeypatch):
+async def test_stored_messages_are_counted_by_topic_once(monkeypatch):
     monkeypatch.setattr(store_metrics, "COUNT_SECONDS", 0.01)
     side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
     side.send(peer, "before")
@@ -47,7 +47,7 @@ async def test_what_was_put_is_counted_by_topic_once(monkeypatch):
     assert puts.bytes["orders"] == sum(sizes)
 
 
-async def test_what_waits_for_its_time_is_noted_and_what_was_decided_is_not():
+async def test_waiting_messages_are_counted_and_decided_ones_are_not():
     side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
     soon_ms = str(side.clock.now_ms() + 60_000)
     for _ in range(3):

@@ -94,13 +94,13 @@ def test_a_reply_never_exceeds_count_and_size_but_carries_one_message():
     assert pulled(store, Ask(0, 32, EVERYTHING, PullLimits(memory=BatchLimits(32, 1))))[1] == 1
 
 
-def test_what_lies_far_behind_the_end_has_the_disks_limits():
+def test_messages_far_behind_the_end_have_the_disks_limits():
     store, _ = filled(40)
     far = PullLimits(memory_bytes=100)
     assert pulled(store, Ask(0, 32, EVERYTHING, far))[1] == 8
 
 
-def test_a_filter_passes_over_other_tags_and_says_how_far_it_came():
+def test_a_filter_skips_other_tags_and_returns_the_offset_it_reached():
     store = MemoryStore()
     for number in range(12):
         store.put(b"m%d" % number, tags=("red", "blue", "green")[number % 3])
@@ -203,7 +203,7 @@ def test_only_damage_gives_no_matched_message_after_it():
     )
 
 
-def test_what_retention_removes_while_it_is_read_is_selected_again():
+def test_messages_removed_by_retention_during_a_read_are_selected_again():
     store, queue = filled(4)
     ask = Ask(0, 32)
     selection = select(queue, store.log, ask)

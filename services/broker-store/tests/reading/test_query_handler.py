@@ -66,7 +66,7 @@ async def test_number_and_time_bound_a_query(side):
     ]
 
 
-async def test_what_is_damaged_or_not_yet_readable_is_not_answered(side):
+async def test_a_damaged_or_unreadable_record_is_not_answered(side):
     side.put(b"damaged", keys="k")
     side.put(b"hidden", keys="k", queue_id=1)
     side.store.log.damaged = {10}

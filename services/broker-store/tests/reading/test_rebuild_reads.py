@@ -31,7 +31,7 @@ def pull(topic: str, offset: int) -> Command:
     return Command(code=11, fields=header)
 
 
-def test_what_is_rebuilt_is_served():
+def test_rebuilt_messages_are_served():
     assert table()[RequestCode.PULL_MESSAGE][1](None, pull("orders", 9)) == b"served"
 
 
@@ -43,7 +43,7 @@ def test_a_pull_of_what_is_not_rebuilt_yet_never_gets_a_wrong_offset(topic, offs
 
 
 @pytest.mark.parametrize("code", [RequestCode.GET_MAX_OFFSET, RequestCode.SEND_MESSAGE_V2])
-def test_what_needs_the_whole_is_refused(code):
+def test_requests_that_need_every_queue_are_refused(code):
     assert code not in WHOLE
     with pytest.raises(RefusedRequest) as refused:
         table()[code][1](None, Command())

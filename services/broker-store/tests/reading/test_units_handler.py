@@ -68,7 +68,7 @@ async def test_missing_units_are_reported(side):
         assert reply.remark == f"{asked['queueId']}@{asked['topic']} is not exist!"
 
 
-async def test_an_answer_has_a_bound(side):
+async def test_an_answer_is_bounded(side):
     side.put(b"m")
     side.store.queues[("orders", 0)].units *= UNITS_MAX + 5
     _, body = await ask(side, fields(count=10**6))

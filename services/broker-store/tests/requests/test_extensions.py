@@ -197,7 +197,7 @@ class Broken(Extension):
         raise RuntimeError("stored")
 
 
-async def test_whatever_else_is_raised_breaks_nothing(side):
+async def test_any_other_exception_breaks_nothing(side):
     peer, failures, listener = ScriptedPeer(), [], Listener()
     listening(side, Broken(), listener, failures=failures)
     side.sending.dispatch.readers._readers = Silent()

@@ -57,7 +57,7 @@ def stored(side: SendingSide, sent: dict[str, str]) -> Record:
 @given(maps, st.booleans(), st.sampled_from([None, "3"]))
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
 @example({}, False, "3")
-def test_a_copy_that_is_sent_back_or_dead_has_what_was_sent(sent, is_dead, delay):
+def test_a_sent_back_or_dead_copy_keeps_the_sent_properties(sent, is_dead, delay):
     async def live():
         consumers = Consumers()
         side, named = consumers.side, {"UNIQ_KEY": "U", **sent}
@@ -81,7 +81,7 @@ def test_a_copy_that_is_sent_back_or_dead_has_what_was_sent(sent, is_dead, delay
 
 @given(maps)
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
-def test_what_waits_for_a_level_or_an_instant_has_what_was_sent(sent):
+def test_a_delayed_or_timed_message_keeps_the_sent_properties(sent):
     async def live():
         side, named = SendingSide(), {"UNIQ_KEY": "U", **sent}
         for more in ({"DELAY": "2"}, {"TIMER_DELAY_SEC": "9"}):
@@ -95,7 +95,7 @@ def test_what_waits_for_a_level_or_an_instant_has_what_was_sent(sent):
 
 @given(maps, st.booleans())
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25)
-def test_what_is_given_back_for_long_or_too_often_has_what_was_sent(sent, is_dead):
+def test_a_long_nack_and_a_dead_letter_keep_the_sent_properties(sent, is_dead):
     async def live():
         side, named = LeasingSide(), {"UNIQ_KEY": "U", **sent}
         named |= {} if is_dead else {"DELAY": "0"}  # no delay, though the sender set it

@@ -70,7 +70,7 @@ async def test_a_dead_letter_holds_its_reason(side):
     assert (properties["__GANTRY_DLQ_ATTEMPTS"], properties["__GANTRY_DLQ_CONSUMER"]) == ("4", "pg")
 
 
-async def test_what_an_orderly_consumer_sends_goes_to_the_dead_letters_at_once(side):
+async def test_a_send_back_of_an_orderly_consumer_is_a_dead_letter_at_once(side):
     side.sending.retries.is_orderly = lambda group: group == "g"
     assert send(side, 1).code == 0
     assert len(side.records(DEAD)) == 1

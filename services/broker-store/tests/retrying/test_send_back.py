@@ -120,7 +120,7 @@ async def test_a_policy_without_a_wait_delivers_at_once(consumers):
     assert len(consumers.side.records(RETRY)) == 1
 
 
-async def test_a_group_that_wants_none_again_is_answered_and_the_message_dropped(consumers):
+async def test_a_send_back_of_a_group_without_retries_is_answered_and_dropped(consumers):
     consumers.group.retry_queue_nums = 0
     position = consumers.stored()
     end = consumers.side.log.end
@@ -145,7 +145,7 @@ async def test_a_retry_topic_that_may_not_be_written_answers_16(consumers):
     assert (answer.code, answer.remark) == (16, f"the topic[{RETRY}] sending message is forbidden")
 
 
-async def test_a_message_of_before_a_crash_is_found_and_what_was_sent_back_survives(consumers):
+async def test_a_message_from_before_a_crash_is_found_and_a_sent_back_one_survives(consumers):
     position = consumers.stored()
     await consumers.back(position)
     again = Consumers(consumers.side.reopen())

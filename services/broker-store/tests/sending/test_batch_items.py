@@ -44,7 +44,7 @@ def test_the_two_properties_of_every_java_client_take_the_fast_path_alike(key, m
         assert read_items(encode_batch([item]), 0, STAMP).unique_keys[0] == "U1"
 
 
-def test_what_the_client_sent_stays_in_front():
+def test_the_clients_properties_stay_in_front():
     raw = b"UNIQ_KEY\x01U1\x02WAIT\x01true"
     items = read_items(encode_batch([BatchItem(0, b"x", raw)]), 0, STAMP)
     (stored,) = items.properties

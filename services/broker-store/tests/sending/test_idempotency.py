@@ -32,7 +32,7 @@ def test_topics_do_not_share_keys():
     assert key_digest("ab", "c") != key_digest("a", "bc")
 
 
-def test_when_more_keys_come_than_fit_the_oldest_goes():
+def test_when_the_window_is_full_the_oldest_key_is_forgotten():
     window = Window(1 << 40, 16)
     for key in range(20):
         window.remember(entry(key, key, key))

@@ -27,7 +27,7 @@ def load(files: SimulatedFiles) -> tuple[Window, int]:
     return window, KeyJournal(files, DIRECTORY).load(window, EVERYTHING)
 
 
-def test_what_was_saved_is_loaded_with_the_position_it_covers():
+def test_a_saved_snapshot_is_loaded_with_the_position_it_covers():
     files, window = SimulatedFiles(), filled(5)
     journal = KeyJournal(files, DIRECTORY)
     save(journal, window, 450)
@@ -38,7 +38,7 @@ def test_what_was_saved_is_loaded_with_the_position_it_covers():
     assert covered == 550
 
 
-def test_a_run_whose_first_checkpoint_covers_as_much_as_the_last_one_keeps_the_keys_of_the_run_before():
+def test_a_run_whose_first_checkpoint_covers_no_more_than_the_last_one_keeps_the_earlier_keys():
     files, window = SimulatedFiles(), filled(5)
     save(KeyJournal(files, DIRECTORY), window, 450)
     again = Window(1 << 40, 1024)

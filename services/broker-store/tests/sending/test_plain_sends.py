@@ -176,7 +176,7 @@ async def test_the_fast_path_does_what_parsing_the_header_does_not(side, peer, m
     "other",
     [{"sys_flag": 1}, {"sys_flag": 0x101}, {"flag": 9}, {"reconsume_times": 3}, {"born_timestamp": -1}],
 )
-async def test_what_differs_in_the_header_is_stored_as_it_is(side, peer, kind, other):
+async def test_other_values_in_the_header_are_stored_unchanged(side, peer, kind, other):
     for opaque in range(3):
         deliver(side, peer, opaque, kind=kind)
     deliver(side, peer, 3, kind=kind, **other)

@@ -67,7 +67,7 @@ async def test_each_item_is_decided_at_its_time_and_the_request_answered_with_th
     assert side.settling.ahead.waiting == 0
 
 
-async def test_what_is_due_already_does_not_wait_for_the_rest_of_its_request(side, peer):
+async def test_items_that_are_due_do_not_wait_for_the_rest_of_their_request(side, peer):
     side.pass_time(0.75)
     answers = side.settle([ahead(side, 1), ahead(side, 0)], epoch=side.claim(peer).epoch)
     side.flush()
@@ -107,7 +107,7 @@ async def test_a_time_that_is_wrong_makes_nothing_early(side, peer):
     assert [result.status for result in answers[0]] == ["early"]
 
 
-async def test_what_lies_too_far_ahead_is_not_kept(side, peer):
+async def test_items_too_far_ahead_are_not_kept(side, peer):
     far = side.item(0, deliver(), at_ms=side.clock.now_ms() + SETTLE_AHEAD_MS_MAX + 1)
     assert side.settled([far], epoch=side.claim(peer).epoch)[0].status == "early"
     assert side.settling.ahead.waiting == 0

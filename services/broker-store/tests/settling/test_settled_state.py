@@ -230,7 +230,7 @@ async def test_decisions_continue_while_sends_are_refused_for_lack_of_space(peer
     assert side.settled([side.item(0, deliver())])[0].status == "settled"
 
 
-async def test_what_is_read_from_a_cold_disk_is_settled_all_the_same(peer):
+async def test_items_read_from_a_cold_disk_are_settled_too(peer):
     side = await half_decided(peer, decided=())
     side.files.is_cold = True
     answers = side.settle([side.item(0, deliver()), side.item(1)])
@@ -243,7 +243,7 @@ async def test_what_is_read_from_a_cold_disk_is_settled_all_the_same(peer):
     assert side.outcomes() == [(b"m0", 0)]
 
 
-async def test_what_another_broker_delivered_is_known_from_the_log_from_then_on(peer):
+async def test_deliveries_of_another_broker_are_in_the_log_from_then_on(peer):
     side = await half_decided(peer, decided=())
     side.files.replace_atomically("/store/config/delayOffset.json", b'{"offsetTable":{1:4,9:0,"x":3}}')
     take_over(side, side.settling.table)

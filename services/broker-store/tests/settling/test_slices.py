@@ -117,7 +117,7 @@ def test_a_failing_later_slice_is_reported_and_harms_no_later_request():
     assert slices.waiting == 0
 
 
-def test_only_so_many_requests_wait():
+def test_the_number_of_waiting_requests_is_bounded():
     slices, _turns, _answers = lined_up(lambda items, done: done([None] * len(items)))
     for _ in range(REQUESTS_MAX - 1):
         slices.add([], lambda items, done: done([]), lambda results: None)

@@ -60,7 +60,7 @@ async def test_both_paths_write_the_same_log_and_give_the_same_answers(flush, ip
     assert await lived({"flush": flush}, ip) == short, "each by itself, planned"
 
 
-async def test_what_was_decided_otherwise_meanwhile_takes_the_slow_path():
+async def test_a_half_decided_meanwhile_takes_the_slow_path():
     side, peer = TransactionsSide(), ScriptedPeer()
     halves = await begun(side, peer, [{}, {}, {}])
     await side.check(peer, 1)

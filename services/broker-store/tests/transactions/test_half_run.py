@@ -90,7 +90,7 @@ async def test_a_full_disk_takes_the_whole_run_back(side):
 @pytest.mark.parametrize(
     "more", [{"DELAY": "1"}, {"UNIQ_KEY": 'a"b'}, {"__GANTRY_KEY": "once"}, {"TRAN_MSG": "TRUE"}]
 )
-async def test_what_is_more_than_an_ordinary_half_is_prepared_by_itself(side, more):
+async def test_a_half_that_is_not_ordinary_is_prepared_by_itself(side, more):
     peer = ScriptedPeer()
     send_halves(side, peer, range(2), **more)
     assert side.sending.halves._run is None

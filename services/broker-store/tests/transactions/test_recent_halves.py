@@ -35,7 +35,7 @@ async def test_a_remembered_half_equals_the_one_in_the_log():
     "more",
     [{"DELAY": "3"}, {"TIMER_DELAY_MS": "9"}, {"CHECK_IMMUNITY_TIME_IN_SECONDS": "9"}, {"UNIQ_KEY": "a-b"}],
 )
-async def test_what_needs_more_is_no_ordinary_half(more):
+async def test_a_half_that_needs_more_is_not_ordinary(more):
     side, peer = TransactionsSide(), ScriptedPeer()
     await side.begin(peer, **{"key": more.pop("UNIQ_KEY", "U1"), **more})
     (stored,) = side.records(HALF_TOPIC)
@@ -72,7 +72,7 @@ async def test_a_second_decision_is_answered_from_the_log():
     assert len(side.records("orders", 2)) == 1
 
 
-def test_only_so_many_are_kept_and_the_latest_always():
+def test_the_latest_are_kept_up_to_a_bound():
     recent = RecentHalves()
     for position in range(3 * GENERATION_HALVES_MAX):
         recent.add_all([half(position)])

@@ -123,7 +123,7 @@ async def test_a_dry_run_answers_and_changes_nothing(side):
         ({"queueId": 0, "offset": -5}, ResponseCode.INVALID_PARAMETER, "range [0-10]"),
     ],
 )
-async def test_what_cannot_be_reset_is_refused(side, more, code, remark):
+async def test_an_impossible_reset_is_refused(side, more, code, remark):
     reply = await side.ask(222, fields(**more))
     assert (reply.code, remark in reply.remark) == (code, True)
     assert side.consuming.offsets.topics_of("readers") == []
