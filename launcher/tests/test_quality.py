@@ -1,5 +1,7 @@
 """`test` hands its words to pytest, and shares the tests between workers."""
 
+import os
+
 import pytest
 
 from gantry_launcher.errors import Refused
@@ -9,9 +11,29 @@ PYTEST = ("python", "-m", "pytest")
 NO_SOAK = ("-m", "not soak")
 
 
+@pytest.fixture(autouse=True)
+def _one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+
 @pytest.mark.parametrize("words", [[], ["--workers", "1"], ["--workers=1"]])
 def test_one_worker_is_one_process_without_any_sharing(words: list[str]) -> None:
     assert pytest_command(words) == (*PYTEST, *NO_SOAK)
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(2, 2), (4, 4), (64, 4), (None, None)])
+def test_each_core_has_a_worker_and_many_cores_have_four(
+    monkeypatch: pytest.MonkeyPatch, cores: int | None, workers: int | None
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    parallel = () if workers is None else ("-n", str(workers))
+    assert pytest_command([]) == (*PYTEST, *parallel, *NO_SOAK)
+
+
+def test_a_debugger_has_the_terminal_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert pytest_command(["--pdb", "libs"]) == (*PYTEST, *NO_SOAK, "--pdb", "libs")
+    assert pytest_command(["--pdb", "--workers", "2"]) == (*PYTEST, "-n", "2", *NO_SOAK, "--pdb")
 
 
 def test_the_number_of_workers_may_stand_anywhere_and_the_rest_is_handed_on_in_order() -> None:

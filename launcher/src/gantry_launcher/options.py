@@ -1,6 +1,7 @@
 """The options of `up`, `status`, `down` and `test`, and their bounds."""
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from gantry_launcher.layout import ROOT
 BROKERS_MAX = 26
 GATEWAY_WORKERS_MAX = 64
 TEST_WORKERS_MAX = 64
+TEST_WORKERS_DEFAULT_MAX = 4
+_AT_A_TERMINAL = ("--pdb", "--trace")
+"""Words of pytest that several processes cannot follow."""
 HUNG_SECONDS_MAX = 86_400
 TIMEOUT_SECONDS_MAX = 86_400
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
@@ -83,8 +87,10 @@ def parse_data(command: str, words: list[str]) -> tuple[Path, bool]:
 
 def parse_test(words: list[str]) -> tuple[int, list[str]]:
     """Return (workers wanted, everything else) of `test`: pytest judges the rest."""
+    debugs = any(word in words for word in _AT_A_TERMINAL)
+    default = 1 if debugs else min(os.cpu_count() or 1, TEST_WORKERS_DEFAULT_MAX)
     parser = Parser(prog="./gantry test", add_help=False, allow_abbrev=False)
-    parser.add_argument("--workers", type=_between(1, TEST_WORKERS_MAX), default=1)
+    parser.add_argument("--workers", type=_between(1, TEST_WORKERS_MAX), default=default)
     given, arguments = parser.parse_known_args(words)
     return given.workers, arguments
 

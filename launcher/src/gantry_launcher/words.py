@@ -21,7 +21,7 @@ usage: ./gantry COMMAND [options]
   status    [--data DIR] [--json]  what runs, and how it is
   down      [--data DIR]           stop it and wait
   test      [pytest arguments]     check, then the whole test suite (long runs: -m soak)
-              --workers N          how many processes share the tests, file by file (default 1)
+              --workers N          how many processes share the tests, file by file (default: one per core, at most 4)
   check                            format, lint, types, import rules, spelling
   demo                             the main job in a minute, with a kill -9 of the store under load
   bench     [NAME...]              measure; without a name, all of it, one table at the end (--list: what there is)
