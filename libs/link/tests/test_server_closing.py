@@ -26,9 +26,9 @@ async def test_a_connection_that_was_being_accepted_is_not_left_open(turns):
                 await asyncio.sleep(0)
             # as Accepting does with what it has taken from the listener
             accepting = asyncio.create_task(loop.connect_accepted_socket(server._new_peer, ours))
-            await asyncio.wait_for(closing, 2)
+            await asyncio.wait_for(closing, 60)
             await accepting
-            await eventually(lambda: not server.peers, 2)
+            await eventually(lambda: not server.peers)
 
 
 @pytest.mark.parametrize("by_server", [False, True])

@@ -102,6 +102,7 @@ class System:
             broker_name="broker-a",
             port=port,
             nameservers=self.nameserver.address,
+            send_wait_ms_max=60_000,  # how busy the machine is, is not asked here
             **more,
         )
         self.store = StoreClient(self.pool, self.store_process.address, 20.0)

@@ -46,7 +46,7 @@ class System:
     def start_store(self, name, port=0):
         return self.start(
             "broker_store", f"store_dir={self.directory}/{name}", f"port={port}", f"broker_name={name}",
-            self.names, "register_seconds=1",
+            self.names, "register_seconds=1", "send_wait_ms_max=60000",
         )  # fmt: skip
 
     def checker(self, *settings):

@@ -26,6 +26,7 @@ class Http:
             "broker_name=broker-a",
             names,
             "register_seconds=1",
+            "send_wait_ms_max=60000",
         )
         self._start("txn_checker", "port=0", names, *FAST)
         self.gateway = self._start("gateway", "port=0", names)

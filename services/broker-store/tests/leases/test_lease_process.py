@@ -39,7 +39,9 @@ class StoreRun:
 
     def __init__(self, directory: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
-        command = [sys.executable, "-m", "broker_store", "--set", f"store_dir={directory}", "--set", "port=0"]
+        settings = [f"store_dir={directory}", "port=0", "send_wait_ms_max=60000"]
+        words = [word for one in settings for word in ("--set", one)]
+        command = [sys.executable, "-m", "broker_store", *words]
         self.process = subprocess.Popen(
             command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment
         )

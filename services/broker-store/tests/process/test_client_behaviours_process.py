@@ -108,7 +108,12 @@ class Client:
 def store(tmp_path):
     (tmp_path / "guard_extension.py").write_text(EXTENSION)
     path = os.pathsep.join(map(str, [*SOURCES, tmp_path]))
-    settings = [f"store_dir={tmp_path / 'store'}", "port=0", "extensions=guard_extension:Guard"]
+    settings = [
+        f"store_dir={tmp_path / 'store'}",
+        "port=0",
+        "send_wait_ms_max=60000",
+        "extensions=guard_extension:Guard",
+    ]
     arguments = [word for setting in settings for word in ("--set", setting)]
     process = subprocess.Popen(
         [sys.executable, "-m", "broker_store", *arguments],

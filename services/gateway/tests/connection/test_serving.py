@@ -36,7 +36,7 @@ async def answers(reader, count=1):
         head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)).decode("latin-1")
         first, *lines = head.strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-        body = await asyncio.wait_for(reader.readexactly(int(headers.get("content-length", 0))), 5)
+        body = await asyncio.wait_for(reader.readexactly(int(headers.get("content-length", 0))), 60)
         found.append((int(first.split()[1]), headers, body))
     return found
 
