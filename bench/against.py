@@ -1,12 +1,12 @@
-"""Other brokers beside Gantry: the same work, the same durability, in one run on this machine, one after the other.
+"""Compares other brokers with Gantry: the same work, the same durability, in one run on this machine, one after the other.
 
     python bench/against.py [--against rocketmq,nats,redis,rabbitmq] [--jars DIR[:DIR...]] [--seconds 5] [--body 128 1024]
                             [--flush sync|async|both] [--fill 50000]
 
-Each system is asked for: acknowledged sends with 32 and 256 in flight from one Python process by its usual client, end to end latency
+Measures for each system: acknowledged sends with 32 and 256 in flight from one Python process by its usual client, end to end latency
 at 1,000 messages a second, consumption of a filled queue, the time from its start to the first acknowledged send, memory when idle.
-Once acknowledging what is written, once what is on disk. What is not installed is skipped, in words. For RocketMQ its own benchmark
-programs run against both brokers too, as rocketmq.py has them.
+Once acknowledged when written, once when on disk. Systems that are not installed are skipped with a reason. RocketMQ's own benchmark
+programs run against both brokers too, as in rocketmq.py.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ RATE = 1_000
 WARM_SECONDS = 1.0
 SETTLE_SECONDS = 3.0
 ROUTE_SECONDS = 1.5
-"""A topic that was just made is known to all parts after that."""
+"""After this time all parts know a new topic."""
 WAIT_SECONDS = 120.0
 JAVA_TRIALS = ("producer, async", "producer, sync", "batch", "consumer")
 
 
 class Trial:
-    """One system under one kind of durability."""
+    """A system under one kind of durability."""
 
     def __init__(self, rival: Rival, flush: str, options: argparse.Namespace) -> None:
         self.rival, self.flush, self.options = rival, flush, options
 
-    def tell(self, question: str, value: float, unit: str, words: str = "", name: str = "") -> None:
+    def report(self, question: str, value: float, unit: str, words: str = "", name: str = "") -> None:
         figure(f"against.{self.flush}.{question}.{name or self.rival.name}", value, unit, words=words)
 
     def run(self) -> None:
@@ -60,14 +60,14 @@ class Trial:
                 uvloop.run(self.ask(server, began))
 
     async def ask(self, server: Server, began: float) -> None:
-        """Take every figure of a system that listens; `began`: when its start began."""
+        """Measure a listening system; `began` is the start of its start-up."""
         async with self.rival.client(server) as client:
             await client.prepare("first")
             await client.send("first", b"x")
-            self.tell("first acknowledged send", time.perf_counter() - began, "s")
+            self.report("first acknowledged send", time.perf_counter() - began, "s")
             await asyncio.sleep(SETTLE_SECONDS)
             memory = sum(pss_bytes(pid) for pid in descendants(server.pids))
-            self.tell("memory, idle", memory / 1e6, "MB")
+            self.report("memory, idle", memory / 1e6, "MB")
             for size in self.options.body:
                 await self.sends(client, server, size)
             await self.latency(client)
@@ -87,20 +87,20 @@ class Trial:
             took, own = time.perf_counter() - began, time.process_time() - own
             theirs = sum(map(cpu_seconds, pids)) - theirs
             words = f"CPU us a message: client {own / done * 1e6:.1f}, broker {theirs / done * 1e6:.1f}"
-            self.tell(f"send {named(size)}, {in_flight} in flight", done / took, "msg/s", words)
+            self.report(f"send {named(size)}, {in_flight} in flight", done / took, "msg/s", words)
 
     async def bench_client(self, server: Server, size: int) -> None:
-        """The same sends by a client that costs next to nothing: what the broker could take."""
+        """Measure the same sends with a client that costs almost nothing: the capacity of the broker."""
         store = server.address.split(" ")[1]
         sends = Sends(f"sends-{size}", range(4), b"x" * size)
         for in_flight in IN_FLIGHT:
             shape = {"connections": 8, "window": in_flight}
             rate = await flood(store, sends, seconds=self.options.seconds, **shape)
             name = "Gantry, bench client"
-            self.tell(f"send {named(size)}, {in_flight} in flight", rate, "msg/s", name=name)
+            self.report(f"send {named(size)}, {in_flight} in flight", rate, "msg/s", name=name)
 
     async def latency(self, client: Client) -> None:
-        """From the instant a message was to be sent to its arrival; one process does both."""
+        """Measure from the intended instant of a send to its arrival; one process does both."""
         topic, late, sending = "latency", list[float](), set[asyncio.Task[None]]()
         total, stop = int(RATE * (self.options.seconds + WARM_SECONDS)), asyncio.Event()
         await made(client, topic)
@@ -124,10 +124,10 @@ class Trial:
             ordered = sorted(late[int(RATE * WARM_SECONDS) :])
             for share in (0.5, 0.99):
                 value = percentile(ordered, share) * 1000
-                self.tell(f"end to end at {RATE:,}/s, p{share * 100:g}", value, "ms")
+                self.report(f"end to end at {RATE:,}/s, p{share * 100:g}", value, "ms")
 
     async def consumption(self, client: Client) -> None:
-        """All of a filled queue, from the first message that arrives to the last."""
+        """Measure a filled queue from the first message that arrives to the last."""
         topic, body, stored = "filled", b"1" * self.options.body[0], 0
         await made(client, topic)
         while stored < self.options.fill:
@@ -145,7 +145,7 @@ class Trial:
             asyncio.ensure_future(client.consume(topic, taken, stop)), stop, "consumption of a filled queue"
         ):
             rate = stored / (self.ended - first)
-            self.tell("consumption of a filled queue", rate, "msg/s", f"{stored:,} messages")
+            self.report("consumption of a filled queue", rate, "msg/s", f"{stored:,} messages")
 
     async def _ended(self, consuming: asyncio.Future[None], stop: asyncio.Event, what: str) -> bool:
         try:
@@ -167,7 +167,7 @@ async def made(client: Client, topic: str) -> None:
 
 
 def rivals(names: list[str], jars: str) -> list[Rival]:
-    """Return Gantry and the named others that can be run here; the rest is skipped in words."""
+    """Return Gantry and the named systems that can run here; skip the others with a reason."""
     makes: dict[str, Callable[[], Rival]] = {
         "rocketmq": lambda: RocketMq(jars),
         "nats": Nats,
@@ -176,7 +176,7 @@ def rivals(names: list[str], jars: str) -> list[Rival]:
     }
     unknown = [name for name in names if name not in makes]
     if unknown:
-        refuse(f"--against {','.join(unknown)}: no such system; there are {', '.join(makes)}")
+        refuse(f"--against {','.join(unknown)}: unknown system; available: {', '.join(makes)}")
     found: list[Rival] = [Gantry()]
     for name in names:
         rival = makes[name]()

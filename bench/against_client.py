@@ -1,4 +1,4 @@
-"""What the comparison asks of every broker: a server that can be started here, and its usual Python client. Part of against.py."""
+"""The interface to every compared broker: a server that can be started here, and its usual Python client. Part of against.py."""
 
 from __future__ import annotations
 
@@ -19,50 +19,50 @@ START_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 30.0
 
 Taken = Callable[[list[bytes]], None]
-"""Told the bodies of what arrived."""
+"""Called with the bodies of received messages."""
 
 
 class Server(NamedTuple):
-    """A running broker: where its client finds it, and all of its processes."""
+    """A running broker: its client address, and all of its processes."""
 
     address: str
     pids: list[int]
 
 
 class NotStarted(Exception):
-    """A rival's server does not come up; its last words say why."""
+    """A server does not start; contains the last lines of its log."""
 
 
 class Client(ABC):
-    """Sends and consumes from this process, by the broker's usual Python client."""
+    """Sends and consumes in this process with the broker's usual Python client."""
 
     @abstractmethod
     async def prepare(self, topic: str) -> None:
-        """Make a topic (stream, queue) that keeps its messages on disk."""
+        """Create a topic (stream, queue) that keeps its messages on disk."""
 
     @abstractmethod
     async def send(self, topic: str, body: bytes) -> None:
-        """Send one message; return when the broker acknowledged it."""
+        """Send a message; return when the broker acknowledged it."""
 
     @abstractmethod
     async def send_until(self, topic: str, body: bytes, in_flight: int, until: float) -> int:
-        """Keep so many sends on their way until then (perf_counter); return how many were acknowledged."""
+        """Keep `in_flight` sends outstanding until then (perf_counter); return the number of acknowledged ones."""
 
     @abstractmethod
     async def consume(self, topic: str, taken: Taken, stop: Event) -> None:
-        """Take all messages of a topic from its first on, acknowledge them as this client usually does, until told to stop."""
+        """Consume a topic from its first message on, with the client's usual acknowledgements, until stopped."""
 
 
 class Rival(ABC):
-    """One system of the comparison."""
+    """A system of the comparison."""
 
     name: str
     durability: ClassVar[dict[str, str]]
-    """In words, by flush: `async` (acknowledged once written) and `sync` (once on disk)."""
+    """Descriptions by flush: `async` (acknowledged once written) and `sync` (once on disk)."""
 
     @abstractmethod
     def missing(self) -> str:
-        """Return why it cannot be run here; empty where it can."""
+        """Return why it cannot run here; empty if it can."""
 
     @abstractmethod
     def server(self, flush: str, folder: Path) -> AbstractContextManager[Server]:
@@ -79,7 +79,7 @@ def free_port() -> int:
 
 
 def start(command: list[str], port: int, log: Path) -> subprocess.Popen[bytes]:
-    """Start a server and wait until it listens. Raises NotStarted with its last words when it does not."""
+    """Start a server and wait until it listens. Raises NotStarted with the last lines of its log."""
     with log.open("wb") as file:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=log.parent

@@ -1,4 +1,4 @@
-"""Gantry, and RocketMQ's own broker, by Gantry's Python SDK, as parts of against.py: the same client, the same protocol."""
+"""Gantry, and RocketMQ's own broker, with Gantry's Python SDK, as parts of against.py: the same client, the same protocol."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class RocketMq(_BySdk):
 
     def missing(self) -> str:
         if not self._jars:
-            return "its jars are not told: --jars DIR[:DIR...]; bench/README.md says how to get them"
+            return "its jars are not given: --jars DIR[:DIR...]; bench/README.md says how to get them"
         return "" if shutil.which("java") else "there is no java on PATH"
 
     @contextlib.contextmanager

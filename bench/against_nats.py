@@ -1,4 +1,4 @@
-"""NATS JetStream by nats-py, as a part of against.py: file storage, `sync_interval: always` for an fsync before each acknowledgement."""
+"""NATS JetStream with nats-py, as a part of against.py: file storage, `sync_interval: always` for an fsync before each acknowledgement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PENDING_MAX = 4096
 
 
 class JetStream(Client):
-    """A stream a topic; acknowledged publishes; a pull consumer that acknowledges every message."""
+    """One stream per topic; acknowledged publishes; a pull consumer that acknowledges every message."""
 
     def __init__(self, connection: Any) -> None:
         self._js = connection.jetstream(publish_async_max_pending=PENDING_MAX)

@@ -1,4 +1,4 @@
-"""RabbitMQ's quorum queues by aio-pika, as a part of against.py; both only where they are installed. A quorum queue syncs always."""
+"""RabbitMQ's quorum queues with aio-pika, as a part of against.py, if both are installed. A quorum queue always syncs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from system import end_process
 
 PREFETCH = 500
 DEBIAN_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-"""What Debian's command of that name runs, as a user of its own, who may not write to our folders."""
+"""The program behind Debian's command of that name, which switches to a user that may not write to our folders."""
 
 
 class Queues(Client):
@@ -86,7 +86,7 @@ class RabbitMq(Rival):
             yield Server(f"amqp://guest:guest@127.0.0.1:{port}/", [process.pid])
         finally:
             end_process(process, STOP_SECONDS_MAX)
-            # Erlang leaves the daemon that knows its nodes' ports running
+            # Erlang leaves its port mapper daemon running
             subprocess.run(["epmd", "-kill"], check=False, stdout=subprocess.DEVNULL)
 
     @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""Streams of Valkey (or Redis) by redis-py, as a part of against.py: append-only file, `appendfsync always` for an fsync before each answer."""
+"""Streams of Valkey (or Redis) with redis-py, as a part of against.py: append-only file, `appendfsync always` for an fsync before each answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELD = b"b"
 
 
 class Streams(Client):
-    """XADD, in flight together by a pipeline (redis-py has one answer on its way a connection otherwise); XREADGROUP and XACK."""
+    """XADD, several in flight by a pipeline (otherwise redis-py has one outstanding request per connection); XREADGROUP and XACK."""
 
     def __init__(self, redis: Any) -> None:
         self._redis = redis

@@ -1,7 +1,7 @@
-"""Delayed messages: how late they are at a fixed rate, how long very many due at once take, what very many pending ones cost.
+"""Delayed messages: lateness at a fixed rate, the delivery of very many due at once, the cost of very many pending ones.
 
 Lateness counts from the instant the store promised to the arrival at a consumer that holds a pull. Producer, consumer and store
-share a machine and so a clock. A message that arrives before its time is counted as early. Beside each figure stands its goal.
+share a machine and its clock. A message that arrives before its time counts as early. Each measurement is printed with its goal.
 
     python bench/delay.py [--only lateness|burst|pending] [--rate 1000] [--seconds 60] [--burst 100000] [--pending 1000000]
 """
@@ -78,8 +78,8 @@ async def lateness(system: System, rate: float, seconds: float, *, over_http: bo
             status, answer = await line.call("POST", f"/v1/topics/{TOPIC}/messages", body)
             lines.put_nowait(line)
             assert status == 200, answer
-            told = datetime.fromisoformat(json.loads(answer)["results"][0]["deliverAt"])
-            due[number] = round(told.timestamp() * 1000)
+            delivery = datetime.fromisoformat(json.loads(answer)["results"][0]["deliverAt"])
+            due[number] = round(delivery.timestamp() * 1000)
 
         pids = {"store": system.store_pid, "scheduler": scheduler_pid(system)}
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
@@ -159,7 +159,7 @@ async def pending(system: System, messages: int) -> None:
 
 
 async def killed(name: str, system: System, store: StoreClient) -> SchedulerClient:
-    """Kill the scheduler, and wait until the next one has the whole index."""
+    """Kill the scheduler, and wait until the next one has the complete index."""
     os.kill(scheduler_pid(system), signal.SIGKILL)
     began = time.perf_counter()
     scheduler = await ready_scheduler(store)
@@ -169,7 +169,7 @@ async def killed(name: str, system: System, store: StoreClient) -> SchedulerClie
 
 
 async def cancels(name: str, scheduler: SchedulerClient, messages: int) -> None:
-    """Cancel some that were not cancelled before, one after the other."""
+    """Cancel messages that were not cancelled before, one after the other."""
     took: list[float] = []
     while len(took) < min(CANCELS, messages // 4):
         began = time.perf_counter()
@@ -182,7 +182,7 @@ async def cancels(name: str, scheduler: SchedulerClient, messages: int) -> None:
 
 
 async def steady(store: StoreClient, connection: Connection, first: int, rate: float) -> None:
-    """Beside all that waits: STEADY_RATE due a second for a while. `rate`: how many can be scheduled a second."""
+    """Measure STEADY_RATE due a second next to the pending ones. `rate`: the possible rate of scheduling."""
     count = STEADY_RATE * STEADY_SECONDS
     begin_ms = int((time.time() + 15 + count / rate * 2) * 1000)
     await schedule(
@@ -203,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", choices=PARTS, help="one part of the three")
+    parser.add_argument("--only", choices=PARTS, help="only this part")
     parser.add_argument("--rate", type=float, default=1000.0, help="messages due per second")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--burst", type=int, default=100_000, help="messages due in one instant")

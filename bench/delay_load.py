@@ -1,4 +1,4 @@
-"""What the benchmark of delayed messages asks of a system: messages to be delayed, others beside them, and a consumer."""
+"""The load of the benchmark of delayed messages: messages to delay, other sends and pulls, and a consumer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _pull_header(topic: str, offset: int, hold_ms: int) -> PullHeader:
 
 @asynccontextmanager
 async def connected(system: System) -> AsyncGenerator[tuple[StoreClient, Connection]]:
-    """Make the topics; yield a client of the store and a connection to it."""
+    """Create the topics; yield a client of the store and a connection to it."""
     pool = ConnectionPool()
     store = StoreClient(pool, system.store, 30.0)
     for topic in (TOPIC, STEADY, OTHER):
@@ -74,7 +74,7 @@ async def consume(address: str, offset: int, total: int, taken: list[tuple[int, 
 
 
 async def schedule(connection: Connection, topic: str, instants: Iterable[tuple[int, int]]) -> float:
-    """Send (number, instant in ms) as fast as it goes; messages per second."""
+    """Send (number, instant in ms) as fast as possible; return messages per second."""
     rest, began, count = iter(instants), time.perf_counter(), 0
 
     async def sender() -> None:
@@ -98,7 +98,7 @@ async def schedule(connection: Connection, topic: str, instants: Iterable[tuple[
 
 @dataclass(slots=True)
 class Others:
-    """Sends and pulls that have nothing to do with delays."""
+    """Sends and pulls without delays."""
 
     sends: float
     """Per second."""
@@ -107,7 +107,7 @@ class Others:
 
 
 async def others(system: System, until: asyncio.Event) -> Others:
-    """Send and pull plain messages over connections of their own until told to stop."""
+    """Send and pull plain messages over separate connections until stopped."""
     sending, pulling = await connect(system.store), await connect(system.store)
     sends = pulls = 0
     began = time.perf_counter()
@@ -150,7 +150,7 @@ async def ready_scheduler(store: StoreClient) -> SchedulerClient:
 
 
 def scheduler_pid(system: System) -> int:
-    """The scheduler's pid: another one after it was killed. Found by its data directory, which is this system's alone."""
+    """Return the scheduler's current pid, which changes after a kill. Identified by its data directory, which belongs to this system alone."""
     mine = b"%s/scheduler" % os.fsencode(Path(system.raw["brokers"][0]["store"]).parent)
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -162,7 +162,7 @@ def scheduler_pid(system: System) -> int:
 
 
 def pss_mib(pid: int) -> float:
-    """Memory of a process, what it shares with others counted in parts."""
+    """Return the memory of a process, counting shared pages proportionally."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024

@@ -1,7 +1,7 @@
-"""Framed echo over one loopback connection, window 32: the floor under every request, in messages per second.
+"""Framed echo over one loopback connection, window 32: the floor of every request, in messages per second.
 
-Two processes, as in life. Three steps in one run: bare frames (the answer is the header as it came), the whole path of
-`Peer` and `Connection` without futures' work left out, and the same with a typed send header.
+Two processes, as in production. Three steps in one run: bare frames (the answer repeats the header), the whole path of
+`Peer` and `Connection` without the work on futures, and the same with a typed send header.
 
     python bench/echo.py [--seconds 3] [--window 32]
 """
@@ -49,7 +49,7 @@ HEADER = SendHeaderV2(
 
 
 def serve(pipe: Pipe) -> None:
-    """Answer until the parent goes away."""
+    """Answer until the parent exits."""
 
     def answer(peer: Peer, frame: RawFrame) -> None:
         command = decode_command(frame)
@@ -72,7 +72,7 @@ def serve(pipe: Pipe) -> None:
 
 
 class BareEcho(asyncio.Protocol):
-    """Frames cut and counted, nothing decoded: what asyncio and the frame decoder alone can do."""
+    """Splits and counts frames without decoding: the limit of asyncio and the frame decoder."""
 
     def __init__(self, frame: bytes, seconds: float) -> None:
         self.count, self.done = 0, asyncio.get_running_loop().create_future()

@@ -1,8 +1,8 @@
-"""A soak of mixed load with slow consumers, a million delayed messages, retention at work, restarts and kills.
+"""A soak test: mixed load with slow consumers, a million delayed messages, active retention, restarts and kills.
 
-Watches memory, handles, threads, disk, lateness, recovery and rates over time, and says whether they are flat; counts at the
-end what was promised and what came of it. Exit status 1 when a promise was broken or a judged line is not flat. What it has
-seen is written as it comes: an aborted run still gives its page.
+Records memory, handles, threads, disk, lateness, recovery and rates over time, and judges whether they are flat; at the end
+counts the promises and their outcomes. Exit status 1 if a promise was broken or a judged line is not flat. Samples
+are written as they are taken: an aborted run still has a page.
 
     python bench/endurance.py --minutes 90 [--out endurance] [--pending 1000000] [--kill-seconds 120] [--log-megabytes 768] [--data DIR] [--seed N] [--page DIR]
 """
@@ -36,12 +36,12 @@ VICTIMS = (
     ("broker-a", signal.SIGTERM), ("nameserver", signal.SIGKILL), ("scheduler", signal.SIGTERM), ("broker-a", signal.SIGKILL),
     ("gateway", signal.SIGTERM), ("txn-checker", signal.SIGTERM), ("nats", signal.SIGKILL), ("redis", signal.SIGKILL),
 )  # fmt: skip
-"""One round: each once, in an order of its own."""
+"""One round: each once, in a random order."""
 HOW = {signal.SIGKILL: "kill -9", signal.SIGTERM: "restart"}
 
 
 class Run:
-    """One run: what it starts, what it sees, and the file in which that stands line by line."""
+    """A run: what it starts, its samples, and the file of samples."""
 
     def __init__(self, out: Path, options: argparse.Namespace, data: Path) -> None:
         self.out, self.options = out, options
@@ -66,11 +66,11 @@ class Run:
     def now(self) -> float:
         return time.monotonic() - self.began
 
-    def note(self, kind: str, told: dict[str, Any]) -> None:
-        """Keep a line, and write it at once."""
+    def note(self, kind: str, entry: dict[str, Any]) -> None:
+        """Record a line, and write it at once."""
         with self._writing:
-            self.seen.take(kind, told)
-            self._lines.write(json.dumps({"kind": kind, **told}) + "\n")
+            self.seen.take(kind, entry)
+            self._lines.write(json.dumps({"kind": kind, **entry}) + "\n")
 
     def fault(self, words: str) -> None:
         say(f"FAULT: {words}")
@@ -102,12 +102,12 @@ class Run:
             self.fault(f"the delayed messages could not all be sent: {prefill.failure}")
 
     def sample(self) -> None:
-        """Look at everything once."""
+        """Take a sample of everything."""
         now, system, load = self.now, self.system, self.load
         processes: dict[str, dict[str, float]] = {}
         used = 0.0
         state = system.state()
-        pids = {told["name"]: told["pid"] for told in state["processes"]}
+        pids = {entry["name"]: entry["pid"] for entry in state["processes"]}
         pids["launcher"] = state["pids"]["launcher"][0]
         for name, pid in pids.items():
             found = sample_process(pid) if pid else {}
@@ -128,13 +128,13 @@ class Run:
             "pullsHeld": held.get("gateway_pulls_held"), "receivesHeld": held.get("gateway_receives_held"),
             "pending": system.pending(), "prefilled": self.waiting.sent, "own": sample_process(os.getpid()), **load.figures(),
         })  # fmt: skip
-        self._tell_minutes(time.time() - 120)
+        self._report_minutes(time.time() - 120)
         if now >= self._progress_at:
             self._progress_at += 60.0
             self._progress()
 
-    def _tell_minutes(self, until: float) -> None:
-        """Tell the lateness of minutes that are over for long enough, so that what was late is in them."""
+    def _report_minutes(self, until: float) -> None:
+        """Report the lateness of minutes that ended long enough ago to include late messages."""
         for stored_ms, late_ms in self.load.ledger.take_late():
             self._minutes[max(stored_ms // 60_000, self._minute_told)].append(late_ms)
         wall = time.time() - self.now  # of the run's start
@@ -175,7 +175,7 @@ class Run:
                 round_left = self.dice.sample(VICTIMS, len(VICTIMS))
             try:
                 self._end(*round_left.pop())
-            except Exception as error:  # noqa: BLE001 - the run goes on, and says so at its end
+            except Exception as error:  # noqa: BLE001 - the run continues, and reports it at its end
                 self.fault(f"a kill could not be watched: {error}")
 
     def _end(self, name: str, number: signal.Signals) -> None:
@@ -188,13 +188,13 @@ class Run:
             self.fault(f"{name} was not ready {took:.0f} s after its {HOW[number]}")
 
     def judge(self) -> tuple[list[str], dict[str, Any], str]:
-        """End the load in order and count; shortfalls, counts, and the count line."""
+        """Stop the load in order and count; return shortfalls, counts, and the count line."""
         for words in self.load.end():
             self.fault(words)
         still = self.waiting.sent - self.waiting.due_in_run
         pending = self._await_pending(still)
         self.sample()
-        self._tell_minutes(time.time() + 60)
+        self._report_minutes(time.time() + 60)
         count, figures = self.load.ledger.count(), self.load.figures()
         counts = {
             **vars(count), "agedOutUnread": figures["skipped"], "pendingExpected": still, "pendingSeen": pending,
@@ -202,16 +202,16 @@ class Run:
         }  # fmt: skip
         shortfalls = [] if count.holds else [f"promises were broken: {count} {self._some()}"]
         if pending != still:
-            shortfalls.append(f"{still} delayed messages should wait, the scheduler knows of {pending}")
+            shortfalls.append(f"{still} delayed messages should be waiting, but the scheduler has {pending}")
         if figures["skipped"]:
             shortfalls.append(
-                f"{figures['skipped']} offsets were gone before they were read: of them nothing is known"
+                f"{figures['skipped']} offsets were deleted before they were read: their outcome is unknown"
             )
         shortfalls += [fault["words"] for fault in self.seen.faults]
         return shortfalls, counts, f"{count}  aged out unread {figures['skipped']}"
 
     def _await_pending(self, count: int) -> int | None:
-        """Wait until the scheduler knows of so many; while it rolls some forward it knows of them twice."""
+        """Wait until the scheduler has this number; while it rolls some forward they count twice."""
         until = time.monotonic() + RECOVERY_SECONDS_MAX
         while (pending := self.system.pending()) != count and time.monotonic() < until:
             time.sleep(1)
@@ -226,7 +226,7 @@ class Run:
 
 
 def write_page(out: Path, seen: Seen) -> bool:
-    """Judge what was seen and write the page and the JSON; whether all is well."""
+    """Judge the samples and write the page and the JSON; return whether everything is in order."""
     judged = judgements(seen)
     shortfalls = list(seen.about.get("shortfalls", ["the run was aborted: nothing was counted"]))
     shortfalls += [
@@ -239,8 +239,8 @@ def write_page(out: Path, seen: Seen) -> bool:
     (out / "endurance.html").write_text(page, encoding="utf-8")
     for name, picture in pictures(seen).items():
         (out / f"{name}.svg").write_text(picture, encoding="utf-8")
-    told = outcome(seen, seen.about.get("counts", {}), shortfalls, judged)
-    (out / "endurance.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    result = outcome(seen, seen.about.get("counts", {}), shortfalls, judged)
+    (out / "endurance.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"{verdict}: {line}")
     for words in shortfalls:
         print(f"  {words}")
@@ -282,22 +282,24 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=90.0)
     parser.add_argument("--out", default="endurance", help="folder of the page, the JSON and the samples")
-    parser.add_argument("--pending", type=int, default=1_000_000, help="delayed messages that wait meanwhile")
-    parser.add_argument("--kill-seconds", type=float, default=120.0, help="about so long between two kills")
+    parser.add_argument(
+        "--pending", type=int, default=1_000_000, help="delayed messages that wait during the run"
+    )
+    parser.add_argument(
+        "--kill-seconds", type=float, default=120.0, help="approximate time between two kills"
+    )
     parser.add_argument(
         "--log-megabytes",
         type=int,
         default=768,
-        help="segments beyond it are made old enough to go; 0: only the disk decides",
+        help="segments beyond it are aged so that retention deletes them; 0: only the disk decides",
     )
     parser.add_argument(
         "--data", default=None, help="folder for the system's data, on a small file system for instance"
     )
     parser.add_argument("--segment-megabytes", type=int, default=32, help="size of a file of the log")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
-    parser.add_argument(
-        "--page", default=None, help="only make the page anew from the samples in this folder"
-    )
+    parser.add_argument("--page", default=None, help="only rebuild the page from the samples in this folder")
     options = parser.parse_args()
     if options.page:
         with (Path(options.page) / "samples.jsonl").open(encoding="utf-8") as lines:

@@ -1,4 +1,4 @@
-"""The traffic of an endurance run: journeys and readers in threads, a million delayed messages, and what is sampled of them."""
+"""The load of an endurance run: journeys and readers in threads, a million delayed messages, and samples of them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from gantry_wire.codes import RequestCode, ResponseCode
 PENDING = "mixed-pending"
 QUEUES = 2
 DUE_SHARE = 0.05
-"""So much of what is pending becomes due within the run and is followed; the rest waits for longer."""
+"""This share of the pending messages becomes due within the run and is tracked; the others wait longer."""
 WAIT_BEYOND_SECONDS = 3 * 3600
 PAUSES = {"Delays": 0.04, "Transactions": 0.08, "Work": 0.03, "Poison": 0.2, "Workers": 0.05}
 PREFILL_WINDOW = 256
 AGAIN = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
-"""Refusals that end by themselves: a full disk, too."""
+"""Temporary refusals, including a full disk."""
 SETTLED_SECONDS_MAX = 300.0
 
 
 @dataclass
 class Waiting:
-    """The delayed messages that wait all the time."""
+    """The messages that stay delayed throughout."""
 
     wanted: int
     sent: int = 0
@@ -43,7 +43,7 @@ class Waiting:
 
 
 class EnduranceLoad:
-    """Everything that sends, consumes and reads."""
+    """All senders, consumers and readers."""
 
     def __init__(self, base: str, seed: int) -> None:
         self.base, self._seeds = base, itertools.count(seed)
@@ -92,17 +92,17 @@ class EnduranceLoad:
         journey.start()
 
     def tend(self) -> list[str]:
-        """Begin journeys anew that a fault ended; what ended them."""
-        told: list[str] = []
+        """Restart journeys that a fault ended; return the faults."""
+        faults: list[str] = []
         for journey in [one for one in self.journeys if one.failure is not None]:
-            told.append(f"{journey.name} ended: {journey.failure}")
+            faults.append(f"{journey.name} ended: {journey.failure}")
             self.journeys.remove(journey)
             self._keep(journey)
             self._begin(type(journey))
         for reader in [one for one in self.readers if one.failure is not None]:
-            told.append(f"a reader ended: {reader.failure}")
+            faults.append(f"a reader ended: {reader.failure}")
             reader.failure = None
-        return told
+        return faults
 
     def _keep(self, journey: Journey) -> None:
         if isinstance(journey, SlowWorkers):
@@ -118,12 +118,12 @@ class EnduranceLoad:
         }  # fmt: skip
 
     def end(self) -> list[str]:
-        """End the senders, wait until everything promised is there and done, end the others; what failed."""
+        """Stop the senders, wait until everything promised has arrived and is done, stop the others; return the faults."""
         faults = self._finish([journey for journey in self.journeys if journey.is_sender])
         until = time.monotonic() + SETTLED_SECONDS_MAX
         while time.monotonic() < until and (self.ledger.missing() or (self.ledger.undone() and self._lag())):
             time.sleep(2)
-        time.sleep(5)  # doubles and forbidden ones would come now
+        time.sleep(5)  # duplicates and forbidden messages would arrive now
         faults += self._finish([journey for journey in self.journeys if not journey.is_sender])
         for reader in self.readers:
             reader.stopping = True
@@ -140,17 +140,17 @@ class EnduranceLoad:
         for journey in journeys:
             try:
                 journey.finish()
-            except BaseException as error:  # noqa: BLE001 - told as a fault of the run
+            except BaseException as error:  # noqa: BLE001 - reported as a fault of the run
                 faults.append(f"{journey.name} ended: {error}")
         return faults
 
     def _lag(self) -> int:
-        """How much consumers have still to do. The ledger misses an ack whose answer never arrived."""
+        """Return the remaining work of consumers. The ledger misses an ack whose answer never arrived."""
         answers = [self.http.insist("GET", f"/v1/groups/{group}/lag")[1] for group in (WORKERS, ORDERLY)]
         return sum(int(answer.get("total", 1)) for answer in answers)
 
     def slow_group(self) -> dict[str, int]:
-        """What became of the messages of the group that is too slow."""
+        """Return the outcomes of the messages of the slow group."""
         status, shown = self.http.insist("GET", f"/v1/topics/{KEYED}")
         stored = sum(queue["maxOffset"] for queue in shown["queues"]) if status == 200 else 0
         _, lag = self.http.insist("GET", f"/v1/groups/{SLOW}/lag?topic={KEYED}")
@@ -162,7 +162,7 @@ class EnduranceLoad:
 
 
 class Prefill(threading.Thread):
-    """Sends the messages that wait, over remoting; those due within the run are in the ledger."""
+    """Sends the waiting messages over remoting; the ledger has those due within the run."""
 
     def __init__(self, address: str, ledger: Ledger, waiting: Waiting, run_seconds: float) -> None:
         super().__init__(daemon=True)
@@ -172,7 +172,7 @@ class Prefill(threading.Thread):
     def run(self) -> None:
         try:
             asyncio.run(self._fill())
-        except BaseException as error:  # noqa: BLE001 - told as a fault of the run
+        except BaseException as error:  # noqa: BLE001 - reported as a fault of the run
             self.failure = error
 
     async def _fill(self) -> None:
@@ -207,7 +207,7 @@ class Prefill(threading.Thread):
         waiting.seconds, waiting.is_done = time.monotonic() - began, True
 
     def _instants(self, now_ms: int) -> Iterator[tuple[int, int, bool]]:
-        """Numbers with their instants: some spread over the run, the others long after it."""
+        """Yield numbers with their instants: some spread over the run, the others long after it."""
         every = round(1 / DUE_SHARE)
         first, span = now_ms + 30_000, max(int(self._run * 1000) - 40_000, 1000)
         for number in range(self._waiting.wanted):

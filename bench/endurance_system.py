@@ -1,4 +1,4 @@
-"""The system of an endurance run: started with a small log, its processes sampled, killed and waited for, its old segments aged."""
+"""The system of an endurance run: starts it with a small log, samples its processes, kills them and waits for them, ages its old segments."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SETTINGS = {
     "broker-store.free_bytes_min": 64 << 20,
     "broker-store.ballast_bytes": 32 << 20,
 }
-"""Small files and an age of one hour, so that what retention does in days happens within the run."""
+"""Small files and a retention of one hour, so that retention that usually takes days happens within the run."""
 HELD = re.compile(r"^(gateway_pulls_held|gateway_receives_held) ([\d.e+]+)", re.MULTILINE)
 PENDING = re.compile(r"^scheduler_pending\{[^}]*\} ([\d.e+]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process of the system at this moment."""
+    """A process of the system at this moment."""
 
     name: str
     pid: int | None
@@ -53,7 +53,7 @@ class Process:
 
 
 class EnduranceSystem:
-    """A system of one store on free ports, with its data in a folder of its own."""
+    """A system of one store on free ports, with its data in a separate folder."""
 
     def __init__(self, data: Path, *words: str) -> None:
         self.data = data
@@ -79,14 +79,14 @@ class EnduranceSystem:
         raise RuntimeError("the launcher is gone or does not answer")
 
     def processes(self) -> list[Process]:
-        told = self.state()["processes"]
-        return [Process(p["name"], p["pid"], p["restarts"], Check(**p["check"])) for p in told]
+        processes = self.state()["processes"]
+        return [Process(p["name"], p["pid"], p["restarts"], Check(**p["check"])) for p in processes]
 
     def process(self, name: str) -> Process:
         return next(process for process in self.processes() if process.name == name)
 
     def end_one(self, name: str, number: signal.Signals) -> int | None:
-        """Send a signal to a process; its pid, None when it is just starting again."""
+        """Send a signal to a process; return its pid, None if it is just restarting."""
         pid = self.process(name).pid
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -104,7 +104,7 @@ class EnduranceSystem:
         return False
 
     def metrics(self, name: str) -> str:
-        """What a process shows to Prometheus; empty while it does not answer."""
+        """Return a process's Prometheus metrics; empty while it does not answer."""
         check = self.process(name).check
         try:
             with urllib.request.urlopen(
@@ -115,11 +115,11 @@ class EnduranceSystem:
             return ""
 
     def held(self) -> dict[str, float]:
-        """Pulls and receives that the gateway holds; nothing while it does not answer."""
+        """Return the number of pulls and receives held by the gateway; empty while it does not answer."""
         return {name: float(value) for name, value in HELD.findall(self.metrics("gateway"))}
 
     def pending(self) -> int | None:
-        """How many messages the scheduler knows to be waiting; None while it knows of no store."""
+        """Return the scheduler's number of waiting messages; None while it has no store."""
         found = PENDING.findall(self.metrics("scheduler"))
         return round(sum(float(value) for value in found)) if found else None
 
@@ -127,11 +127,11 @@ class EnduranceSystem:
         return sum(_size(path) for path in (self.store_folder / "commitlog").glob("*"))
 
     def first_segment(self) -> int:
-        """Where the log begins: it rises when retention took a segment."""
+        """Return the start of the log: it rises when retention deletes a segment."""
         return min((int(path.name) for path in (self.store_folder / "commitlog").glob("[0-9]*")), default=0)
 
     def disk_bytes(self) -> int:
-        """What all files of the system take on the disk: blocks, not lengths."""
+        """Return the disk usage of all files of the system: blocks, not lengths."""
         total = 0
         for folder, _, names in os.walk(self.data):
             for name in names:
@@ -140,9 +140,9 @@ class EnduranceSystem:
         return total
 
     def age_segments(self, log_bytes_max: int) -> int:
-        """Date the oldest segments back by two hours while the log is larger than this; how many.
+        """Date the oldest segments back by two hours while the log is larger than this; return their number.
 
-        So its age alone takes a segment that a disk of this size would have no room for. Their bytes are not touched.
+        Retention then deletes a segment for which a disk of this size would have no room. Their bytes are not touched.
         """
         paths = sorted((self.store_folder / "commitlog").glob("[0-9]*"))[:-2]
         excess, aged = self.log_bytes() - log_bytes_max, 0
@@ -164,7 +164,7 @@ def _size(path: Path) -> int:
 
 
 def sample_process(pid: int) -> dict[str, float]:
-    """Memory in bytes, handles, threads and CPU seconds of a process; empty when it is gone."""
+    """Return memory in bytes, handles, threads and CPU seconds of a process; empty if it has ended."""
     folder = Path(f"/proc/{pid}")
     try:
         memory = {

@@ -1,4 +1,4 @@
-"""The one way a benchmark reports: a figure is printed as a line, and collected when a whole run asks for it. Judges nothing itself."""
+"""The reports of benchmarks: prints each measurement as a line, and collects it for a whole run. Does not judge."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-from goals import Figure, told
+from goals import Figure, line_of
 
 COLLECTED = "GANTRY_BENCH_FIGURES"
-"""Environment variable: the file a whole run collects in, a JSON object a line."""
+"""Environment variable: the file in which a whole run collects, one JSON object per line."""
 
 
 def figure(
     key: str, value: float, unit: str, *, floor: float | None = None, beside: str = "", words: str = ""
 ) -> Figure:
-    """Report what was measured. `key` names it in goals.py and in JSON, as program.part; `floor`: what was measured beside it in
-    the same run and in the same unit, `beside` what that was; `words`: what else belongs to it, such as CPU time.
+    """Report a measurement. `key` names it in goals.py and in JSON, as program.part; `floor` is the reference measured in
+    the same run and in the same unit, `beside` describes it; `words` adds details such as CPU time.
     """
     found = Figure(key, value, unit, floor, beside, words)
-    print(told(found), flush=True)
+    print(line_of(found), flush=True)
     collect({"figure": found._asdict()})
     return found
 
@@ -32,7 +32,7 @@ def skipped(what: str, why: str) -> None:
 
 
 def collect(entry: dict[str, Any]) -> None:
-    """Keep an entry for the whole run; nothing where there is none."""
+    """Add an entry to the whole run, if there is one."""
     path = os.environ.get(COLLECTED)
     if path:
         with Path(path).open("a", encoding="utf-8") as file:

@@ -1,11 +1,11 @@
-"""What SQL92 filters cost: evaluations a second on one core, and messages a second that a pull looks at when it drops 99 %.
+"""The cost of SQL92 filters: evaluations a second on one core, and messages a second that a pull examines when it drops 99 %.
 
     python bench/filters.py [--messages 400000] [--queues 4] [--body 128] [--seconds 5]
 
-The first is the compiled filter alone, three conditions over the properties of a stored message. The second starts its own store
+The first part evaluates the compiled filter alone, three conditions over the properties of a stored message. The second starts a store
 on free ports, fills a topic of which one message in a hundred matches, and reads all of it with the filter, each queue from its
-beginning by one client after the other; beside it the same topic without a filter. Every answer is checked: its code, and how many
-messages it found in the end.
+beginning by one client after the other; then the same topic without a filter. Every answer is checked: its code, and the total number
+of messages found.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from gantry_wire.sql92 import compile_filter
 TOPIC = "BenchFilter"
 BATCH = 100
 EVERY = 100
-"""One message in so many matches."""
+"""One message in this many matches."""
 EXPRESSION = "region = 'eu' AND amount BETWEEN 10 AND 1000 AND kind IN ('retail', 'web')"
 SQL_CONDITIONS = "region = 'eu' AND amount > 100 AND vip = TRUE"
 HELD_BACK = 8
-"""Batches under way while filling."""
+"""Outstanding batches while filling."""
 
 
 def properties_of(number: int) -> bytes:
@@ -57,7 +57,7 @@ def properties_of(number: int) -> bytes:
 
 
 def evaluations(seconds: float) -> None:
-    """Report how often a second a filter of three conditions is evaluated, where all three have to be looked at."""
+    """Report the rate of evaluating a filter of three conditions, when all three must be evaluated."""
     properties = [properties_of(number * EVERY) for number in range(1, 1000)]
     matches = compile_filter(SQL_CONDITIONS).matches
     assert all(map(matches, properties))
@@ -71,7 +71,7 @@ def evaluations(seconds: float) -> None:
 
 
 class Line:
-    """One connection; answers come in the order they were asked for."""
+    """A connection; answers come in the order of the requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -84,7 +84,7 @@ class Line:
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 22))
 
     def send(self, frame: bytes) -> None:
-        """Ask without waiting."""
+        """Send a request without waiting."""
         self._writer.write(frame)
 
     async def answer(self) -> Command:
@@ -97,7 +97,7 @@ class Line:
         return self._answers.pop(0)
 
     def close(self) -> None:
-        """End it."""
+        """Close it."""
         self._writer.close()
 
 
@@ -114,7 +114,7 @@ def batch_frame(queue_id: int, first: int, body: bytes) -> bytes:
 
 
 async def fill(port: int, options: argparse.Namespace) -> int:
-    """Store the messages, evenly over the queues; return how many each queue has."""
+    """Store the messages, evenly over the queues; return the number in each queue."""
     line, body = await Line.open(port), b"x" * options.body
     batches = options.messages // options.queues // BATCH * options.queues
     under_way = 0
@@ -132,7 +132,7 @@ async def fill(port: int, options: argparse.Namespace) -> int:
 
 
 async def read_all(port: int, per_queue: int, options: argparse.Namespace, expression: str | None) -> int:
-    """Read every queue from its beginning to its end; return how many messages were found."""
+    """Read every queue from its beginning to its end; return the number of messages found."""
     line, found = await Line.open(port), 0
     for queue_id in range(options.queues):
         offset = 0
@@ -154,7 +154,7 @@ async def read_all(port: int, per_queue: int, options: argparse.Namespace, expre
 
 
 async def scan(port: int, pid: int, options: argparse.Namespace) -> None:
-    """Fill, then read with the filter and without, several times, and take the best of each."""
+    """Fill, then read with the filter and without, several times, and use the best of each."""
     per_queue = await fill(port, options)
     total = per_queue * options.queues
     with_filter = await best(lambda: read_all(port, per_queue, options, EXPRESSION), total // EVERY, pid)
@@ -170,7 +170,7 @@ async def scan(port: int, pid: int, options: argparse.Namespace) -> None:
 
 
 async def best(read: Callable[[], Awaitable[int]], expected: int, pid: int) -> tuple[float, float]:
-    """Run a reading three times; return the shortest time and the broker's CPU seconds of that run."""
+    """Run a read three times; return the shortest time and the broker's CPU seconds of that run."""
     runs: list[tuple[float, float]] = []
     for _ in range(3):
         began, cpu = time.perf_counter(), cpu_seconds(pid)

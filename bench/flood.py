@@ -1,4 +1,4 @@
-"""A client that costs little: it keeps a window of sends under way on each connection and counts the answers.
+"""A cheap client: it keeps a window of sends outstanding on each connection and counts the answers.
 
 Frames are one template with the unique key filled in, so that the client is not what is measured. Every answer is checked
 for success.
@@ -22,7 +22,7 @@ _SUCCESS = b'{"code":0,'
 
 @dataclass
 class Sends:
-    """The frames of one topic, spread over its queues in turn; every message has a unique key of its own."""
+    """The frames of a topic, spread over its queues in turn; every message has its own unique key."""
 
     topic: str
     queue_ids: range
@@ -42,12 +42,12 @@ class Sends:
             self._templates.append((before, after))
 
     def go_on_with(self, others: Iterable[Sends]) -> None:
-        """Send to the queues of other topics too, in turn."""
+        """Also send to the queues of other topics, in turn."""
         for other in others:
             self._templates += other._templates  # noqa: SLF001 - of our own kind
 
     def frames(self, count: int) -> bytes:
-        """The next `count` frames, joined."""
+        """Return the next `count` frames, joined."""
         templates, first = self._templates, self._next
         self._next = first + count
         some = len(templates)
@@ -68,7 +68,7 @@ class _Line(asyncio.Protocol):
         self._decoder = FrameDecoder()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
         self._send(self.window)
 
     def data_received(self, data: bytes) -> None:
@@ -99,7 +99,7 @@ class _Line(asyncio.Protocol):
 async def flood(
     store: str, sends: Sends, *, connections: int = 8, window: int = 256, seconds: float = 10.0
 ) -> float:
-    """Messages per second acknowledged, `window` in all under way over `connections`. Raises when any was refused."""
+    """Return messages acknowledged per second, with `window` in all outstanding over `connections`. Raises if any was refused."""
     host, _, port = store.rpartition(":")
     loop = asyncio.get_running_loop()
     began = time.monotonic()

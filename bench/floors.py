@@ -1,9 +1,9 @@
-"""Floors that no program of ours can pass: fdatasync of 4 KiB where nothing else writes, and a plain read with CRC32.
+"""Floors that no program can beat: fdatasync of 4 KiB without other writes, and a plain read with CRC32.
 
     python bench/floors.py [--seconds 3] [--megabytes 512] [--directory DIR]
 
-The file is written in full before, as the store zeroes its segments ahead: then an fdatasync has no journal to wait for.
-The read is of pages in memory. Of the framed echo tells echo.py, of the empty endpoint http_send.py.
+The file is written completely before, as the store zeroes its segments ahead: then an fdatasync does not wait for a journal.
+The read is of pages in memory. echo.py measures the framed echo, http_send.py the empty endpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHUNK = 1 << 20
 
 
 def fdatasync(file: int, seconds: float) -> list[float]:
-    """Write a block after the other and sync each; seconds of each fdatasync, in order of length."""
+    """Write blocks one after the other and sync each; return the seconds of each fdatasync, sorted."""
     took: list[float] = []
     until, place = time.perf_counter() + seconds, 0
     while time.perf_counter() < until:
@@ -37,7 +37,7 @@ def fdatasync(file: int, seconds: float) -> list[float]:
 
 
 def read_with_crc(path: Path, size: int) -> float:
-    """Return the seconds a read of all bytes with CRC32 takes."""
+    """Return the seconds of reading all bytes with CRC32."""
     began = time.perf_counter()
     with path.open("rb", buffering=0) as file:
         while data := file.read(CHUNK):
@@ -52,8 +52,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--megabytes", type=int, default=512, help="how much is read")
-    parser.add_argument("--directory", help="where the files lie (default: the system's)")
+    parser.add_argument("--megabytes", type=int, default=512, help="size of the read")
+    parser.add_argument("--directory", help="folder of the files (default: the system's)")
     options = parser.parse_args()
     print(f"floors; {provenance('as each line says')}")
     with tempfile.TemporaryDirectory(prefix="gantry-floors-", dir=options.directory) as folder:

@@ -1,4 +1,4 @@
-"""What each figure must reach: one table for all programs, and how a figure is judged by it. Measures nothing."""
+"""The goals of all measurements in one table, and how a measurement is judged by its goal. Measures nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 
 class Figure(NamedTuple):
-    """A measured value, with what was measured beside it in the same run and unit."""
+    """A measured value, with the reference measured in the same run and unit."""
 
     key: str
     value: float
@@ -17,12 +17,12 @@ class Figure(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """The value as a multiple of the floor; None where there is none."""
+        """The value as a multiple of the floor; None without a floor."""
         return self.value / self.floor if self.floor else None
 
 
 class Goal(NamedTuple):
-    """`limit` + `floors` x floor is what must be reached. `miss`: the profile of docs/performance.md that explains a miss."""
+    """The goal is `limit` + `floors` x floor. `miss`: the profile of docs/performance.md that explains a miss."""
 
     question: str
     sense: Literal["≥", "≤"]
@@ -31,13 +31,13 @@ class Goal(NamedTuple):
     miss: str = ""
 
     def bound(self, floor: float | None) -> float | None:
-        """Return what must be reached; None where that hangs on a floor that was not measured."""
+        """Return the value to reach; None if it depends on a floor that was not measured."""
         if self.floors and floor is None:
             return None
         return self.limit + self.floors * (floor or 0.0)
 
     def words(self, unit: str) -> str:
-        """Return the goal as it is read."""
+        """Return the goal as text."""
         parts = [f"{self.floors:g} x the floor"] if self.floors else []
         parts += [amount(self.limit, unit)] if self.limit or not self.floors else []
         return f"{self.sense} {' + '.join(parts)}"
@@ -139,14 +139,14 @@ GOALS: dict[str, Goal] = {
     "spark_report.first count": most("the same, first table counted in the log", 15),
     "spark_report.all": most("the same, all of it", 40),
 }
-"""By the key of the figure. What is measured beside it, its floor, the program says."""
+"""By the key of the measurement. The program defines the floor."""
 
 FLOORS = {
     "store_send.async.w256.c8.128B": "echo.calls, typed",
     "store_pull.32 x 128 B": "echo.bare",
     "store_send.sync.w32.c32.128B": "floors.fdatasync",
 }
-"""Figures whose floor another program measures, in a whole run: the key of that."""
+"""Measurements whose floor another program measures in a whole run: the key of that floor."""
 
 
 def goal_of(key: str) -> Goal | None:
@@ -154,7 +154,7 @@ def goal_of(key: str) -> Goal | None:
 
 
 def is_met(found: Figure) -> bool | None:
-    """Whether a figure reaches its goal; None where it has none, or where its floor was not measured."""
+    """Whether a measurement reaches its goal; None if it has none, or if its floor was not measured."""
     goal = GOALS.get(found.key)
     bound = goal.bound(found.floor) if goal else None
     if goal is None or bound is None:
@@ -163,7 +163,7 @@ def is_met(found: Figure) -> bool | None:
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a value with its unit, in as many digits as can be meant."""
+    """Return a value with its unit, in as many digits as are meaningful."""
     size = abs(value)
     if size >= 1000:
         text = f"{value:,.0f}"
@@ -180,8 +180,8 @@ def verdict(found: Figure) -> str:
     return "met" if met else f"missed, ({goal.miss})" if goal.miss else "missed"
 
 
-def told(found: Figure) -> str:
-    """Return the line of a figure."""
+def line_of(found: Figure) -> str:
+    """Return the line of a measurement."""
     goal = GOALS.get(found.key)
     line = f"{found.key:<42} {amount(found.value, found.unit):>18}"
     if found.floor is not None and found.ratio is not None:

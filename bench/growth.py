@@ -1,6 +1,6 @@
-"""Does it stay fast when it grows? Sends and pulls with 10 queues and 10,000, with 10 held pulls and 10,000.
+"""Speed as the store grows: sends and pulls with 10 queues and 10,000, with 10 held pulls and 10,000.
 
-Each rate is the middle one of three slices; same connections, same window, same client on both sides of a ratio.
+Each rate is the median of three slices, with the same connections, window and client on both sides of a ratio.
 
 python bench/growth.py [--seconds 8] [--flush sync]
 """
@@ -42,7 +42,7 @@ SETTLE_CHECKPOINTS = 10
 
 
 async def create(system: System, topics: dict[str, int]) -> None:
-    admin = await connect(system.store)  # one that is idle for long is closed
+    admin = await connect(system.store)  # an idle connection is closed
     for topic, queues in topics.items():
         fields = {
             "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6",
@@ -63,9 +63,9 @@ def _pull(topic: str, queue_id: int, offset: int, hold_ms: int) -> PullHeader:
 async def pull_rate(
     store: str, queues: list[Queue], seconds: float, window: int = 8, bounds: Mapping[Queue, Bounds] = WHOLE
 ) -> float:
-    """Messages per second pulled of what lies in these queues, over and over, 32 at most from one queue and then from the next.
+    """Return messages pulled per second from these queues, repeatedly, at most 32 from one queue before the next.
 
-    `bounds`: the first offset and the one after the last, where not all of a queue is meant.
+    `bounds`: the first offset and the one after the last, to read only part of a queue.
     """
     connection = await connect(store)
     until, count, turns = time.monotonic() + seconds, 0, itertools.cycle(queues)
@@ -89,7 +89,7 @@ async def pull_rate(
 
 
 class Rates:
-    """Repeats a measurement in slices; says the middle one, with the CPU time of the store for a message."""
+    """Repeats a measurement in slices; returns the median, with the store's CPU time per message."""
 
     def __init__(self, system: System, seconds: float) -> None:
         self._pid, self._seconds = system.store_pid, seconds / SLICES
@@ -102,19 +102,19 @@ class Rates:
 
 
 async def _settle(system: System, wide: Sends) -> None:
-    """Send to the wide topics until all their files are made: the first write of ten thousand files is not what is asked here."""
+    """Send to the wide topics until all their files exist: the first write of ten thousand files is not part of the measurement."""
     end = time.monotonic() + SETTLE_SECONDS_MAX
     before, refused = await _figure(system, "checkpoints"), 0
     while await _figure(system, "checkpoints") < before + SETTLE_CHECKPOINTS:
         if time.monotonic() > end:
-            print("the files of the new queues are not all made yet: what follows makes some of them too")
+            print("not all files of the new queues exist yet: the following measurements create some of them")
             break
         try:
             await flood(system.store, wide, seconds=2.0)
         except RuntimeError:
             refused += 1
     if refused:
-        print(f"while the queues were made, sends were refused as busy in {refused} stretches of 2 s")
+        print(f"while the queues were created, sends were refused as busy in {refused} stretches of 2 s")
 
 
 async def _figure(system: System, name: str) -> float:
@@ -123,7 +123,7 @@ async def _figure(system: System, name: str) -> float:
 
 
 async def hold(system: System, pulls: int) -> list[Connection]:
-    """So many pulls, held on at most a hundred connections, each on a queue of its own."""
+    """Hold this number of pulls on at most a hundred connections, each on its own queue."""
     connections = [await connect(system.store) for _ in range(min(HELD_CONNECTIONS, pulls))]
     for queue in range(pulls):
         connections[queue % len(connections)].request(
@@ -159,10 +159,10 @@ async def measure(system: System, seconds: float) -> None:
     await _settle(system, wide)
     few_sends = await rates.of(
         sends(narrow)
-    )  # again, beside: the log has grown meanwhile, and that is not what is asked
-    _tell("sends, 10,000 queues", await rates.of(sends(wide)), few_sends)
-    _tell("pulls, 10 of 10,000 queues", await rates.of(pulls(narrow_queues)), few_pulls)
-    _tell("pulls, 10,000 queues", await rates.of(pulls(wide_queues)), few_pulls)
+    )  # again, alternating: the log has grown meanwhile, which must not affect the ratio
+    _report("sends, 10,000 queues", await rates.of(sends(wide)), few_sends)
+    _report("pulls, 10 of 10,000 queues", await rates.of(pulls(narrow_queues)), few_pulls)
+    _report("pulls, 10,000 queues", await rates.of(pulls(wide_queues)), few_pulls)
     turn_ms = await _figure(system, "checkpoint_longest_turn_seconds") * 1000
     figure("growth.turn", turn_ms, "ms")
     proc = Path(f"/proc/{system.store_pid}")
@@ -181,11 +181,11 @@ async def measure(system: System, seconds: float) -> None:
         for connection in connections:
             connection.close()
     (ten_sends, ten_pulls), (held_sends, held_pulls) = figures
-    _tell("sends, 10,000 held", held_sends, ten_sends)
-    _tell("pulls, 10,000 held", held_pulls, ten_pulls)
+    _report("sends, 10,000 held", held_sends, ten_sends)
+    _report("pulls, 10,000 held", held_pulls, ten_pulls)
 
 
-def _tell(name: str, found: tuple[float, float], few: tuple[float, float]) -> None:
+def _report(name: str, found: tuple[float, float], few: tuple[float, float]) -> None:
     words = f"CPU us of the store each {found[1]:.1f}, with 10 {few[1]:.1f}"
     figure(f"growth.{name}", found[0], "msg/s", floor=few[0], beside="with 10", words=words)
 

@@ -1,10 +1,10 @@
-"""Does it stay fast when it grows in groups, in connections, in the size of its log? Sends and pulls beside those of a small one.
+"""Speed as the store grows in groups, in connections, in the size of its log: sends and pulls compared with those of a small one.
 
     python bench/growth_more.py [--seconds 6] [--only groups|connections|log] [--groups 10000] [--connections 5000] [--gigabytes 2]
 
-Groups have a consumer each, 100 of them a connection, and an offset that moves. Connections are idle but for one request. The log holds
-messages of 1 KiB in eight queues: sends to its end, pulls at its end and of its oldest messages, beside a log of 100 MB; then the
-start after a clean stop and after kill -9. Ten gigabytes: --gigabytes 10, with twice that free where temporary files lie.
+Each group has a consumer, 100 of them per connection, and an offset that moves. Connections are idle after one request. The log has
+messages of 1 KiB in eight queues: sends to its end, pulls at its end and of its oldest messages, compared with a log of 100 MB; then the
+start after a clean stop and after kill -9. Ten gigabytes: --gigabytes 10, with twice that free in the folder of temporary files.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Grow = Callable[[System, int], Awaitable[list[Connection]]]
 
 
 async def rates_of(system: System, seconds: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Sends and pulls, each as messages per second and CPU us of the store a message."""
+    """Measure sends and pulls, each as messages per second and the store's CPU us per message."""
     rates, sends = Rates(system, seconds), Sends(TOPIC, range(FEW_QUEUES), BODY)
     queues = [(TOPIC, number) for number in range(FEW_QUEUES)]
     await flood(system.store, sends, seconds=1)
@@ -55,7 +55,7 @@ async def rates_of(system: System, seconds: float) -> tuple[tuple[float, float],
 
 
 async def beside(system: System, name: str, count: int, grow: Grow, seconds: float) -> None:
-    """Measure, let it grow, measure again."""
+    """Measure, grow, and measure again."""
     few, before = await rates_of(system, seconds), pss_bytes(system.store_pid)
     connections = await grow(system, count)
     many, after = await rates_of(system, seconds), pss_bytes(system.store_pid)
@@ -87,7 +87,7 @@ async def groups(system: System, count: int) -> list[Connection]:
 
 
 async def idle(system: System, count: int) -> list[Connection]:
-    """Add connections that made one request and have nothing to do."""
+    """Add connections that made one request and are idle."""
     connections: list[Connection] = []
     for _ in range(count):
         connections.append(connection := await connect(system.store))
@@ -96,7 +96,7 @@ async def idle(system: System, count: int) -> list[Connection]:
 
 
 async def at(store: Store, per_queue: int, seconds: float) -> dict[str, float]:
-    """Sends to a log, pulls of its oldest messages and at its end; messages per second."""
+    """Measure sends to a log, pulls of its oldest messages and at its end; return messages per second."""
     queues = [(LOG_TOPIC, number) for number in range(QUEUES)]
     first = dict.fromkeys(queues, (0, min(RECENT, per_queue)))
     last = dict.fromkeys(queues, (max(per_queue - RECENT, 0), per_queue))
@@ -139,7 +139,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
-    parser.add_argument("--only", choices=PARTS, help="one part of the three")
+    parser.add_argument("--only", choices=PARTS, help="only this part")
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=5_000)
     parser.add_argument("--gigabytes", type=float, default=2.0, help="of the log")

@@ -1,10 +1,10 @@
-"""CPU of the gateway for its hot calls: requests as clients write them, through the real gateway, without sockets and processes.
+"""CPU of the gateway for its hot calls: clients' requests through the real gateway, without sockets and processes.
 
     python bench/hot_http.py [--turns 400] [--only KIND] [--profile]
 
 Prints CPU microseconds per message (of this process, so other load hardly counts) for single sends, plain and with an idempotency
-key, batches of 100, receives and acknowledgements of 32. Answers of the store are made outside the measured time. What is left out: the
-sockets. `--profile` shows where the time goes.
+key, batches of 100, receives and acknowledgements of 32. The store's answers are made outside the measured time. Sockets are excluded.
+`--profile` shows where the time goes.
 """
 
 import argparse
@@ -61,7 +61,7 @@ HANDLE = re.compile(rb'"receiptHandle":"([^"]+)"')
 
 
 class Collecting(asyncio.Transport):
-    """A transport whose bytes go nowhere but here."""
+    """A transport that collects its bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Collecting(asyncio.Transport):
         return 0
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing waits here."""
+        """Do nothing: this transport never buffers."""
 
     def taken(self) -> bytes:
         data, self.written = b"".join(self.written), []
@@ -88,7 +88,7 @@ class Collecting(asyncio.Transport):
 
 
 class ScriptedStore:
-    """The store's end of the connection: answers what a gateway asks."""
+    """The store's end of the connection: answers the gateway's requests."""
 
     def __init__(self) -> None:
         self.transport = Collecting()
@@ -104,7 +104,7 @@ class ScriptedStore:
         return self.connection
 
     def answers(self) -> bytes:
-        """Return the answers to all that was asked since."""
+        """Return the answers to all requests since the last call."""
         frames = self._decoder.receive(self.transport.taken())
         return b"".join([self._answer(decode_command(frame)) for frame in frames])
 
@@ -126,7 +126,7 @@ class ScriptedStore:
             case GantryCode.ACK:
                 return encode_response(0, asked.opaque, None, b"\1" * len(list(unpack_items(asked.body))))
             case _:
-                raise AssertionError(f"nobody foresaw {asked.code}")
+                raise AssertionError(f"unexpected request {asked.code}")
 
     def _next(self) -> int:
         self._offset += 1
@@ -172,7 +172,7 @@ class ScriptedStore:
 
 
 class OneTopic:
-    """Nameservers that know one topic."""
+    """Nameservers with one topic."""
 
     async def route(self, _topic: str) -> RouteData:
         return RouteData((QueueData(BROKER, QUEUES, QUEUES, 6),), {BROKER: ADDRESS})
@@ -188,7 +188,7 @@ class OneTopic:
 
 
 class Kind(NamedTuple):
-    """What is asked over and over, and how many messages a request is about."""
+    """A repeated request, and the number of its messages."""
 
     path: str
     body: Callable[[int], bytes]
@@ -226,7 +226,7 @@ class Gateway:
             self.lines.append((line, transport))
 
     async def turn(self, requests: list[bytes]) -> float:
-        """Have requests answered, one on each connection; return the CPU seconds of the gateway."""
+        """Process a request on each connection; return the CPU seconds of the gateway."""
         began = time.process_time()
         for (line, _), request in zip(self.lines, requests, strict=True):
             line.data_received(request)
@@ -241,7 +241,7 @@ class Gateway:
         return took + time.process_time() - began
 
     def answers(self) -> list[bytes]:
-        """Return what each connection was answered."""
+        """Return each connection's answer."""
         return [transport.taken() for _, transport in self.lines]
 
 
@@ -297,7 +297,7 @@ async def measure(name: str, kind: Kind, gateway: Gateway, options: argparse.Nam
 
 async def run(options: argparse.Namespace) -> None:
     gateway = Gateway()
-    gc.freeze()  # as the process does once its imports are made
+    gc.freeze()  # as the process does after its imports
 
     def handles() -> Iterator[list[bytes]]:
         while True:
@@ -319,7 +319,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--turns", type=int, default=400)
-    parser.add_argument("--only", default="", help="kinds whose name holds this")
+    parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--profile", action="store_true", help="print where the time goes (slows it down)")
     asyncio.run(run(parser.parse_args()))
 

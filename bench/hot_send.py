@@ -1,9 +1,9 @@
-"""CPU of the send path: frames as a Java client writes them, replayed through the store's real handlers, without sockets and processes.
+"""CPU of the send path: a Java client's frames, replayed through the store's real handlers, without sockets and processes.
 
     python bench/hot_send.py [--count 64000] [--only KIND] [--profile]
 
 Prints CPU microseconds per message (of this process, so other load hardly counts), for single sends with JSON and binary
-headers, plain and with an idempotency key, and for batches of 32. What is left out: the loop, the sockets, the flush thread. `--profile` shows where the time goes.
+headers, plain and with an idempotency key, and for batches of 32. The loop, the sockets and the flush thread are excluded. `--profile` shows where the time goes.
 """
 
 import argparse
@@ -36,11 +36,11 @@ from gantry_wire.known_headers import KnownHeaders
 
 BODY = b"x" * 128
 TURN_FRAMES = 8
-"""Frames that arrive in one turn of the loop: what a producer of 32 threads reaches."""
+"""Frames that arrive in one turn of the loop: as from a producer of 32 threads."""
 BATCH = 32
 TOPIC = "BenchmarkTest"
 PARTS = 40
-"""The stream is measured in so many parts: the best one was disturbed least by what else the machine does."""
+"""The stream is measured in this many parts: the best one was least disturbed by other load."""
 
 
 class NowherePeer:
@@ -57,7 +57,7 @@ class NowherePeer:
 
 
 class Store:
-    """The sending half of a store on real files, its turns ended by hand."""
+    """The sending half of a store on real files; the benchmark ends its turns."""
 
     def __init__(self, directory: Path, flush: Literal["sync", "async"] = "async") -> None:
         clock = StoreClock(time.time, time.monotonic)
@@ -80,7 +80,7 @@ class Store:
         self._work[work] = None
 
     def replay(self, data: bytes, peer: NowherePeer, decoder: FrameDecoder) -> None:
-        """Handle what arrived in one turn."""
+        """Handle the frames of one turn."""
         for raw in decoder.receive(data):
             self.table.receive(peer, raw)  # pyright: ignore[reportArgumentType]
         work, self._work = self._work, {}
@@ -89,7 +89,7 @@ class Store:
 
 
 def header(number: int, properties: str, *, batch: bool) -> SendHeaderV2:
-    """What the Java client fills in."""
+    """Return the header that the Java client fills in."""
     return SendHeaderV2(
         producer_group="benchmark_producer", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4,
         queue_id=number % 4, sys_flag=0, born_timestamp=1_700_000_000_000 + number, flag=0,
@@ -102,12 +102,12 @@ def unique_key(number: int) -> str:
 
 
 def plain_text(number: int) -> str:
-    """Properties as every Java client sets them."""
+    """Return the properties that every Java client sets."""
     return f"UNIQ_KEY\x01{unique_key(number)}\x02WAIT\x01true\x02"
 
 
 def keyed_text(number: int) -> str:
-    """Properties as a gateway sets them for a message with an idempotency key."""
+    """Return the properties that a gateway sets for a message with an idempotency key."""
     return f"UNIQ_KEY\x01{unique_key(number)}\x02__GANTRY_KEY\x01{number:016d}\x02"
 
 
@@ -188,9 +188,9 @@ def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=64_000, help="messages of each kind")
-    parser.add_argument("--only", default="", help="kinds whose name holds this")
+    parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--profile", action="store_true", help="print where the time goes (slows it down)")
-    parser.add_argument("--directory", default=None, help="where the store lies (default: the system's)")
+    parser.add_argument("--directory", default=None, help="folder of the store (default: the system's)")
     asyncio.run(run(parser.parse_args()))
 
 

@@ -2,9 +2,9 @@
 
     python bench/hot_settle.py [--count 32000] [--only KIND] [--flush sync|async] [--profile] [--directory /dev/shm]
 
-Prints CPU microseconds (of this process, so other load hardly counts): of a plain send, for comparison; of a delayed message settled, in batches of 128 as the
-scheduler asks for it; of a half sent and of its commit, 32 a turn. A transaction costs both. What is left out: the loop, the
-sockets, the flush thread. `--profile` shows where the time goes (and slows it down).
+Prints CPU microseconds (of this process, so other load hardly counts): of a plain send, for comparison; of a settled delayed message, in batches of 128 like the
+scheduler's; of a half sent and of its commit, 32 a turn. A transaction costs both. The loop, the
+sockets and the flush thread are excluded. `--profile` shows where the time goes (and slows it down).
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ TIMER_DROP = (
     "REAL_TOPIC", "REAL_QID", "TIMER_OUT_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS",
     "TIMER_DELAY_LEVEL", "TIMER_DEL_UNIQKEY",
 )  # fmt: skip
-"""What the scheduler drops of a timed message."""
+"""The properties that the scheduler drops of a timed message."""
 KINDS = ("send", "settle, instants", "settle, levels", "half", "commit")
 
 
 class SettlingStore(Store):
-    """A store with its transactions, flushed by hand at the end of each turn."""
+    """A store with its transactions, flushed by the benchmark at the end of each turn."""
 
     def __init__(self, directory: Path, flush: Any) -> None:
         super().__init__(directory, flush)
         sending = self.sending
         self._sync_wanted = False
-        self.classes["send"].wait_ms_max = 60_000  # a machine that pauses us must not have a turn refused
+        self.classes["send"].wait_ms_max = 60_000  # a pause of the machine must not refuse a turn
         sending.appends.request_sync = self._want_sync
         parts = TransactionParts(
             sending.store, sending.appends, sending.dispatch.keys, sending.settling, sending.halves.recent,
@@ -69,13 +69,13 @@ class SettlingStore(Store):
         self._sync_wanted = True
 
     def replay(self, data: bytes, peer: NowherePeer, decoder: FrameDecoder) -> None:
-        """Handle what arrived in one turn, and have it flushed."""
+        """Handle the frames of one turn, and flush them."""
         super().replay(data, peer, decoder)
         self.classes["endTransaction"].end_turn()
         appends = self.sending.appends
         while self._sync_wanted or self._work or not appends.is_idle:
             if not self._sync_wanted and not self._work:
-                appends.flush()  # it waits for more, and no more comes in this turn
+                appends.flush()  # it would wait for more, and this turn has no more
             self._sync_wanted = False
             appends.synced(self.sending.store.log.sync())
             work, self._work = self._work, {}
@@ -83,7 +83,7 @@ class SettlingStore(Store):
                 callback()  # pyright: ignore[reportCallIssue]
 
     def places(self, topic: str, first: int = 0) -> list[tuple[int, int]]:
-        """Offset and position of every message in queue 0 from an offset on."""
+        """Return offset and position of every message in queue 0 from an offset on."""
         queue = self.sending.store.queues.find(topic, 0)
         assert queue is not None
         units = queue.read(first, queue.max_offset - first)
@@ -119,7 +119,7 @@ def sends(count: int, properties: str, sys_flag: int = 0) -> Iterator[bytes]:
 
 
 def settles(store: SettlingStore, topic: str, drop: tuple[str, ...]) -> Iterator[bytes]:
-    """The scheduler's requests for all items of queue 0, one a turn."""
+    """Yield the scheduler's requests for all items of queue 0, one a turn."""
     header = SettleHeader(topic=topic, queue_id=0, epoch=store.epoch(topic))
     places = store.places(topic)
     for first in range(0, len(places), SETTLE_ITEMS):
@@ -133,7 +133,7 @@ def settles(store: SettlingStore, topic: str, drop: tuple[str, ...]) -> Iterator
 
 
 def commits(store: SettlingStore, halves: Iterator[bytes]) -> Iterator[bytes]:
-    """One-way commits, a turn at a time: those of halves that were sent just before."""
+    """Yield one-way commits, a turn at a time: those of halves that were just sent."""
     peer, decoder, first = NowherePeer(), FrameDecoder(), 0
     for turn in halves:
         store.replay(turn, peer, decoder)
@@ -160,7 +160,7 @@ def commit_frames(places: list[tuple[int, int]]) -> list[bytes]:
 def measure(
     name: str, data: Iterator[bytes], count: int, store: SettlingStore, options: argparse.Namespace
 ) -> None:
-    """Replay a stream, timed in parts; making it is not timed."""
+    """Replay a stream, timed in parts; creating it is not timed."""
     peer, decoder = NowherePeer(), FrameDecoder()
     profiler = cProfile.Profile()
     each: list[float] = []
@@ -182,14 +182,14 @@ def measure(
 
 
 def fill(store: SettlingStore, data: Iterator[bytes]) -> None:
-    """Replay a stream that nobody measures."""
+    """Replay a stream without measuring."""
     peer, decoder = NowherePeer(), FrameDecoder()
     for turn in data:
         store.replay(turn, peer, decoder)
 
 
 def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> None:
-    """Prepare and measure one kind, and look whether all of it was done."""
+    """Prepare and measure one kind, and check that all of it was done."""
     count = options.count - options.count % SETTLE_ITEMS
     if kind.startswith("settle"):
         topic, drop, asked = (
@@ -226,10 +226,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=32_000, help="messages of each kind")
-    parser.add_argument("--only", default="", help="kinds whose name holds this")
+    parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--flush", default="sync", choices=("sync", "async"))
     parser.add_argument("--profile", action="store_true", help="print where the time goes (slows it down)")
-    parser.add_argument("--directory", default="/dev/shm", help="where the store lies")
+    parser.add_argument("--directory", default="/dev/shm", help="folder of the store")
     asyncio.run(run(parser.parse_args()))
 
 

@@ -1,6 +1,6 @@
 """A small HTTP load generator: one process, keep-alive connections, one request at a time on each.
 
-Used where wrk is not installed. Run by http_send.py as a process of its own; prints one JSON line.
+Used if wrk is not installed. http_send.py runs it as a separate process; it prints one JSON line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import uvloop
 END_OF_HEAD = b"\r\n\r\n"
 LENGTH = b"content-length: "
 KEY = b"K" * 16
-"""Stands in a body where each request has a number of its own."""
+"""Placeholder in a body for the number of the request."""
 
 
 class Answers(asyncio.Protocol, ABC):
-    """A connection with one request at a time: its owner calls `begin` once all are connected, `answered` gets each whole answer."""
+    """A connection with one request at a time: its owner calls `begin` once all are connected, `answered` gets each complete answer."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -40,7 +40,7 @@ class Answers(asyncio.Protocol, ABC):
 
     @abstractmethod
     def answered(self, answer: bytes) -> None:
-        """Take an answer, and send the next request or close."""
+        """Handle an answer, and send the next request or close."""
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer = self._buffer + data if self._buffer else data
@@ -60,10 +60,10 @@ class Answers(asyncio.Protocol, ABC):
 
 
 class Connection(Answers):
-    """Sends its request again as soon as it is answered, until told to stop."""
+    """Repeats its request after each answer, until stopped."""
 
     until = 0.0
-    """When it stops; its owner sets it."""
+    """The time at which it stops, set by its owner."""
 
     def __init__(self, request: bytes, numbers: Iterator[int] | None) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""HTTP sends against an empty FastAPI POST endpoint with a pydantic body, in the same run on the same machine.
+"""HTTP sends compared with an empty FastAPI POST endpoint with a pydantic body, in the same run on the same machine.
 
     python bench/http_send.py [--seconds 30] [--connections 32] [--flush sync] [--gateway-workers 1]
 
-Prints both rates and their ratio, the rate of sends with an idempotency key beside it, then that of messages in batches of 100; and
-the CPU time of store and gateway a request, which a loaded machine changes less. wrk is used where it is installed (keys: never),
-our own generator otherwise; either is a process of its own and takes its share of the cores from both sides alike.
+Prints both rates and their ratio, the rate of sends with an idempotency key, then that of messages in batches of 100; and
+the CPU time of store and gateway per request, which a loaded machine changes less. Uses wrk if it is installed (not for keys),
+otherwise its own generator; either is a separate process and takes its share of the cores from both sides alike.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ uvicorn.run(app, host="127.0.0.1", port=PORT, access_log=False, log_level="error
 
 @contextlib.contextmanager
 def empty_endpoint() -> Generator[str]:
-    """Run the endpoint that is compared with; yields its URL."""
+    """Run the endpoint of the comparison; yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-c", EMPTY.replace("PORT", str(port))])
@@ -78,7 +78,7 @@ def empty_endpoint() -> Generator[str]:
 def load(
     url: str, body: bytes, connections: int, seconds: float, *, with_wrk: bool = True, method: str = "POST"
 ) -> dict[str, Any]:
-    """Load a URL from another process; figures as http_load.py prints them."""
+    """Load a URL from another process; return the results in the format of http_load.py."""
     if with_wrk and shutil.which("wrk"):
         return _wrk(url, body, connections, seconds)
     command = [
@@ -132,7 +132,7 @@ def make_topic(http: str) -> None:
 def measured(
     system: System, body: bytes, connections: int, seconds: float, *, with_wrk: bool = True
 ) -> dict[str, Any]:
-    """As `load`, of sends to a running system, with the CPU time of its processes."""
+    """Do the same for sends to a running system, with the CPU time of its processes."""
     url, gateways = f"{system.http}/v1/topics/bench/messages", system.raw["pids"]["gateway"]
     load(url, body, connections, WARM_SECONDS, with_wrk=with_wrk)
     store_s, gateway_s = cpu_seconds(system.store_pid), sum(map(cpu_seconds, gateways))

@@ -1,4 +1,4 @@
-"""How long a warm `up` takes, and what a system costs that nobody uses: memory (PSS) and CPU of all its processes.
+"""The time of a warm `up`, and the cost of an idle system: memory (PSS) and CPU of all its processes.
 
 python bench/idle.py [--seconds 20]
 """
@@ -16,7 +16,7 @@ SETTLE_SECONDS = 5.0
 
 
 def pids_of(system: System) -> dict[str, int]:
-    """Every process of the system by name, the launcher included."""
+    """Return every process of the system by name, including the launcher."""
     found = {
         f"{name} {place}" if place else name: pid
         for name, pids in system.raw["pids"].items()
@@ -27,7 +27,7 @@ def pids_of(system: System) -> dict[str, int]:
 
 
 def pss_bytes(pid: int) -> int:
-    """Proportional share of memory: shared pages count in parts."""
+    """Return the proportional set size: shared pages count in parts."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024

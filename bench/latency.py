@@ -1,7 +1,7 @@
-"""Produce → held pull at a fixed rate: how long until a waiting consumer has the message.
+"""Produce → held pull at a fixed rate: the time until a waiting consumer has the message.
 
 An open loop: each send has an intended start time, and waiting for a late one counts. Producer and consumer are one process,
-so both clocks are one. Over remoting and over HTTP, sync flush.
+so they share a clock. Over remoting and over HTTP, sync flush.
 
     python bench/latency.py [--rate 1000] [--seconds 15] [--flush sync]
 """
@@ -88,7 +88,7 @@ async def _consume(connection: Connection, total: int, taken: list[float]) -> No
 
 
 class HttpLine:
-    """One keep-alive connection, one request at a time, as little as HTTP/1.1 needs."""
+    """A keep-alive connection, one request at a time, with the minimum of HTTP/1.1."""
 
     def __init__(self, http: str) -> None:
         parts = urlsplit(http)
@@ -156,7 +156,7 @@ async def _consume_http(http: str, total: int, taken: list[float]) -> None:
         taken.extend(_taken(message["body"].encode(), now) for message in pulled["messages"])
 
 
-def _tell(way: str, taken: list[float]) -> None:
+def _report(way: str, taken: list[float]) -> None:
     ordered = sorted(taken)
     for share in (0.5, 0.99, 0.999):
         figure(f"latency.{way}.p{share * 100:g}", percentile(ordered, share) * 1000, "ms")
@@ -173,8 +173,8 @@ def main() -> None:
     with started("--flush", arguments.flush) as system:
         print(f"produce → held pull at {arguments.rate:g} msg/s; {provenance(arguments.flush)}")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            _tell("remoting", runner.run(remoting(system, arguments.rate, arguments.seconds)))
-            _tell("HTTP", runner.run(over_http(system, arguments.rate, arguments.seconds)))
+            _report("remoting", runner.run(remoting(system, arguments.rate, arguments.seconds)))
+            _report("HTTP", runner.run(over_http(system, arguments.rate, arguments.seconds)))
 
 
 if __name__ == "__main__":

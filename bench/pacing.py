@@ -1,4 +1,4 @@
-"""Sends at a fixed rate: waits for each one's time without taking a core from those that are measured."""
+"""Sends at a fixed rate: waits for each time without taking a core from the measured processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gantry_chassis.fine_timer import FineTimer
 
 
 async def moments(rate: float, seconds: float) -> AsyncGenerator[tuple[int, float]]:
-    """Yield a number and its intended time (of time.perf_counter), each when that has come; late ones follow each other at once.
+    """Yield a number and its intended time (of time.perf_counter), each at that time; late ones follow at once.
 
-    The loop's own timers know whole milliseconds, and asking again and again instead took the system under test a core of two.
+    The loop's own timers have a resolution of milliseconds, and polling instead took one of two cores from the system under test.
     """
     come = asyncio.Event()
     timer = FineTimer(come.set)
@@ -26,6 +26,6 @@ async def moments(rate: float, seconds: float) -> AsyncGenerator[tuple[int, floa
                 await come.wait()
             yield number, intended
             if number % 64 == 63:
-                await asyncio.sleep(0)  # one who is behind lets answers be taken, too
+                await asyncio.sleep(0)  # lets answers be handled even when late
     finally:
         timer.close()

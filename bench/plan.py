@@ -1,4 +1,4 @@
-"""What a whole run consists of: the programs in their order, with their options and about how long each takes. Runs nothing."""
+"""The programs of a whole run in their order, with their options and approximate durations. Runs nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """A program, its options, and about how many seconds it takes on two cores; the same in short."""
+    """A program, its options, and its approximate seconds on two cores; the same for a quick run."""
 
     program: str
     words: str
@@ -14,12 +14,12 @@ class Step(NamedTuple):
     quick_words: str
     quick_seconds: int
     lock: str = ""
-    """What must be installed for it beside the requirements of a run."""
+    """The additional requirements that must be installed for it."""
 
 
 SPARK = "requirements-spark.lock"
 SYSTEMS = ("rocketmq", "nats", "redis", "rabbitmq")
-"""What `against` knows beside ours."""
+"""The other systems of `against`."""
 PLAN = (
     Step("floors", "", 10, "--seconds 1 --megabytes 64", 3),
     Step("echo", "", 12, "--seconds 1", 6),
@@ -47,14 +47,14 @@ PLAN = (
     Step("spark_report", "", 150, "--megabytes 20 --runs 1", 60, SPARK),
     Step("against", "", 420, "--seconds 1 --fill 5000 --flush sync", 90),
 )
-"""Floors first; what loads the disk for long after what is sensitive to it; the others' brokers last."""
+"""Floors first; programs that load the disk for long after those that are sensitive to it; other brokers last."""
 BY_NAME_ONLY = {
     "rocketmq": "its trials run with `against`",
     "endurance": "it takes 90 minutes and more",
 }
-"""Programs that a whole run leaves out, and why."""
+"""Programs that a whole run leaves out, and the reason."""
 
 
 def in_words(seconds: float) -> str:
-    """Return a duration as people say it."""
+    """Return a duration in readable form."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{round(seconds / 60)} minutes"

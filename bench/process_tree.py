@@ -1,4 +1,4 @@
-"""CPU seconds and memory of a process and of all that it starts, also of those that nobody waits for (Spark's Java and its Python workers)."""
+"""CPU seconds and memory of a process and its descendants, including those without a waiting parent (Spark's Java and its Python workers)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAMPLE_SECONDS = 0.1
 
 @dataclass
 class Used:
-    """What a process used so far."""
+    """The resource usage of a process."""
 
     name: str
     cpu: float
@@ -22,7 +22,7 @@ class Used:
 
 
 def sample(root: int) -> dict[int, Used]:
-    """Return what `root` and all below it used, by process id."""
+    """Return the usage of `root` and all its descendants, by process id."""
     parents: dict[int, int] = {}
     cpu: dict[int, float] = {}
     for entry in Path("/proc").iterdir():
@@ -52,7 +52,7 @@ def sample(root: int) -> dict[int, Used]:
 
 
 class Watch:
-    """Samples a process and all below it while a block lasts: the last CPU seconds of each process, and its largest memory."""
+    """Samples a process and its descendants during a block: the last CPU seconds of each process, and its largest memory."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -62,7 +62,7 @@ class Watch:
 
     @property
     def cpu(self) -> float:
-        """Return the CPU seconds of all."""
+        """Return the total CPU seconds."""
         return sum(used.cpu for used in self._seen.values())
 
     @property
@@ -71,7 +71,7 @@ class Watch:
         return self._seen[self._root].peak_mb if self._root in self._seen else 0
 
     def peak_mb(self, name: str) -> int:
-        """Return the memory of the largest process below it whose name begins so."""
+        """Return the memory of the largest descendant whose name begins like this."""
         return max(
             (
                 used.peak_mb
@@ -94,6 +94,6 @@ class Watch:
     def _work(self) -> None:
         while not self._ends.wait(_SAMPLE_SECONDS):
             for pid, used in sample(self._root).items():
-                if pid in self._seen:  # one that ended and was not waited for tells no memory any more
+                if pid in self._seen:  # an ended process without a waiting parent no longer reports memory
                     used.peak_mb = max(used.peak_mb, self._seen[pid].peak_mb)
                 self._seen[pid] = used

@@ -1,10 +1,10 @@
-"""Receive and acknowledge over HTTP in batches, beside batches sent over HTTP: messages received and acknowledged per second.
+"""Receive and acknowledge over HTTP in batches, compared with batches sent over HTTP: messages received and acknowledged per second.
 
     python bench/receive_ack.py [--messages 300000] [--consumers 8] [--batch 32] [--flush sync] [--in-flight 100000]
     python bench/receive_ack.py --load URL --messages N --consumers C --batch B      (what the program runs as a process of its own)
 
-Each consumer receives a batch, acknowledges all of it with one request, and goes on. Acknowledgements are durable before they are
-answered. Then `--in-flight` messages are received and not acknowledged: what they add to the store's memory.
+Each consumer receives a batch, acknowledges all of it with one request, and repeats. Acknowledgements are durable before they are
+answered. Then `--in-flight` messages are received and not acknowledged, to measure the store's additional memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HANDLE = re.compile(rb'"receiptHandle":"([^"]+)"')
 
 
 class Consumer(Answers):
-    """One connection: receive, acknowledge, receive, … until told that enough was received."""
+    """A connection: receive, acknowledge, receive, … until enough was received."""
 
     def __init__(self, host: str, path: str, batch: int, tally: Tally) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Consumer(Answers):
             self.begin()
 
     def begin(self) -> None:
-        """Ask for a batch."""
+        """Request a batch."""
         self._is_ack = False
         self._post(b"receive", b'{"maxMessages":%d,"waitSeconds":1,"invisibleSeconds":60}' % self._batch)
 
@@ -83,7 +83,7 @@ class Consumer(Answers):
 
 
 class Tally:
-    """What all consumers did."""
+    """The totals of all consumers."""
 
     def __init__(self, wanted: int) -> None:
         self.wanted = wanted
@@ -93,7 +93,7 @@ class Tally:
 
 
 async def consume(url: str, messages: int, consumers: int, batch: int) -> dict[str, float]:
-    """Receive and acknowledge so many messages."""
+    """Receive and acknowledge this number of messages."""
     parts = urlsplit(url)
     tally = Tally(messages)
     loop = asyncio.get_running_loop()
@@ -132,7 +132,7 @@ def post(url: str, body: dict[str, Any], method: str = "POST") -> dict[str, Any]
 
 
 def fill(http: str, messages: int) -> float:
-    """Send messages in batches; return how many a second."""
+    """Send messages in batches; return the rate per second."""
     begun = time.perf_counter()
     body = {"messages": [{"body": BODY}] * SEND_BATCH}
     for _ in range(-(-messages // SEND_BATCH)):
@@ -141,7 +141,7 @@ def fill(http: str, messages: int) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """Memory of a process that is really there."""
+    """Return the resident memory of a process."""
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) / 1024 if found else 0.0
 
@@ -194,8 +194,8 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=100_000)
     parser.add_argument("--flush", choices=["sync", "async"], default="sync")
     parser.add_argument("--gateway-workers", type=int, default=1)
-    parser.add_argument("--load", help="consume at this URL and print figures as JSON")
-    parser.add_argument("--http", help="use a system that runs already; needs --store-pid")
+    parser.add_argument("--load", help="consume at this URL and print the results as JSON")
+    parser.add_argument("--http", help="use a running system; needs --store-pid")
     parser.add_argument("--store-pid", type=int, default=0)
     parser.add_argument("--gateway-pid", type=int, nargs="*", default=[])
     options = parser.parse_args()

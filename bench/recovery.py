@@ -1,6 +1,6 @@
-"""How long a store takes to be ready after kill -9, and to rebuild its queues and index from the log alone.
+"""The time until a store is ready after kill -9, and the time to rebuild its queues and index from the log alone.
 
-Beside each figure stands what a plain read with crc32 of the same bytes takes in the same run.
+Each is compared with a plain read with crc32 of the same bytes in the same run.
 
     python bench/recovery.py [--megabytes 1000] [--body 60]
 """
@@ -41,7 +41,7 @@ READ = "plain read with CRC"
 
 
 class Store:
-    """A store process on ports of its own, with its log lines in a file; killed where the context ends."""
+    """A store process on its own ports, with its log lines in a file; killed when the context ends."""
 
     def __init__(self, folder: Path) -> None:
         self.directory, self.log = folder / "store", folder / "store.log"
@@ -56,7 +56,7 @@ class Store:
             self.end(signal.SIGKILL)
 
     def start(self) -> float:
-        """Start it; seconds until it was ready."""
+        """Start it; return the seconds until it was ready."""
         words = [f"store_dir={self.directory}", "port=0", "flush=async", f"segment_bytes={SEGMENT_BYTES}"]
         command = [
             sys.executable,
@@ -88,13 +88,13 @@ class Store:
         self._process.wait(120)
 
     def recovered(self) -> tuple[int, int]:
-        """From where to where the last start walked."""
+        """Return the range that the last start walked."""
         start, end = RECOVERED.findall(self.log.read_text())[-1]
         return int(start), int(end)
 
 
 async def fill(address: str, megabytes: int, body: bytes) -> int:
-    """Send batches until the log holds so much; returns the number of messages."""
+    """Send batches until the log has this size; return the number of messages."""
     connection = await connect(address)
     record_bytes = 91 + len(body) + len(TOPIC) + 45 + 63
     batches = megabytes * 1_000_000 // record_bytes // BATCH
@@ -113,7 +113,7 @@ async def fill(address: str, megabytes: int, body: bytes) -> int:
                 answer = await connection.request(
                     RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items), timeout=60
                 )
-                if answer.code != ResponseCode.SYSTEM_BUSY:  # which a busy machine makes it say
+                if answer.code != ResponseCode.SYSTEM_BUSY:  # the answer of a busy machine
                     break
                 await asyncio.sleep(0.05)
             if answer.code != 0:
@@ -125,7 +125,7 @@ async def fill(address: str, megabytes: int, body: bytes) -> int:
 
 
 def plain_read(store: Store, start: int, end: int) -> float:
-    """Seconds to read and checksum these log bytes, and nothing else."""
+    """Return the seconds of only reading and checksumming these log bytes."""
     began = time.perf_counter()
     for path in sorted((store.directory / "commitlog").iterdir()):
         base = int(path.name)

@@ -2,7 +2,7 @@
 
     python bench/rocketmq.py --jars DIR[:DIR...] [--seconds 20] [--threads 32] [--only NAME...]
 
-DIR holds RocketMQ's published jars (or compiled classes): broker, nameserver, client and example, with what they depend on.
+DIR contains RocketMQ's published jars (or compiled classes): broker, nameserver, client and example, with their dependencies.
 bench/README.md says how to get them. Both brokers keep their data in a temporary folder and listen on free ports.
 """
 
@@ -23,7 +23,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--threads", type=int, default=32)
-    parser.add_argument("--only", nargs="*", default=[], help="trials whose name holds one of these")
+    parser.add_argument("--only", nargs="*", default=[], help="trials whose name contains one of these")
     options = parser.parse_args()
     chosen = [
         trial for trial in TRIALS if not options.only or any(word in trial.name for word in options.only)

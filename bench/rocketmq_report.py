@@ -1,4 +1,4 @@
-"""What RocketMQ's benchmark programs print, as figures. Part of rocketmq.py; starts nothing."""
+"""Parses the output of RocketMQ's benchmark programs. Part of rocketmq.py; starts nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 REPORTS_DROPPED = 2
-"""The first reports of a program tell of a warm-up: connections, routes, compilation."""
+"""The first reports of a program cover its warm-up: connections, routes, compilation."""
 
 _RATE = re.compile(r"\b(Send MPS|Send TPS|Consume TPS): +(\d+)")
 _LATENCY = re.compile(r"\b(?:Average RT|AVG\(B2C\) RT)\(ms\): +([\d.]+)")
@@ -16,7 +16,7 @@ _FAILED = re.compile(r"\b(?:Send Failed|Response Failed|Failed Count): +(\d+)")
 
 
 class Report(NamedTuple):
-    """One line of a program: messages per second, mean latency in ms, failures so far."""
+    """A line of a program: messages per second, mean latency in ms, failures so far."""
 
     rate: float
     latency_ms: float
@@ -24,7 +24,7 @@ class Report(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A run: means over its reports after the warm-up; rate 0 when the program reported nothing."""
+    """A run: means over its reports after the warm-up; rate 0 if the program reported nothing."""
 
     rate: float
     latency_ms: float
@@ -33,7 +33,7 @@ class Result(NamedTuple):
 
 
 def read_report(line: str) -> Report | None:
-    """Return what a line reports; None for any other line. A batch producer's rate is that of its messages."""
+    """Return the report of a line; None for any other line. A batch producer's rate is that of its messages."""
     rates = {name: float(value) for name, value in _RATE.findall(line)}
     if not rates:
         return None
@@ -58,12 +58,12 @@ def summary(lines: Iterable[str]) -> Result:
 
 
 class Side(NamedTuple):
-    """One broker's part in a comparison: the run, and the CPU seconds its broker used per second of it."""
+    """A broker's part in a comparison: the run, and the broker's CPU seconds per second of it."""
 
     result: Result
     broker_cores: float
 
     @property
     def per_cpu_second(self) -> float:
-        """Messages per CPU second of the broker; 0 when it used none that could be measured."""
+        """Return messages per CPU second of the broker; 0 if it used too little to measure."""
         return self.result.rate / self.broker_cores if self.broker_cores else 0.0

@@ -1,4 +1,4 @@
-"""RocketMQ from its jars: its broker, its benchmark programs, and what a run of one against both brokers says. Part of rocketmq.py and against.py."""
+"""Runs RocketMQ from its jars: its broker and its benchmark programs, against both brokers. Part of rocketmq.py and against.py."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ NAMESERVER_JVM = ("-server", "-Xms512m", "-Xmx512m")
 
 @dataclass(frozen=True)
 class Trial:
-    """One program with its arguments, and how the brokers flush meanwhile."""
+    """A program with its arguments, and the flush mode of the brokers."""
 
     name: str
     program: str
     arguments: tuple[str, ...]
     flush: str
     threads: int | None = None
-    """Threads where the program's goal names a number of its own."""
+    """The number of threads, if the program's goal sets one."""
 
 
 TRIALS = (
@@ -50,12 +50,12 @@ TRIALS = (
     Trial("consumer", "Consumer", (), "async"),
     Trial("producer, sync flush", "Producer", (), "sync"),
 )
-"""Consumers read what the producers before them left; a broker is started for each way to flush."""
+"""Consumers read what the previous producers left; a broker is started for each flush mode."""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """A running broker: where clients find it, and whose CPU counts."""
+    """A running broker: its client address, and the processes whose CPU counts."""
 
     nameserver: str
     pid: int
@@ -74,7 +74,7 @@ class Java:
         self._folder = folder
 
     def start(self, name: str, jvm: tuple[str, ...], *words: str) -> subprocess.Popen[bytes]:
-        """Start a main class; what it says goes to NAME.log."""
+        """Start a main class; its output goes to NAME.log."""
         command = [
             "java",
             *jvm,
@@ -93,7 +93,7 @@ class Java:
 
 
 def free_port(*steps: int) -> int:
-    """Return a port that is free now, with those `steps` beside it."""
+    """Return a port that is free now, together with those at these `steps`."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = int(server.getsockname()[1])
@@ -107,7 +107,7 @@ def _listens(port: int) -> bool:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a port is listened on; end the run with the log's last lines when that does not happen."""
+    """Wait until a port is open; otherwise end the run with the log's last lines."""
     end = time.monotonic() + START_SECONDS_MAX
     while not _listens(port):
         if process.poll() is not None or time.monotonic() > end:
@@ -182,11 +182,11 @@ def compare(jars: str, trials: Sequence[Trial], options: argparse.Namespace) -> 
             with gantry(flush) as broker:
                 ours = [run_trial(java, broker, trial, options) for trial in same]
         for trial, one, other in zip(same, ours, theirs, strict=True):
-            tell(trial.name, one, other)
+            report_trial(trial.name, one, other)
 
 
-def tell(name: str, ours: Side, theirs: Side) -> None:
-    """Report a trial, our figure with RocketMQ's beside it."""
+def report_trial(name: str, ours: Side, theirs: Side) -> None:
+    """Report a trial, Gantry's result with RocketMQ's as the floor."""
     if not (ours.result.rate and theirs.result.rate):
         skipped(f"rocketmq.{name}", "a program reported nothing")
         return

@@ -1,10 +1,10 @@
-"""All benchmarks one after the other, one table at the end, and everything as JSON.
+"""Runs all benchmarks one after the other, with one table at the end, and everything as JSON.
 
     ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]
     ./gantry bench --against rocketmq,nats,redis,rabbitmq [--jars DIR[:DIR...]] [OPTION of against...]
     ./gantry bench --table FILE... [--into DOCUMENT]
 
-A program that fails does not end the run; the table says which did. Load is noted before and after each.
+A program that fails does not end the run; the table names it. Load is recorded before and after each.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def run_step(step: Step, words: list[str]) -> dict[str, Any]:
-    """Run one program; what it reported, with the load before and after."""
+    """Run a program; return its report, with the load before and after."""
     before, began = os.getloadavg(), time.monotonic()
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as collected:
         command = [sys.executable, str(HERE / f"{step.program}.py"), *words]
@@ -58,7 +58,7 @@ def run_step(step: Step, words: list[str]) -> dict[str, Any]:
 
 
 def words_of(step: Step, options: argparse.Namespace, rest: list[str]) -> list[str]:
-    """Return the options a program is given."""
+    """Return the options of a program."""
     words = (step.quick_words if options.quick else step.words).split()
     if step.program == "against":
         words += ["--against", options.against] if options.against else []
@@ -68,7 +68,7 @@ def words_of(step: Step, options: argparse.Namespace, rest: list[str]) -> list[s
 
 
 def install_for(step: Step) -> str:
-    """Have a program's requirements; return why that cannot be."""
+    """Install a program's requirements; return why that is impossible."""
     try:
         if step.lock:
             install.ensure(step.lock, lambda text: print(text, file=sys.stderr))
@@ -78,7 +78,7 @@ def install_for(step: Step) -> str:
 
 
 def write(run: dict[str, Any], out: Path | None) -> None:
-    """Keep what there is so far: a run that is ended keeps what it measured."""
+    """Save the results so far: an interrupted run keeps what it measured."""
     if out:
         (out / "bench.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         (out / "bench.md").write_text(markdown(run), encoding="utf-8")
@@ -115,15 +115,15 @@ def run_all(steps: list[Step], options: argparse.Namespace, rest: list[str]) -> 
 
 
 def chosen(options: argparse.Namespace) -> list[Step]:
-    """Return the steps that are wanted. Ends the program on a name that is none."""
+    """Return the selected steps. Ends the program on an unknown name."""
     known = {step.program: step for step in PLAN}
     named: list[str] = [*(options.only or ()), *(options.skip or ())]
     unknown = [name for name in named if name not in known]
     if unknown:
-        refuse(f"not part of a whole run: {', '.join(unknown)}; there are {', '.join(known)}")
+        refuse(f"not part of a whole run: {', '.join(unknown)}; available: {', '.join(known)}")
     strange = [name for name in (options.against or "").split(",") if name and name not in SYSTEMS]
     if strange:
-        refuse(f"--against {','.join(strange)}: no such system; there are {', '.join(SYSTEMS)}")
+        refuse(f"--against {','.join(strange)}: unknown system; available: {', '.join(SYSTEMS)}")
     if options.against and not options.only:
         return [known["against"]]
     only = set(options.only or known) - set(options.skip or [])
@@ -137,7 +137,7 @@ def main() -> int:
     parser.add_argument("--out", type=folder, help="a folder for bench.json and bench.md")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these programs")
     parser.add_argument("--skip", nargs="+", metavar="NAME", help="all but these")
-    parser.add_argument("--quick", action="store_true", help="in minutes: to see that all of it runs")
+    parser.add_argument("--quick", action="store_true", help="in minutes: to check that all of it runs")
     parser.add_argument("--against", nargs="?", const=",".join(SYSTEMS), metavar="SYSTEMS")
     parser.add_argument("--jars", default="", help="folders of RocketMQ's jars or classes, separated by ':'")
     parser.add_argument(
@@ -152,7 +152,7 @@ def main() -> int:
     if rest and not options.against:
         parser.error(f"unknown: {' '.join(rest)}")
     if options.into and not options.table:
-        parser.error("--into needs --table FILE...: the tables of which runs?")
+        parser.error("--into needs --table FILE...: the runs of the tables")
     if options.table:
         run = judged(options.table)
         if options.into:

@@ -1,9 +1,9 @@
-"""How throughput grows with processes: acknowledged sends over 1 to N stores, HTTP sends through 1 to N gateway workers.
+"""Throughput by number of processes: acknowledged sends over 1 to N stores, HTTP sends through 1 to N gateway workers.
 
     python bench/scaling.py [--seconds 4] [--most N] [--flush sync|async] [--load-processes N] [--only stores|gateways]
 
-N is the number of cores unless told. The load comes from processes of its own, one a store, or as many as gateway workers; where they
-share the cores with what they load, the sum cannot grow once all cores are busy: each line says how many were.
+N is by default the number of cores. The load comes from separate processes, one per store, or as many as gateway workers. If they
+share the cores with the system, the sum cannot grow once all cores are busy: each line says how many were.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ HERE = Path(__file__).resolve().parent
 
 
 def busy_seconds() -> float:
-    """CPU seconds all processes of the machine used so far."""
+    """Return the CPU seconds of all processes of the machine so far."""
     fields = Path("/proc/stat").read_text().splitlines()[0].split()
     idle = int(fields[4]) + int(fields[5])
     return (sum(map(int, fields[1:9])) - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def together(commands: list[list[str]], body: bytes = b"") -> list[dict[str, Any]]:
-    """Run programs at the same time; the JSON line of each."""
+    """Run programs at the same time; return the JSON line of each."""
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for command in commands
     ]
@@ -58,7 +58,7 @@ def together(commands: list[list[str]], body: bytes = b"") -> list[dict[str, Any
 
 
 def send_to(store: str, seconds: float) -> None:
-    """What a load process of a store does."""
+    """Run the load process of a store."""
     sends = Sends(TOPIC, range(QUEUES), BODY.encode())
     shape = {"connections": CONNECTIONS, "window": WINDOW}
 
@@ -70,7 +70,7 @@ def send_to(store: str, seconds: float) -> None:
 
 
 def stores(count: int, options: argparse.Namespace) -> tuple[float, str]:
-    """Sends a second over so many stores, and the CPU they took."""
+    """Return sends a second over this number of stores, and their CPU usage."""
     with started("--flush", options.flush, "--brokers", str(count)) as system:
         _make_topic(system)
         addresses = [broker["address"] for broker in system.raw["brokers"]]
@@ -82,7 +82,7 @@ def stores(count: int, options: argparse.Namespace) -> tuple[float, str]:
 
 
 def gateways(count: int, options: argparse.Namespace) -> tuple[float, str]:
-    """HTTP sends a second through so many gateway workers, and the CPU they took."""
+    """Return HTTP sends a second through this number of gateway workers, and their CPU usage."""
     with started("--flush", options.flush, "--gateway-workers", str(count)) as system:
         _make_topic(system)
         url = f"{system.http}/v1/topics/{TOPIC}/messages"

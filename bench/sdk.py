@@ -1,9 +1,9 @@
-"""The Python SDK from one process: acknowledged sends of 128 B at 32 and 256 in flight, sync and async flush, and gathered into batches.
+"""The Python SDK from one process: acknowledged sends of 128 B at 32 and 256 in flight, sync and async flush, and batched by linger.
 
     python bench/sdk.py [--seconds 5] [--only producer|consume|deliver|rebalance|cpp] [--flush sync|async|both] [--body 128]
 
-Starts a system for each kind of flush. Beside the rate: CPU time a message of this process and of the broker.
-A part is a coroutine `part(system, options)` that yields one line a measurement; `PARTS` names them.
+Starts a system for each kind of flush. Also prints the CPU time per message of this process and of the broker.
+A part is a coroutine `part(system, options)` that yields one line per measurement; `PARTS` names them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gantry.producer.settings import ProducerOptions
 
 
 async def producer_part(system: System, options: Options) -> AsyncIterator[Line]:
-    """Single sends at two windows, then with the accumulator."""
+    """Measure single sends at two windows, then with the accumulator."""
     body = bytes(options.body)
     await make_topic(system, TOPIC)
     async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:

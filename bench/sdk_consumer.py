@@ -1,4 +1,4 @@
-"""Consumers of the Python SDK, as parts of `sdk.py`: a prefilled topic through a push consumer, delivery at a fixed rate, queues that change hands.
+"""Consumers of the Python SDK, as parts of `sdk.py`: a prefilled topic through a push consumer, delivery at a fixed rate, rebalancing.
 
 python bench/sdk.py --only consume|deliver|rebalance
 """
@@ -30,7 +30,7 @@ Listener = Callable[[list[ReceivedMessage]], Coroutine[Any, Any, None]]
 
 
 async def fill(system: System, topic: str, count: int, body: bytes) -> None:
-    """Make a topic, and put messages into all its queues."""
+    """Create a topic, and put messages into all its queues."""
     await make_topic(system, topic)
     async with Producer(
         "sdk-bench-fill", nameservers=system.nameserver, send_timeout=WAIT_SECONDS
@@ -40,7 +40,7 @@ async def fill(system: System, topic: str, count: int, body: bytes) -> None:
 
 
 async def consume_part(system: System, options: Options) -> AsyncIterator[Line]:
-    """An empty listener on a prefilled topic: one message a call, then batches of 32; then a plain function in the loop and in threads."""
+    """Measure an empty listener on a prefilled topic: one message a call, then batches of 32; then a plain function in the loop and in threads."""
     topic = "SdkConsume"
     await fill(system, topic, PREFILLED, bytes(options.body))
     kinds: list[tuple[str, str, int]] = [
@@ -97,7 +97,7 @@ async def consume(
 
 
 async def deliver_part(system: System, options: Options) -> AsyncIterator[Line]:
-    """Produce at a fixed rate, and see when the listener has each message: one process does both."""
+    """Produce at a fixed rate, and measure when the listener has each message: one process does both."""
     topic, late = "SdkDeliver", list[float]()
     await fill(system, topic, 0, b"made")
 
@@ -120,14 +120,14 @@ async def deliver_part(system: System, options: Options) -> AsyncIterator[Line]:
         own, broker = time.process_time() - own, cpu_seconds(system.store_pid) - broker
     late.sort()
     if len(late) != sent:
-        raise SystemExit(f"{len(late)} of {sent} messages came")
+        raise SystemExit(f"{len(late)} of {sent} messages arrived")
     for share in (0.5, 0.99):
         value = percentile(late, share) * 1000
         yield Line(f"deliver.p{share * 100:g}", value, own / sent * 1e6, broker / sent * 1e6, unit="ms")
 
 
 async def rebalance_part(system: System, options: Options) -> AsyncIterator[Line]:
-    """How long the queues of a member that is killed, or leaves, lie idle: from its end to the first message another one gets of them."""
+    """Measure how long the queues of a killed or leaving member are idle: from its end to the first message that another one gets from them."""
     del options
     for way in ("killed", "left"):
         topic = f"SdkRebalance-{way}"

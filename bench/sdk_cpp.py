@@ -1,4 +1,4 @@
-"""The SDK beside the C++ based client of PyPI, as a part of `sdk.py`: the same broker, the same work, one after the other in one run.
+"""The SDK compared with the C++ based client of PyPI, as a part of `sdk.py`: the same broker, the same work, one after the other in one run.
 
 python bench/sdk.py --only cpp
 """
@@ -25,7 +25,7 @@ WAIT_SECONDS = 120.0
 
 
 async def cpp_part(system: System, options: Options) -> AsyncIterator[Line]:
-    """Acknowledged sends at 1 and 32 in flight, then an empty listener on a filled topic."""
+    """Measure acknowledged sends at 1 and 32 in flight, then an empty listener on a filled topic."""
     body = bytes(options.body)
     await make_topic(system, TOPIC)
     async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:
@@ -46,9 +46,9 @@ async def cpp_part(system: System, options: Options) -> AsyncIterator[Line]:
 
 
 async def _other(system: System, what: str, word: str, topic: str, *words: str) -> Line:
-    """Run the other client in a process of its own. It must not share ours: its threads would take our interpreter's lock.
+    """Run the other client in a separate process: its threads would take our interpreter's lock.
 
-    -P: beside the program lies rocketmq.py, a benchmark, which is not the package it means.
+    -P: rocketmq.py in this folder is a benchmark, and not the package that the program imports.
     """
     broker = cpu_seconds(system.store_pid)
     process = await asyncio.create_subprocess_exec(

@@ -1,6 +1,6 @@
-"""The client of PyPI that wraps RocketMQ's C++ client, doing what the parts of `sdk.py` do; a process of its own. Prints one JSON line.
+"""The load of the PyPI client that wraps RocketMQ's C++ client, for `sdk_cpp.py`; a separate process. Prints one JSON line.
 
-Words: send NAMESERVER TOPIC THREADS SECONDS BODY_BYTES, or consume NAMESERVER TOPIC GROUP COUNT THREADS
+Arguments: send NAMESERVER TOPIC THREADS SECONDS BODY_BYTES, or consume NAMESERVER TOPIC GROUP COUNT THREADS
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEND_MS = 30_000
 
 
 def send(nameserver: str, topic: str, threads: int, seconds: float, body_bytes: int) -> dict[str, float]:
-    """Send with one call at a time in each thread: its way to have several on their way."""
+    """Send with one call at a time in each thread: this client's way to have several outstanding."""
     producer = CPP.Producer("sdk-bench-cpp", SEND_MS)
     producer.set_namesrv_addr(nameserver)
     producer.start()
@@ -60,7 +60,7 @@ def send(nameserver: str, topic: str, threads: int, seconds: float, body_bytes: 
 
 
 def _learn_route(producer: Any, topic: str, body: bytes) -> None:
-    """Send one message: of threads that begin together, all but one would hear that there is no route."""
+    """Send one message: of threads that begin together, all but one would get an error for a missing route."""
     until = time.perf_counter() + WAIT_SECONDS
     while time.perf_counter() < until:
         message = CPP.Message(topic)

@@ -1,4 +1,4 @@
-"""What the parts of `sdk.py` have in common: a topic of their own, one measurement as a line, sends that are kept on their way."""
+"""Common parts of `sdk.py`: a new topic, one measurement per line, a window of outstanding sends."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ QUEUES = 4
 WARM_SECONDS = 1.0
 ROUTE_SECONDS = 60.0
 SEND_SECONDS = 30.0
-"""Longer than any stall of a shared machine: a time-out would be measured as an error."""
+"""Longer than any stall of a shared machine: a timeout would be measured as an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One measurement. CPU in microseconds a message; `floor`: what `beside` did of the same."""
+    """A measurement. CPU in microseconds per message; `floor`: the value of `beside`."""
 
     what: str
     value: float
@@ -47,7 +47,7 @@ Part = Callable[[System, Options], AsyncIterator[Line]]
 
 
 async def make_topic(system: System, topic: str) -> None:
-    """Create a topic, and wait until the nameserver tells all its queues: whoever asks from now on finds it."""
+    """Create a topic, and wait until the nameserver lists all its queues, so that every later query finds it."""
     header = CreateTopicHeader(topic=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES, perm=6)
     pool = ConnectionPool()
     nameserver = NameserverClient(pool, system.nameserver)
@@ -75,7 +75,7 @@ async def measured(
     work: Callable[[float], asyncio.Future[int]],
     floor: float | None = None,
 ) -> Line:
-    """Run `work(until)` after a moment of warming up; it returns how many messages it did until that time."""
+    """Run `work(until)` after a short warm-up; it returns the number of messages until that time."""
     await work(time.perf_counter() + WARM_SECONDS)
     began, own, broker = time.perf_counter(), time.process_time(), cpu_seconds(system.store_pid)
     done = await work(began + seconds)
@@ -85,7 +85,7 @@ async def measured(
 
 
 def sends(producer: Producer, in_flight: int, body: bytes) -> Callable[[float], asyncio.Future[int]]:
-    """Return work that keeps so many sends on their way, each by a caller that waits for its answer."""
+    """Return work that keeps `in_flight` sends outstanding, each from a caller that waits for its answer."""
 
     async def caller(until: float) -> int:
         done = 0

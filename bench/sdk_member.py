@@ -1,4 +1,4 @@
-"""A member of a consumer group that `sdk_consumer.py` kills, or asks to leave by SIGTERM. Arguments: nameserver, group, topic."""
+"""A member of a consumer group that `sdk_consumer.py` kills, or stops by SIGTERM. Arguments: nameserver, group, topic."""
 
 from __future__ import annotations
 

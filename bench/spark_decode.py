@@ -1,9 +1,9 @@
-"""What decoding a log costs: columns out of a segment, beside reading the same bytes and making a CRC32 of them.
+"""The cost of decoding a log: columns of a segment, compared with reading the same bytes and computing a CRC32 of them.
 
     python bench/spark_decode.py [--megabytes 512] [--rounds 5] [--bodies 80,1024,4096] [--data DIR]
 
 Writes segments to a temporary folder with the record builder of the store: a page of 20,000 messages of twelve topics, with six properties
-each, is built record by record, then repeated with its positions and queue offsets moved on; 80 bytes of body make records of 250 B.
+each, is built record by record, then repeated with advanced positions and queue offsets; 80 bytes of body make records of 250 B.
 `--data DIR` reads the segments of a store's `commitlog` folder instead. One process, one thread, pages in memory.
 
 The reference reads every byte in order into one buffer of 1 MiB and gives it to zlib.crc32. Ratio = time of the reference ÷ time of
@@ -54,19 +54,19 @@ VARIANTS: dict[str, tuple[Wanted, float]] = {
     "one topic of twelve": (Wanted(TRAFFIC, topics=frozenset({"topic-3"})), 0),
     "header, CRC checked": (Wanted(HEADER, check_crc=True), 0),
 }
-"""What is read, and the goal for its ratio at records of 250 B."""
-TOLD = {
+"""The selections, and the goal of each ratio for records of 250 B."""
+REPORTED = {
     "header": "header, 12 columns",
     "topic": "topic and 4 columns",
     "full": "full, raw properties",
     "map": "full, properties as MAP",
 }
-"""By the name of the figure, the variant."""
+"""The variant by the name of the measurement."""
 FIXED = Struct(">iIiiiqqiq8sq8siqi")
 
 
 def page(body_bytes: int) -> tuple[bytes, np.ndarray]:
-    """Return records that lie back to back from position 0, and where each begins."""
+    """Return adjacent records from position 0, and the start of each."""
     chance = random.Random(1)
     born, store = pack_host("10.1.2.3", 40_000), pack_host("10.0.0.1", 10_911)
     records: list[bytes] = []
@@ -146,7 +146,7 @@ def decoded(pieces: list[LogRange], wanted: Wanted) -> int:
 
 
 def struct_loop(piece: LogRange, *, full: bool) -> pa.RecordBatch:
-    """The decoder as one writes it first."""
+    """Decode in the obvious way, with a loop of `struct`."""
     with Path(piece.path).open("rb") as file:
         content = file.read(LOOP_BYTES)
     rows = list(loop_rows(content, full=full))
@@ -207,7 +207,7 @@ def show(pieces: list[LogRange], rounds: int, goals: bool) -> None:
     best = measured(pieces, rounds)
     reference = best["read and crc32"]
     if goals:
-        tell(best, size / 1e6)
+        report_rates(best, size / 1e6)
     print(f"{size / 1e6:.0f} MB, {count} messages of {size / count:.0f} B")
     for name, seconds in best.items():
         goal = VARIANTS[name][1] if goals and name in VARIANTS else 0
@@ -218,14 +218,16 @@ def show(pieces: list[LogRange], rounds: int, goals: bool) -> None:
         )
 
 
-def tell(best: dict[str, float], megabytes: float) -> None:
+def report_rates(best: dict[str, float], megabytes: float) -> None:
     """Report the rates that have goals, by CPU time."""
     read_rate = megabytes / best["read and crc32"]
-    for part, name in TOLD.items():
+    for part, name in REPORTED.items():
         rate = megabytes / best[name]
         figure(f"spark_decode.{part}", rate, "MB/s", floor=read_rate, beside="read and crc32")
     loop = megabytes / best["struct loop, full"]
-    figure("spark_decode.loop", megabytes / best[TOLD["full"]], "MB/s", floor=loop, beside="a struct loop")
+    figure(
+        "spark_decode.loop", megabytes / best[REPORTED["full"]], "MB/s", floor=loop, beside="a struct loop"
+    )
 
 
 def main() -> None:
@@ -234,7 +236,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bodies", default="80,1024,4096")
     parser.add_argument(
-        "--data", type=Path, help="a store's commitlog folder, in place of segments made here"
+        "--data", type=Path, help="a store's commitlog folder, in place of generated segments"
     )
     options = parser.parse_args()
     print(provenance("reads only, pages in memory"))

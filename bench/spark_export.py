@@ -1,8 +1,8 @@
-"""Full export to Parquet with Spark, beside one thread of pyarrow over the same decoder: same columns, same compression.
+"""Full export to Parquet with Spark, compared with one thread of pyarrow over the same decoder: same columns, same compression.
 
     python bench/spark_export.py [--megabytes 500] [--store DIR --topic T...] [--rounds 3]
 
-Without --store a store writes such a log first, and all of its topics are exported. Best of the rounds, which are interleaved.
+Without --store it writes such a log first, and exports all of its topics. Best of the rounds, which are interleaved.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def single_thread(store: str, topics: frozenset[str], out: Path) -> tuple[float,
 
 
 def measure(store: str, topics: tuple[str, ...], rounds: int) -> None:
-    """Export in turns, and report the best of both."""
+    """Export alternately, and report the best of both."""
     size = sum(view.end_position - view.min_position for view in take([store]).stores)
     spark = start("local[2]")
     best = {"pyarrow": float("inf"), "spark": float("inf")}
@@ -78,17 +78,17 @@ def measure(store: str, topics: tuple[str, ...], rounds: int) -> None:
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--megabytes", type=int, default=500)
-    words.add_argument("--store", type=Path, help="a stopped store's directory that is there already")
-    words.add_argument("--topic", action="append", help="what of it to export")
+    words.add_argument("--store", type=Path, help="an existing directory of a stopped store")
+    words.add_argument("--topic", action="append", help="a topic to export")
     words.add_argument("--rounds", type=int, default=3)
     given = words.parse_args()
     if given.store and not given.topic:
-        words.error("--store needs --topic: which of its topics are to be exported")
+        words.error("--store needs --topic: name the topics to export")
     print(provenance("async"))
     with stopped_store(given.store, given.megabytes) as folder:
         there = sorted(
             {one.name for one in folder.rglob("consumequeue/topic-*")}
-        )  # on a quick machine not all
+        )  # a fast machine may have fewer
         measure(str(folder), tuple(given.topic or there), given.rounds)
 
 

@@ -1,10 +1,10 @@
-"""The traffic query (count, bytes, largest by topic and minute) with Spark over a log, beside others over the same data, warm.
+"""The traffic query (count, bytes, largest by topic and minute) with Spark over a log, compared with other engines over the same data, warm.
 
     python bench/spark_query.py [--megabytes 500] [--store DIR] [--rounds 5]
 
-Without --store a store writes such a log first. Beside it: Spark on Parquet files of the same messages (all usual columns, zstd), DuckDB over the same decoder in this process, and a plain read
-with CRC32. DuckDB is in none of our locks: where it is not installed (`pip install duckdb`) its line says so. Goals: at most 2 × each of them.
-Best of the rounds, which are interleaved; CPU seconds are those of this process and all below it.
+Without --store it writes such a log first. Compared with Spark on Parquet files of the same messages (all usual columns, zstd), DuckDB over the same decoder in this process, and a plain read
+with CRC32. DuckDB is in none of the locks: if it is not installed (`pip install duckdb`) its line says so. Goals: at most 2 × each of them.
+Best of the rounds, which are interleaved; CPU seconds are those of this process and its descendants.
 """
 
 # pyright: reportUnknownVariableType=false
@@ -53,7 +53,7 @@ class Best:
 
 
 def cpu_of_tree() -> float:
-    """Return the CPU seconds of this process and of all that live below it."""
+    """Return the CPU seconds of this process and of its live descendants."""
     return sum(used.cpu for used in sample(os.getpid()).values())
 
 
@@ -63,7 +63,7 @@ def timed(best: Best, work: Callable[[], int]) -> None:
     took, used = time.perf_counter() - began, cpu_of_tree() - cpu
     if took < best.wall:
         best.wall, best.cpu = took, used
-    assert best.rows in (0, rows), "the same query gave another number of rows"
+    assert best.rows in (0, rows), "the same query returned another number of rows"
     best.rows = rows
 
 
@@ -81,7 +81,7 @@ def checksummed(pieces: list[LogRange]) -> int:
 
 
 def duck(pieces: list[LogRange]) -> Callable[[], int]:
-    """Return the query by DuckDB over the decoder's batches, in this process."""
+    """Return the query with DuckDB over the decoder's batches, in this process."""
     duckdb: Any = importlib.import_module("duckdb")
 
     def work() -> int:
@@ -135,7 +135,7 @@ def measure(store: str, rounds: int, folder: Path) -> None:
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--megabytes", type=int, default=500)
-    words.add_argument("--store", type=Path, help="a stopped store's directory that is there already")
+    words.add_argument("--store", type=Path, help="an existing directory of a stopped store")
     words.add_argument("--rounds", type=int, default=5)
     given = words.parse_args()
     print(provenance("async"))

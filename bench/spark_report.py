@@ -1,13 +1,13 @@
-"""A cold `./gantry report` on a log that our own store wrote: first words, first table, all; CPU seconds and memory of its processes.
+"""A cold `./gantry report` on a log of Gantry's store: first output, first table, all; CPU seconds and memory of its processes.
 
     python bench/spark_report.py [--megabytes 500] [--body 40] [--store DIR] [--runs 2]
 
 Without --store it starts a store, fills twelve topics with messages of about 250 B in the log (a body of 40 B), stops it, and reads its directory.
-The first run of a machine also warms the page cache and Java's files, so the last of --runs counts. Goals: first words 2 s, first
-table 15 s, all 40 s on two quiet cores, 250 MB for a Python worker; beside it the time of a plain read with CRC32 of every byte, for the ratio.
+The first run on a machine also warms the page cache and Java's files, so the last of --runs counts. Goals: first output 2 s, first
+table 15 s, all 40 s on two quiet cores, 250 MB for a Python worker; the floor is a plain read with CRC32 of every byte.
 
-The first table is the one by the queues: Spark has not started and nothing of the log was read. `first count` is when messages by topic were
-counted in the log; the goal of the first table holds for it too.
+The first table is the one by the queues: Spark has not started and nothing of the log was read. `first count` is the time when messages by topic were
+counted in the log; the goal of the first table applies to it too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from system import ROOT, provenance
 
 
 def report(folder: Path, out: Path) -> dict[str, Any]:
-    """Run one report and return when it said what."""
+    """Run a report and return the time of each output."""
     began = time.perf_counter()
     command = [str(ROOT / "gantry"), "report", "--store", str(folder), "--out", str(out), "--no-open"]
     seconds: dict[str, float] = {}
@@ -59,17 +59,17 @@ def report(folder: Path, out: Path) -> dict[str, Any]:
 
 
 def measure(folder: Path, runs: int, of: str) -> None:
-    """Report some times; the last one counts. `of`: what else than usual the log holds."""
+    """Report several times; the last one counts. `of`: the difference of the log from the usual one."""
     plain, size = read_with_crc(folder)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="gantry-report-bench-") as out:
         for number in range(runs):
             found = report(folder, Path(out) / str(number))
-            told = (
+            times = (
                 f"{name} {round(value, 1) if isinstance(value, float) else value}"
                 for name, value in found.items()
             )
-            print(f"run {number + 1} of {runs}: {', '.join(told)}", flush=True)
+            print(f"run {number + 1} of {runs}: {', '.join(times)}", flush=True)
     figure(f"spark_report.first words{of}", found["first words"], "s")
     figure(f"spark_report.first table{of}", found["first table"], "s")
     figure(

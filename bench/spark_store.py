@@ -1,4 +1,4 @@
-"""The log that Spark's benchmarks read: a stopped store's directory, one that is there already or one that a store of ours just wrote."""
+"""The log of Spark's benchmarks: the directory of a stopped store, an existing one or one that Gantry's store just wrote."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BODY_BYTES = 40
 FILL_SECONDS = 2.0
 SEGMENT_BYTES = 256 * 1024 * 1024
 TOPIC = "topic-0"
-"""One of the topics of a log that is written here."""
+"""One of the topics of a log written here."""
 
 
 class Orders(Sends):
-    """Sends with a tag of five and a key of their own, beside the unique key: what sketches find it hardest to count."""
+    """Sends with one of five tags and a unique key property, in addition to the unique key: the hardest case for sketches."""
 
     def __init__(self, topic: str, body_bytes: int) -> None:
         """Messages of one topic; their born time is now."""
@@ -44,7 +44,7 @@ class Orders(Sends):
             self._parts.append(frame.split(KEY_PLACE.encode()))
 
     def frames(self, count: int) -> bytes:
-        """The next `count` frames, joined."""
+        """Return the next `count` frames, joined."""
         first = self._number
         self._number = first + count
         some = len(self._parts)
@@ -55,7 +55,7 @@ class Orders(Sends):
 
 @contextmanager
 def stopped_store(given: Path | None, megabytes: int, body_bytes: int = BODY_BYTES) -> Generator[Path]:
-    """Yield `given`, or a directory of so many megabytes of log, messages in twelve topics, that is removed afterwards."""
+    """Yield `given`, or a directory with this many megabytes of log, messages in twelve topics, which is removed afterwards."""
     if given:
         yield given
         return
@@ -67,7 +67,7 @@ def stopped_store(given: Path | None, megabytes: int, body_bytes: int = BODY_BYT
 
 
 async def fill(port: int, folder: Path, megabytes: int, body_bytes: int) -> None:
-    """Send to one topic after the other until the log holds so much."""
+    """Send to one topic after the other until the log has this size."""
     number = 0
     while written_bytes(folder) < megabytes * 1_000_000:
         sends = Orders(f"topic-{number % TOPICS}", body_bytes)
@@ -76,7 +76,7 @@ async def fill(port: int, folder: Path, megabytes: int, body_bytes: int) -> None
 
 
 def written_bytes(folder: Path) -> int:
-    """Return how much the log holds, about: blocks of its segments that were written to."""
+    """Return the approximate size of the log: the written blocks of its segments."""
     return sum(file.stat().st_blocks * 512 for file in folder.rglob("commitlog/*"))
 
 

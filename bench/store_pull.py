@@ -1,9 +1,9 @@
-"""How fast a store hands out messages it already has: raw pull frames of 32 messages, several under way on a few connections.
+"""The rate of pulling stored messages: raw pull frames of 32 messages, several outstanding on a few connections.
 
     python bench/store_pull.py [--seconds 10] [--connections 4] [--window 16] [--body 128] [--messages 200000] [--batch 32]
 
-Starts its own store on free ports, fills a topic, then reads it over and over; prints messages per second, messages per broker CPU
-second and what one pull costs the broker. Every answer is checked: its code, and that it holds as many whole records as asked.
+Starts a store on free ports, fills a topic, then reads it repeatedly; prints messages per second, messages per broker CPU
+second and the broker's cost of a pull. Every answer is checked: its code, and that it has as many complete records as requested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUCCESS = b'{"code":0,'
 
 
 def pull_frame(topic: str, opaque: int, queue_id: int, offset: int, batch: int = BATCH) -> bytes:
-    """Return one pull as a Java client writes it."""
+    """Return a pull as a Java client writes it."""
     header = (
         b'{"code":11,"extFields":{"commitOffset":"0","consumerGroup":"bench","expressionType":"TAG","maxMsgNums":"%d",'
         b'"queueId":"%d","queueOffset":"%d","subVersion":"0","subscription":"*","suspendTimeoutMillis":"0","sysFlag":"4",'
@@ -51,7 +51,7 @@ class Filled:
 
 
 class Puller(asyncio.Protocol):
-    """One connection that always has `window` pulls under way, each going through one queue over and over."""
+    """A connection that always has `window` pulls outstanding, each going through one queue repeatedly."""
 
     def __init__(self, window: int, filled: Filled) -> None:
         batch = filled.batch
@@ -65,7 +65,7 @@ class Puller(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
         self.transport.write(b"".join(self._next(number) for number in range(len(self._offsets))))
 
     def _next(self, number: int) -> bytes:
@@ -90,7 +90,7 @@ class Puller(asyncio.Protocol):
         del held[:at]
         if self.transport is None or self.stopping:
             return
-        # Which slot was answered does not matter: every slot is one pull under way.
+        # Which slot was answered does not matter: every slot is one outstanding pull.
         self.transport.write(
             b"".join(self._next((self.pulls + n) % len(self._offsets)) for n in range(answered))
         )
@@ -98,7 +98,7 @@ class Puller(asyncio.Protocol):
 
 
 async def fill(port: int, body_bytes: int, messages: int) -> int:
-    """Store at least `messages` in every queue together; return how many each queue has at least."""
+    """Store at least `messages` in all queues together; return the least number in a queue."""
     sends = Sends(TOPIC, range(QUEUES), b"x" * body_bytes)
     stored = 0.0
     while stored < messages:

@@ -1,8 +1,8 @@
-"""How many single sends a store takes: raw frames, a window of requests over a few connections, sync and async flush.
+"""The rate of single sends to a store: raw frames, a window of requests over a few connections, sync and async flush.
 
     python bench/store_send.py [--seconds 10] [--connections 8] [--window 256] [--body 128] [--flush sync|async|both]
 
-Starts its own store on free ports; prints messages per second, messages per broker CPU second, messages per fdatasync.
+Starts a store on free ports; prints messages per second, messages per broker CPU second, messages per fdatasync.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def store(flush: str, folder: str, *settings: str) -> Generator[tuple[int, int, 
 
 
 def counted(http_port: int, name: str) -> float:
-    """Read one figure of the store."""
+    """Read a metric of the store."""
     with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics", timeout=5) as answer:
         text = answer.read().decode()
     return float(re.search(rf"^gantry_store_{name}(?:_total)? (\S+)", text, re.MULTILINE)[1])  # type: ignore[index]
 
 
 async def make_topic(port: int, queues: int) -> None:
-    """Make the topic with as many queues as are sent to."""
+    """Create the topic with as many queues as are used."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     fields = {
         "topic": TOPIC,
@@ -75,7 +75,7 @@ async def make_topic(port: int, queues: int) -> None:
 
 
 async def load(port: int, options: argparse.Namespace, http_port: int, pid: int) -> tuple[float, str]:
-    """Send for a while; returns messages per second after a short warm-up, and what they cost."""
+    """Send for a while; return messages per second after a short warm-up, and their cost."""
     await make_topic(port, options.queues)
     sends = Sends(TOPIC, range(options.queues), b"x" * options.body)
     shape = {"connections": options.connections, "window": options.window}

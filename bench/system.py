@@ -1,4 +1,4 @@
-"""A throwaway system for a benchmark, and the line that says where its figures come from."""
+"""A temporary system for a benchmark, and the line that describes the origin of its results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def started(*options: str, data_parent: str | None = None) -> Generator[System]:
 
 
 def stop(data: str) -> None:
-    """Stop the system with its data there. Nothing cuts this short: the data may go next."""
+    """Stop the system on this data directory. Cannot be interrupted: the data may be deleted next."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     down = [str(ROOT / "gantry"), "down", "--data", data]
     subprocess.run(down, check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
@@ -63,7 +63,7 @@ def stop(data: str) -> None:
 
 
 def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Stop a process in order, or kill it when it has not ended after so many seconds."""
+    """Stop a process in order, or kill it if it has not ended after this time."""
     process.terminate()
     try:
         process.wait(seconds)
@@ -73,23 +73,23 @@ def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def end_in_order() -> None:
-    """From now on a wish to stop (SIGTERM) counts as an end: whoever bounds a run by time leaves nothing running."""
+    """Treat SIGTERM as a normal end from now on: a run limited by a timeout leaves nothing running."""
     signal.signal(signal.SIGTERM, _leave)
 
 
 def _leave(_number: int, _frame: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what was started is being stopped
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: the started processes are being stopped
     sys.exit(128 + signal.SIGTERM)
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system CPU seconds a process has used so far."""
+    """Return the user and system CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pids: list[int]) -> list[int]:
-    """These processes and all that they started, as far as they run."""
+    """Return these processes and their running descendants."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -101,7 +101,7 @@ def descendants(pids: list[int]) -> list[int]:
 
 
 def provenance(durability: str) -> str:
-    """Machine, commit, durability and load: without them a figure says nothing."""
+    """Return machine, commit, durability and load, without which a result is meaningless."""
     collect({"durability": durability})
     return f"{machine()}, durability {durability}, load {os.getloadavg()[0]:.2f}"
 
@@ -123,14 +123,14 @@ def machine() -> str:
 
 
 def no_collections() -> None:
-    """From now on this process collects no cycles. A clock that stands still for 80 ms while it does makes everybody late."""
+    """Disable garbage collection in this process: a pause of 80 ms would delay every measured message."""
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
 def percentile(sorted_values: list[float], share: float) -> float:
-    """The value below which this share lies; 0.0 of nothing."""
+    """Return the value below which this share lies; 0.0 for no values."""
     if not sorted_values:
         return 0.0
     return sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))]

@@ -1,6 +1,6 @@
-"""The tables of a run: each figure with its floor and its goal, then the systems beside each other. Measures nothing.
+"""The tables of a run: each measurement with its floor and its goal, then a comparison of the systems. Measures nothing.
 
-Read by run.py; what a run is, its `bench.json` shows.
+Used by run.py; a run has the format of its `bench.json`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOWER_IS_BETTER = {"ms", "s", "MB"}
 
 
 def judged(paths: list[Path]) -> dict[str, Any]:
-    """Read a run, or several as one: of a program that several asked, the last one counts. Ends the program when a file is none."""
+    """Read a run, or several as one: for a program in several runs, the last one counts. Ends the program on an invalid file."""
     runs = [_read(path) for path in paths]
     programs = {program["program"]: program for run in runs for program in run["programs"]}
     asked = [
@@ -36,11 +36,11 @@ def _read(path: Path) -> dict[str, Any]:
         return {name: run[name] for name in ("machine", "began", "programs", "quick")}
     except (OSError, ValueError, LookupError, TypeError) as error:
         why = f"{type(error).__name__}: {error}"
-        refuse(f"{path} is no bench.json of ./gantry bench --out DIR ({why})")
+        refuse(f"{path} is not a bench.json of ./gantry bench --out DIR ({why})")
 
 
 def figures(run: dict[str, Any]) -> list[Figure]:
-    """Return all figures of a run; those whose floor another program measured have it now."""
+    """Return all measurements of a run, with the floors that other programs measured."""
     found = [Figure(**one) for program in run["programs"] for one in program.get("figures", [])]
     values = {one.key: one for one in found}
     return [_with_floor(one, values) for one in found]
@@ -54,7 +54,7 @@ def _with_floor(found: Figure, values: dict[str, Figure]) -> Figure:
 
 
 def markdown(run: dict[str, Any]) -> str:
-    """Return everything that a run says, as Markdown."""
+    """Return the whole run as Markdown."""
     found = figures(run)
     against = [one for one in found if one.key.startswith("against.")]
     rest = [one for one in found if not one.key.startswith("against.")]
@@ -69,7 +69,7 @@ def markdown(run: dict[str, Any]) -> str:
 
 
 def _asked(run: dict[str, Any]) -> str:
-    """Return when and of what: a line, or one for each of several runs with what is taken from it."""
+    """Return the time and the programs: a line, or one for each of several runs."""
     runs = run.get("asked") or [run]
     if len(runs) == 1:
         return f"{runs[0]['machine']}; {runs[0]['began']}."
@@ -103,7 +103,7 @@ def _goals_table(found: list[Figure]) -> str:
 
 
 def _missing(found: list[Figure], programs: list[dict[str, Any]]) -> str:
-    """Goals of programs that ran, without a figure."""
+    """Return the goals of programs that ran, without a measurement."""
     ran = {program["program"] for program in programs}
     keys = {one.key for one in found}
     lines = [
@@ -115,7 +115,7 @@ def _missing(found: list[Figure], programs: list[dict[str, Any]]) -> str:
 
 
 def _against_table(found: list[Figure]) -> str:
-    """Rows: question and durability; columns: systems; last our figure beside the best of the others."""
+    """Return the table with questions and durability as rows, systems as columns, and last Gantry's result relative to the best other."""
     cells: dict[tuple[str, str], dict[str, Figure]] = {}
     for one in found:
         _, flush, rest = one.key.split(".", 2)
@@ -131,7 +131,7 @@ def _against_table(found: list[Figure]) -> str:
 
 
 def _beside(row: dict[str, Figure]) -> str:
-    """Return our figure beside the best other, as how many times as good."""
+    """Return Gantry's result relative to the best other."""
     others = [one.value for system, one in row.items() if not system.startswith(OURS)]
     if OURS not in row or not others:
         return ""
@@ -152,7 +152,7 @@ def _skipped(programs: Iterable[dict[str, Any]]) -> str:
 
 
 def put_into(document: Path, text: str) -> None:
-    """Replace what stands between the marks of a document. Ends the program where there are none."""
+    """Replace the text between the marks of a document. Ends the program if there are none."""
     before, begin, rest = document.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

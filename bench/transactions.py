@@ -1,8 +1,8 @@
-"""Transactions over remoting beside plain sends: half message, commit one-way; and commit → held pull of a consumer.
+"""Transactions over remoting compared with plain sends: half message, commit one-way; and commit → held pull of a consumer.
 
     python bench/transactions.py [--seconds 8] [--connections 8] [--window 256] [--body 128] [--flush sync|async|both] [--rate 100]
 
-Starts its own store on free ports. A transaction counts when its message is readable. Prints transactions per second, plain sends
+Starts a store on free ports. A transaction counts when its message is readable. Prints transactions per second, plain sends
 per second of the same run, their ratio, and the latency from writing the commit to holding the message (ms).
 """
 
@@ -39,7 +39,7 @@ _ANSWER = re.compile(rb'"msgId":"\w{16}(\w{16})".*?"queueOffset":"(\d+)","transa
 
 
 class Transactions(Sends):
-    """The frames of half messages, and those of the commits that their answers ask for."""
+    """The frames of half messages, and those of the commits for their answers."""
 
     def __init__(self, topic: str, queue_ids: range, body: bytes) -> None:
         super().__init__(topic, queue_ids, body)
@@ -59,7 +59,7 @@ class Transactions(Sends):
         self._end_mark = frame[4:8][:1]
 
     def commit(self, answer: bytes) -> bytes:
-        """The commit of the half that an answer tells of."""
+        """Return the commit of the half in an answer."""
         found = _ANSWER.search(answer)
         assert found is not None, answer
         header = (
@@ -118,7 +118,7 @@ class _Line(asyncio.Protocol):
 async def transact(
     port: int, sends: Transactions, *, connections: int, window: int, seconds: float
 ) -> tuple[int, float]:
-    """Transactions, and the seconds from the first half to the moment when every commit is readable."""
+    """Return transactions, and the seconds from the first half until every commit is readable."""
     pool = ConnectionPool()
     client = StoreClient(pool, f"127.0.0.1:{port}")
     before = await client.max_offset(OP_HALF_TOPIC, 0)
@@ -141,7 +141,7 @@ async def transact(
 
 
 async def latencies(port: int, rate: float, seconds: float, body: bytes) -> list[float]:
-    """Milliseconds from writing a commit to holding its message, at a fixed rate, in order."""
+    """Return the sorted milliseconds from writing a commit to receiving its message, at a fixed rate."""
     pool = ConnectionPool()
     producer, consumer = StoreClient(pool, f"127.0.0.1:{port}"), StoreClient(pool, f"127.0.0.1:{port}")
     committed: dict[bytes, float] = {}

@@ -2,8 +2,8 @@
 
     python bench/windows.py [--seconds 3] [--flush sync] [--over remoting|http] [--body 128 1024 65536] [--window 1 32 256]
 
-Over remoting the requests in flight share up to 8 connections; over HTTP each has a connection of its own. Pulls are of what the
-sends before them stored: 32 messages each, fewer where they are large.
+Over remoting the requests in flight share up to 8 connections; over HTTP each has its own connection. Pulls read what the
+previous sends stored: 32 messages each, fewer if they are large.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from store_pull import QUEUES, Filled, one_record, pull_rate
 from system import System, provenance, started
 
 PULL_BYTES = 200_000
-"""Below what a store puts into one answer (`pull_bytes_max`)."""
+"""Below the size limit of a store's answer (`pull_bytes_max`)."""
 CONNECTIONS = 8
 STORED_LEAST = 2_000
 
@@ -65,16 +65,16 @@ def over_http(system: System, size: int, options: argparse.Namespace) -> None:
         post(f"{url}/messages", {"messages": [{"body": "x" * size}]})
     for window in options.window:
         found = load(f"{url}/messages", body, window, options.seconds, with_wrk=False)
-        _tell("send", size, window, found, 1)
+        _report("send", size, window, found, 1)
     queue = f"{url}/queues/broker-a/0/messages?offset=0&max=32"
     with urlopen(queue, timeout=60) as answer:
         batch = len(json.loads(answer.read())["messages"])
     for window in options.window:
         found = load(queue, b"", window, options.seconds, with_wrk=False, method="GET")
-        _tell("pull", size, window, found, batch)
+        _report("pull", size, window, found, batch)
 
 
-def _tell(what: str, size: int, window: int, found: dict[str, float], batch: int) -> None:
+def _report(what: str, size: int, window: int, found: dict[str, float], batch: int) -> None:
     words = f"p50 {found['p50_ms']:.2f} ms, p99 {found['p99_ms']:.2f} ms"
     words += f", {batch} a pull" if what == "pull" else ""
     words += f", FAILED {found['failed']}" if found["failed"] else ""
@@ -88,7 +88,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
     parser.add_argument("--flush", default="sync", choices=["sync", "async"])
-    parser.add_argument("--over", choices=["remoting", "http"], help="one way of the two")
+    parser.add_argument("--over", choices=["remoting", "http"], help="only this way")
     parser.add_argument("--body", type=int, nargs="+", default=[128, 1024, 65536], help="bytes")
     parser.add_argument("--window", type=int, nargs="+", default=[1, 32, 256], help="requests in flight")
     options = parser.parse_args()

@@ -33,18 +33,18 @@ def test_help_names_every_benchmark_and_runs_none(capsys: pytest.CaptureFixture[
 
 
 def test_options_go_to_the_one_program_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "told"
+    record = tmp_path / "record"
     for name, usage in (("sends", ""), ("other", " --jars DIR")):
-        code = f"import sys; open({str(told)!r}, 'a').write(' '.join(sys.argv[1:]) + ';')"
+        code = f"import sys; open({str(record)!r}, 'a').write(' '.join(sys.argv[1:]) + ';')"
         (tmp_path / f"{name}.py").write_text(f'"""How.\n\n    python bench/{name}.py{usage}\n"""\n{code}\n')
     monkeypatch.setattr(bench, "FOLDER", tmp_path)
     monkeypatch.setattr(bench, "PYTHON", Path(sys.executable))
     monkeypatch.setattr(bench.install, "ensure", lambda *_: None)
     assert bench.bench(["other", "--jars", "DIR"]) == 0
     (tmp_path / "run.py").write_text(
-        f"import sys; open({str(told)!r}, 'a').write('all ' + ' '.join(sys.argv[1:]))\n"
+        f"import sys; open({str(record)!r}, 'a').write('all ' + ' '.join(sys.argv[1:]))\n"
     )
     assert bench.bench(["--out", "DIR"]) == 0, "without a name, one program runs all"
-    assert told.read_text() == "--jars DIR;all --out DIR"
+    assert record.read_text() == "--jars DIR;all --out DIR"
     with pytest.raises(Refused, match="--jars belongs to one benchmark"):
         bench.bench(["sends", "other", "--jars", "DIR"])

@@ -87,9 +87,9 @@ def test_what_programs_report_is_printed_and_becomes_the_tables_of_a_run(
     parts.figures.figure("against.sync.late.Gantry", 2, "ms")
     parts.figures.figure("against.sync.late.Other", 1, "ms")
     parts.figures.skipped("Third", "it is not installed")
-    told = capsys.readouterr().out
-    assert "995,000 msg/s   goal ≥ 400,000 msg/s: met   12 us a pull" in told
-    assert "skipped: Third: it is not installed" in told
+    output = capsys.readouterr().out
+    assert "995,000 msg/s   goal ≥ 400,000 msg/s: met   12 us a pull" in output
+    assert "skipped: Third: it is not installed" in output
     entries = [json.loads(line) for line in collected.read_text().splitlines()]
     program = {
         "program": "latency", "status": 0, "loadBefore": [0.5, 0.4, 0.3],
@@ -148,7 +148,7 @@ def test_tables_go_between_the_marks_of_a_document(
     document.write_text('"machine"')
     with pytest.raises(SystemExit, match="2"):
         parts.table.judged([document])
-    assert "is no bench.json" in capsys.readouterr().err
+    assert "is not a bench.json" in capsys.readouterr().err
 
 
 def test_the_document_of_the_performance_takes_the_tables_of_a_run(parts: Any) -> None:
@@ -166,31 +166,31 @@ def test_rivals_that_are_not_installed_are_skipped_in_words(
         "Gantry",
         "NATS JetStream",
     ]
-    told = capsys.readouterr().out
-    assert "skipped: RocketMQ: its jars are not told: --jars" in told
-    assert "skipped: RabbitMQ quorum: there is no rabbitmq-server on PATH" in told
+    output = capsys.readouterr().out
+    assert "skipped: RocketMQ: its jars are not given: --jars" in output
+    assert "skipped: RabbitMQ quorum: there is no rabbitmq-server on PATH" in output
     with pytest.raises(SystemExit, match="2"):
         against.rivals(["kafka"], "")
-    assert "--against kafka: no such system; there are rocketmq" in capsys.readouterr().err
+    assert "--against kafka: unknown system; available: rocketmq" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "says"),
     [
         ("--bogus", "unknown: --bogus"),
         ("--only", "--only: expected at least one argument"),
-        ("--only nope", "not part of a whole run: nope; there are floors"),
-        ("--against nats,kafka", "--against kafka: no such system; there are rocketmq"),
-        ("--table nowhere.json", "nowhere.json is no bench.json"),
+        ("--only nope", "not part of a whole run: nope; available: floors"),
+        ("--against nats,kafka", "--against kafka: unknown system; available: rocketmq"),
+        ("--table nowhere.json", "nowhere.json is not a bench.json"),
         ("--into README.md", "--into needs --table FILE"),
-        (f"--out {__file__}/there", "name a folder that can be written"),
+        (f"--out {__file__}/there", "name a writable folder"),
         ("--out=", "it has no name"),
     ],
 )
-def test_a_run_that_cannot_be_is_refused_in_one_line(words: str, told: str, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_is_refused_in_one_line(words: str, says: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "bench" / "run.py"), *words.split()]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.count("\n") == 1
-    assert told in ran.stderr
+    assert says in ran.stderr
     assert list(tmp_path.iterdir()) == []

@@ -39,13 +39,13 @@ def test_a_wrong_word_is_refused_and_installs_nothing(became: list[Any], words: 
 def test_what_only_tells_installs_nothing(became: list[Any], words: list[str]) -> None:
     with pytest.raises(Became):
         main(["load", *words])
-    ((program, told, _),) = became
-    assert (program, told) == (Path(sys.executable), [sys.executable, "-m", "gantry_loadtest", *words])
+    ((program, arguments, _),) = became
+    assert (program, arguments) == (Path(sys.executable), [sys.executable, "-m", "gantry_loadtest", *words])
 
 
 def test_the_list_is_an_array_of_names_and_the_shell_is_offered_the_same() -> None:
     command = [sys.executable, str(ROOT / "gantry"), "load", "--list", "--json"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    names = json.loads(told)
+    arguments = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    names = json.loads(arguments)
     assert len(names) >= 8
     assert load_names() == names

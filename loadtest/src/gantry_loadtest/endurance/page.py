@@ -117,7 +117,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], numbers_from: int
 def _judgements(judged: list[Judgement]) -> str:
     rows = [
         (
-            one.line, ("flat" if one.is_flat else "not flat") + ("" if one.is_judged else " (told only)"),
+            one.line, ("flat" if one.is_flat else "not flat") + ("" if one.is_judged else " (not judged)"),
             f"{one.level:,.1f}", f"{one.change:+,.1f}", f"{one.limit:,.1f} {one.unit}",
         )
         for one in judged
