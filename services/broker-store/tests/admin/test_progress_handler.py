@@ -42,7 +42,7 @@ async def test_time_spans_hold_first_last_consumed_and_the_age_of_the_next(side)
     assert body.consume_time_span_set[1].delay_time == 0
 
 
-async def test_a_group_without_new_messages_gets_an_empty_answer(side):
+async def test_a_group_without_lag_has_a_delay_of_zero(side):
     side.put(b"m", store_ms=100)
     side.consuming.offsets.commit("g", "orders", 0, 1)
     body = decode_body(

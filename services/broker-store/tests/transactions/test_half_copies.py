@@ -65,7 +65,7 @@ async def test_the_first_decision_about_a_half_that_was_sent_twice_counts(
     answer = await side.end(peer, other, later, from_transaction_check=True)
     assert answer.code == (0 if later == first else 604), answer.remark
     assert orders(side) == ([b"pay"] if first == COMMIT else [])
-    side.transactions.overtaken.turn()
+    side.transactions.late_copies.turn()
     await side.settled()
     assert lowest_pin(side.store.states.all()) is None, "nothing of it keeps the log"
     assert orders(rebuilt(side)) == orders(side)
@@ -88,7 +88,7 @@ async def test_a_copy_that_comes_after_the_decision_is_recognized_and_settled():
     late = await side.begin(peer, "K")
     assert lowest_pin(side.store.states.all()) is not None
     side = rebuilt(await checkpointed(side))
-    side.transactions.overtaken.turn()
+    side.transactions.late_copies.turn()
     await side.settled()
     assert lowest_pin(side.store.states.all()) is None
     assert (await side.end(peer, late, COMMIT)).code == 604
@@ -131,7 +131,7 @@ async def test_a_parked_copy_is_decided_by_another_ones_commit():
     assert (await side.end(peer, second, COMMIT)).code == 0
     code, fields = await side.ask_json(peer, 9021, {"key": "K", "decision": "rollback"})
     assert (code, fields["gantryCode"]) == (604, "TRANSACTION_DECIDED")
-    side.transactions.overtaken.turn()
+    side.transactions.late_copies.turn()
     await side.settled()
     assert side.store.states.transactions.known()[0] == {}
     assert orders(side) == [b"pay"]
@@ -163,7 +163,7 @@ step = st.one_of(
     st.tuples(st.just("begin"), keys, topics),
     st.tuples(st.sampled_from(["commit", "rollback", "check", "park", "supersede"]), keys, topics, which),
     st.tuples(st.sampled_from(["decide", "reason"]), keys, st.sampled_from(["commit", "rollback"])),
-    st.tuples(st.sampled_from(["checkpoint", "kill", "rebuild", "overtaken"])),
+    st.tuples(st.sampled_from(["checkpoint", "kill", "rebuild", "late_copies"])),
 )
 
 
@@ -254,8 +254,8 @@ class Life:
         if self.side.files.exists(SNAPSHOT):
             self.side = rebuilt(self.side)
 
-    async def overtaken(self):
-        self.side.transactions.overtaken.turn()
+    async def late_copies(self):
+        self.side.transactions.late_copies.turn()
         await self.side.settled()
         copies, decided = self.side.store.states.transactions.known()
         ended = {row[:3] for row in decided}

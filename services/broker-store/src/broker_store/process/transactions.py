@@ -25,8 +25,8 @@ from broker_store.transactions.asking import Asking
 from broker_store.transactions.deciding import Deciding
 from broker_store.transactions.ending import Ending, EndMetrics
 from broker_store.transactions.finding import Finding
+from broker_store.transactions.late_copies import LateCopies
 from broker_store.transactions.outputs import AUDIT_TOPIC, DelayRules
-from broker_store.transactions.overtaken import Overtaken
 from broker_store.transactions.recent_halves import RecentHalves
 from broker_store.transactions.requests import TransactionRequests
 from broker_store.transactions.turn_batch import TurnBatch
@@ -80,7 +80,7 @@ class Transactions:
             unseen, parts.recent, deciding, delays, self._deferred,
             parts.in_thread, asking.relays, asking.relay, now_ms, self.metrics,
         )  # fmt: skip
-        self.overtaken = Overtaken(store.states.transactions, store.queues, settling.settle)
+        self.late_copies = LateCopies(store.states.transactions, store.queues, settling.settle)
         self._requests = TransactionRequests(finding, deciding, asking, self._deferred)
 
     def commands(self) -> Commands:
@@ -103,7 +103,7 @@ class Transactions:
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the background loops. The checker has the other timers."""
-        return {"overtakenHalves": self.overtaken.run}
+        return {"lateHalfCopies": self.late_copies.run}
 
     def closed(self, peer: object) -> None:
         """Do nothing: no state depends on a connection."""

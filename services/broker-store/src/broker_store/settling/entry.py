@@ -75,7 +75,7 @@ class SettleEntry:
         rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
         fast = FastSettle(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
-        is_settled, not_alone = rules.table.decided_of(source), rules.copies.not_alone(source)
+        is_settled, with_copies = rules.table.decided_of(source), rules.copies.with_copies(source)
         wall_ms, waits = rules.clock.wall_ms(), False
         now_ms = min(at.store_ms, wall_ms)
         if rules.clock.shifts.all:
@@ -87,7 +87,7 @@ class SettleEntry:
                 and not gathered.status
                 and offset not in deciding
                 and not is_settled(offset)
-                and offset not in not_alone
+                and offset not in with_copies
             ):  # as nearly all are: any request about a due item settles it
                 results.append(self._place_item(gathered, at, fast, deciding))
                 continue
@@ -111,7 +111,7 @@ class SettleEntry:
         rules = self._rules
         known = deciding.get(offset) or rules.table.decision(self._source, offset)
         if known is None:
-            other = rules.copies.elsewhere(self._source, offset, rules.deciding)
+            other = rules.copies.decision_of_copy(self._source, offset, rules.deciding)
             known = None if other is None else other.decision
         if known is None:
             return SettleResult(offset, status)
@@ -130,9 +130,9 @@ class SettleEntry:
             return ItemState.DECIDING
         if is_settled(offset):
             return ItemState.DECIDED
-        elsewhere = self._rules.copies.elsewhere(self._source, offset, self._rules.deciding)
-        if elsewhere is not None and gathered.item.outcome != SUPERSEDED:
-            return ItemState.DECIDED if elsewhere.is_visible else ItemState.DECIDING
+        other = self._rules.copies.decision_of_copy(self._source, offset, self._rules.deciding)
+        if other is not None and gathered.item.outcome != SUPERSEDED:
+            return ItemState.DECIDED if other.is_visible else ItemState.DECIDING
         if gathered.status:
             return ItemState.REMOVED if gathered.status == SettleStatus.REMOVED else ItemState.ABSENT
         due_ms, now_ms = gathered.due_ms, min(store_ms, wall_ms) if gathered.is_absolute else store_ms

@@ -24,7 +24,7 @@ Valid for any copy at any time.
 """
 
 
-class Elsewhere(NamedTuple):
+class CopyDecision(NamedTuple):
     """A decision about another copy of an item, which decides this one too."""
 
     decision: Decided
@@ -34,13 +34,13 @@ class Elsewhere(NamedTuple):
 class ItemCopies(Protocol):
     """Which items are copies that share one decision."""
 
-    def not_alone(self, source: Source) -> AbstractSet[int]:
+    def with_copies(self, source: Source) -> AbstractSet[int]:
         """Return the undecided items of a queue that have other copies, or of which another copy was decided."""
         ...
 
-    def elsewhere(
+    def decision_of_copy(
         self, source: Source, offset: int, deciding: Mapping[Source, Mapping[int, Decided]]
-    ) -> Elsewhere | None:
+    ) -> CopyDecision | None:
         """Return the decision about another copy of an item, None if there is none. `deciding` as in Rules."""
         ...
 

@@ -77,7 +77,7 @@ class DecisionRun:
         outcomes.store_ms = at.store_ms
         deciding = rules.deciding.get(HALF_SOURCE) or {}
         is_settled, decided = rules.table.decided_of(HALF_SOURCE), outcomes.decided
-        not_alone = rules.copies.not_alone(HALF_SOURCE)
+        with_copies = rules.copies.with_copies(HALF_SOURCE)
         try:
             put = DecisionRecords(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms)).put
         except CannotPlan:  # there is no queue for op messages
@@ -85,7 +85,7 @@ class DecisionRun:
             self.mode = outcomes.mode(waits=False)
             return
         for offset, row in self.rows.items():
-            if offset in deciding or is_settled(offset) or offset in not_alone:
+            if offset in deciding or is_settled(offset) or offset in with_copies:
                 left.append(offset)
                 continue
             try:

@@ -18,7 +18,7 @@ from broker_store.derived import ReadLog
 from broker_store.log.errors import LogError
 from broker_store.log.scan import ScannedRecord
 from broker_store.settling.mark import MARK, Mark, Source, read_mark
-from broker_store.settling.outcomes import Elsewhere
+from broker_store.settling.outcomes import CopyDecision
 from broker_store.settling.table import FLOOR_TAG, Decided, Decision, SettledTable
 from broker_store.transactions.outputs import AUDIT_TOPIC, COMMITTED, ROLLED_BACK
 from gantry_wire.errors import WireError
@@ -82,7 +82,7 @@ class HalfCopies:
         """By place of the copy."""
         self._copies: dict[Transaction, tuple[int, ...]] = {}
         """Places of each transaction's undecided copies."""
-        self._not_alone: dict[str, set[int]] = {topic: set() for topic in COPY_TOPICS}
+        self._with_copies: dict[str, set[int]] = {topic: set() for topic in COPY_TOPICS}
         """Offsets of undecided copies whose transaction has other copies or is decided."""
         self._decided: dict[Transaction, str] = {}
         self._order: deque[Transaction] = deque()
@@ -90,38 +90,38 @@ class HalfCopies:
 
     # --- queries -----------------------------------------------------------------------------------------
 
-    def not_alone(self, source: Source) -> set[int] | frozenset[int]:
+    def with_copies(self, source: Source) -> set[int] | frozenset[int]:
         """See ItemCopies."""
-        return self._not_alone.get(source[0], _NONE)
+        return self._with_copies.get(source[0], _NONE)
 
-    def elsewhere(
+    def decision_of_copy(
         self, source: Source, offset: int, deciding: Mapping[Source, Mapping[int, Decided]]
-    ) -> Elsewhere | None:
+    ) -> CopyDecision | None:
         """See ItemCopies."""
         transaction = self._open.get(_place(source[0], offset))
         if transaction is None:
             return None
         outcome = self._decided.get(transaction)
         if outcome is not None:
-            return Elsewhere(Decision([], outcome, 0), is_visible=True)
+            return CopyDecision(Decision([], outcome, 0), is_visible=True)
         for topic, other in map(_copy, self._copies[transaction]):
             known = deciding.get((topic, 0, ""), {}).get(other)
             if known is not None and known.outcome in _DECIDING:
-                return Elsewhere(known, is_visible=False)
+                return CopyDecision(known, is_visible=False)
         return None
 
     def outcome(self, transaction: Transaction | None) -> str | None:
         """Return how a recently decided transaction ended."""
         return None if transaction is None else self._decided.get(transaction)
 
-    def overtaken(self, count_max: int) -> list[Copy]:
+    def late_copies(self, count_max: int) -> list[Copy]:
         """Return copies whose transaction is decided.
 
         They can have no outcome, and would keep the log from being deleted.
         """
         found = (
             Copy(topic, offset)
-            for topic, offsets in self._not_alone.items()
+            for topic, offsets in self._with_copies.items()
             for offset in offsets
             if self._open[_place(topic, offset)] in self._decided
         )
@@ -147,12 +147,17 @@ class HalfCopies:
         """See ItemCopies."""
         if source[0] not in COPY_TOPICS:
             return
-        opened, copies, ended, not_alone = self._open, self._copies, self._decided, self._not_alone[source[0]]
+        opened, copies, ended, with_copies = (
+            self._open,
+            self._copies,
+            self._decided,
+            self._with_copies[source[0]],
+        )
         is_half, order = source[0] == HALF_TOPIC, self._order
         for offset, decision in decided:
             place = offset if is_half else ~offset
             outcome = decision.outcome
-            if offset not in not_alone and outcome in _DECIDING and place in opened:  # nearly all
+            if offset not in with_copies and outcome in _DECIDING and place in opened:  # nearly all
                 transaction = opened.pop(place)
                 del copies[transaction]
                 ended[transaction] = outcome
@@ -249,7 +254,7 @@ class HalfCopies:
         self._copies[transaction] = places = (*others, place)
         if others or transaction in self._decided:
             for topic, offset in map(_copy, places):
-                self._not_alone[topic].add(offset)
+                self._with_copies[topic].add(offset)
 
     def _is_gone(self, place: int) -> bool:
         """Whether a copy is no longer an item though nothing decided it: retention removed it, or another broker decided it."""
@@ -270,9 +275,9 @@ class HalfCopies:
             left = self._copies[transaction] = tuple(other for other in copies if other != place)
             if len(left) == 1 and transaction not in self._decided:
                 topic, offset = _copy(left[0])
-                self._not_alone[topic].discard(offset)
+                self._with_copies[topic].discard(offset)
         topic, offset = _copy(place)
-        self._not_alone[topic].discard(offset)
+        self._with_copies[topic].discard(offset)
         return transaction
 
     def _decide(self, transaction: Transaction, outcome: str) -> None:
@@ -281,7 +286,7 @@ class HalfCopies:
         self._decided[transaction] = outcome
         self._order.append(transaction)
         for topic, offset in map(_copy, self._copies.get(transaction, ())):
-            self._not_alone[topic].add(offset)
+            self._with_copies[topic].add(offset)
         if len(self._order) > DECIDED_KEPT:
             self._forget_oldest()
 
@@ -348,7 +353,7 @@ class HalfCopies:
         self._copies.clear()
         self._decided.clear()
         self._order.clear()
-        for offsets in self._not_alone.values():
+        for offsets in self._with_copies.values():
             offsets.clear()
 
 

@@ -26,7 +26,7 @@ COPIES_MAX = 256
 _log = get_logger()
 
 
-class Overtaken:
+class LateCopies:
     """Looks for such copies every second. Usually there are none."""
 
     def __init__(self, copies: HalfCopies, queues: QueueTable, settle: Settle) -> None:
@@ -43,7 +43,7 @@ class Overtaken:
     def turn(self) -> None:
         """Settle the copies known now. A refused one is retried in the next turn."""
         by_topic: dict[str, list[SettleItem]] = {}
-        for copy in self._copies.overtaken(COPIES_MAX):
+        for copy in self._copies.late_copies(COPIES_MAX):
             item = self._item(copy)
             if item is not None:
                 by_topic.setdefault(copy.topic, []).append(item)
