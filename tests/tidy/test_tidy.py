@@ -38,6 +38,14 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def test_no_link_is_tracked() -> None:
+    """A checkout with a link in the place of an environment loses the environment."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert [line for line in listed.splitlines() if line.startswith("120000")] == []
+
+
 def test_there_is_something_to_judge() -> None:
     assert len(PYTHON) > 100
     assert len(DOCUMENTS) > 8
