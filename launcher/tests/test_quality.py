@@ -5,7 +5,9 @@ import os
 import pytest
 
 from gantry_launcher.errors import Refused
+from gantry_launcher.layout import VENV
 from gantry_launcher.quality import pytest_command
+from gantry_launcher.quality import test_environment as environment_of_tests
 
 PYTEST = ("python", "-m", "pytest")
 NO_SOAK = ("-m", "not soak")
@@ -56,3 +58,12 @@ def test_a_senseless_number_of_workers_is_refused_with_its_bounds(number: str) -
 def test_workers_without_a_number_are_refused() -> None:
     with pytest.raises(Refused, match="--workers: expected one argument"):
         pytest_command(["--workers"])
+
+
+def test_tests_compile_sources_once_whatever_the_environment_forbids() -> None:
+    assert environment_of_tests({"HOME": "/h"}) == {"HOME": "/h"}
+    assert environment_of_tests({"PYTHONDONTWRITEBYTECODE": ""}) == {}
+    assert environment_of_tests({"HOME": "/h", "PYTHONDONTWRITEBYTECODE": "1"}) == {
+        "HOME": "/h",
+        "PYTHONPYCACHEPREFIX": str(VENV / "pycache"),
+    }
