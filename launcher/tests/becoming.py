@@ -1,4 +1,4 @@
-"""What a word of the launcher became: programs that take its place are seen here instead of started."""
+"""Records the program that a launcher command would exec, instead of starting it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`bench` knows its programs by what they say of themselves."""
+"""`bench` finds its programs by their own descriptions."""
 
 import sys
 from pathlib import Path
@@ -10,9 +10,7 @@ from gantry_launcher.errors import Refused
 from gantry_launcher.main import main
 
 
-def test_only_files_that_say_how_they_are_run_are_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_files_with_a_usage_line_are_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sends.py").write_text('"""How many sends.\n\n    python bench/sends.py\n"""\n')
     (tmp_path / "part.py").write_text('"""Part of sends."""\n')
     monkeypatch.setattr(bench, "FOLDER", tmp_path)

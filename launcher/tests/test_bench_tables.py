@@ -1,4 +1,4 @@
-"""Every figure of the benchmarks is judged by one table, and a run becomes one table and JSON; what is not installed is skipped in words."""
+"""One table holds the goal of every figure of the benchmarks; a run becomes one table and JSON; a missing program is skipped with a message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parts() -> Iterator[Any]:
                 del sys.modules[name]
 
 
-def test_every_program_is_part_of_a_whole_run_or_it_is_said_why_not(parts: Any) -> None:
+def test_every_program_is_part_of_a_whole_run_or_excluded_with_a_reason(parts: Any) -> None:
     planned = [step.program for step in parts.plan.PLAN]
     assert len(set(planned)) == len(planned)
     assert {*planned, *parts.plan.BY_NAME_ONLY} == set(bench.programs())
@@ -49,7 +49,7 @@ def test_every_goal_is_of_a_program_and_can_be_reached(parts: Any) -> None:
         assert {key.split(".")[0], floor.split(".")[0]} <= set(programs), key
 
 
-def test_every_profile_that_explains_a_miss_stands_in_the_document(parts: Any) -> None:
+def test_every_profile_that_explains_a_miss_is_in_the_document(parts: Any) -> None:
     text = (ROOT / "docs" / "performance.md").read_text()
     for goal in parts.goals.GOALS.values():
         assert not goal.miss or f"- ({goal.miss}) " in text, goal.question
@@ -74,7 +74,7 @@ def test_a_figure_is_judged_by_its_goal(
     assert parts.goals.verdict(parts.goals.Figure(key, value, "x", floor)) == verdict
 
 
-def test_what_programs_report_is_printed_and_becomes_the_tables_of_a_run(
+def test_reports_of_programs_are_printed_and_become_the_tables_of_a_run(
     parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     collected = tmp_path / "collected"
@@ -151,12 +151,12 @@ def test_tables_go_between_the_marks_of_a_document(
     assert "is not a bench.json" in capsys.readouterr().err
 
 
-def test_the_document_of_the_performance_takes_the_tables_of_a_run(parts: Any) -> None:
+def test_the_performance_document_accepts_the_tables_of_a_run(parts: Any) -> None:
     text = (ROOT / "docs" / "performance.md").read_text()
     assert text.count(parts.table.BEGIN) == text.count(parts.table.END) == 1
 
 
-def test_rivals_that_are_not_installed_are_skipped_in_words(
+def test_systems_that_are_not_installed_are_skipped_with_a_reason(
     parts: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert parts
@@ -187,7 +187,7 @@ def test_rivals_that_are_not_installed_are_skipped_in_words(
         ("--out=", "it has no name"),
     ],
 )
-def test_a_run_that_cannot_be_is_refused_in_one_line(words: str, says: str, tmp_path: Path) -> None:
+def test_an_impossible_run_is_refused_in_one_line(words: str, says: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "bench" / "run.py"), *words.split()]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")

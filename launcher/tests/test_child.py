@@ -1,4 +1,4 @@
-"""One process: its log, its death and its restart."""
+"""One process: its log, its exit and its restart."""
 
 import os
 import subprocess

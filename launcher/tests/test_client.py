@@ -1,4 +1,4 @@
-"""Words of the client's command line: handed on as they are, with the address of the system that runs here."""
+"""Client commands are passed unchanged, with the address of the running system."""
 
 import socket
 from pathlib import Path
@@ -32,14 +32,14 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return became
 
 
-def test_words_are_handed_on_as_they_are(handed: list[Any]) -> None:
+def test_arguments_are_passed_on_unchanged(handed: list[Any]) -> None:
     with pytest.raises(Handed):
         main(["send", "orders", "--help"])
     assert handed[:2] == [PYTHON, [str(PYTHON), "-m", "gantry.cli", "send", "orders", "--help"]]
     assert "GANTRY_HTTP" not in handed[2]
 
 
-def test_the_system_that_runs_here_is_meant(handed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_system_is_used(handed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         control, "ask", lambda *_: control.Answer({"http": "http://127.0.0.1:1234"}, socket.socket(), 1)
     )
@@ -83,7 +83,9 @@ def test_a_shell_that_completes_a_word_of_the_client_is_answered_by_it(
     assert handed[1] == [str(PYTHON), "-m", "gantry.cli"]
 
 
-def test_other_words_are_refused_in_one_line(handed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_commands_are_refused_in_one_line(
+    handed: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["sned"]) == 2
     words = "gantry: no such command: sned; did you mean send? (see ./gantry --help)\n"
     assert capsys.readouterr().err == words
@@ -92,5 +94,5 @@ def test_other_words_are_refused_in_one_line(handed: list[Any], capsys: pytest.C
     assert not handed
 
 
-def test_the_usage_names_every_word() -> None:
+def test_the_usage_names_every_command() -> None:
     assert [word for word in CLIENT_WORDS if word not in USAGE] == []

@@ -1,4 +1,4 @@
-"""The judge of the demo must be able to say no."""
+"""The checker of the demo reports each kind of fault."""
 
 import http.server
 import json
@@ -70,7 +70,7 @@ def gateway():
     server.server_close()
 
 
-def test_everything_at_its_place_is_neither_lost_nor_doubled(gateway) -> None:
+def test_everything_in_place_is_neither_lost_nor_duplicated(gateway) -> None:
     scripted, base = gateway
     scripted.stored = [["a", "b", "c"], ["d"]]
     history = History(acknowledged={"a": ("b", 0, 0), "c": ("b", 0, 2), "d": ("b", 1, 0)})
@@ -78,20 +78,20 @@ def test_everything_at_its_place_is_neither_lost_nor_doubled(gateway) -> None:
     assert (verdict.found, verdict.lost, verdict.duplicated) == (4, 0, 0)
 
 
-def test_a_message_that_is_gone_or_lies_elsewhere_is_lost(gateway) -> None:
+def test_a_missing_or_misplaced_message_is_lost(gateway) -> None:
     scripted, base = gateway
     scripted.stored = [["b"], []]
     history = History(acknowledged={"a": ("b", 1, 0), "b": ("b", 0, 1)})
     assert judge(base, history).lost == 2
 
 
-def test_a_message_found_twice_is_doubled(gateway) -> None:
+def test_a_message_found_twice_is_a_duplicate(gateway) -> None:
     scripted, base = gateway
     scripted.stored = [["a", "a"], ["a"]]
     assert judge(base, History(acknowledged={"a": ("b", 0, 0)})).duplicated == 2
 
 
-def test_a_queue_that_cannot_be_read_to_its_end_is_said_and_not_waited_for_for_ever(
+def test_a_queue_that_cannot_be_read_to_its_end_is_reported_after_a_timeout(
     gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted, base = gateway
@@ -110,7 +110,7 @@ def test_a_send_is_repeated_until_answered_and_counted_once(gateway) -> None:
     assert (load.history.acknowledged, load.history.repeated) == ({"x": ("b", 0, 0)}, 2)
 
 
-def test_a_refusal_that_is_no_passing_trouble_is_not_repeated(gateway) -> None:
+def test_a_permanent_refusal_is_not_repeated(gateway) -> None:
     scripted, base = gateway
     scripted.script = [422]
     load = Load(base)

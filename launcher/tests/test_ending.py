@@ -1,4 +1,4 @@
-"""`status`, `down` and `up` beside a launcher that does not answer: nothing is denied, and nothing is left running."""
+"""`status`, `down` and `up` next to a launcher that does not answer: they report it and leave no process running."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The file `gantry` itself: readable to an old Python, so that it can say what is wrong."""
+"""The file `gantry` parses on an old Python, so that it can print which version it needs."""
 
 import ast
 import subprocess

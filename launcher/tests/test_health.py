@@ -1,4 +1,4 @@
-"""Each kind of process is asked in its own protocol; silence and nonsense mean "not ready", never an exception."""
+"""Each kind of process is probed in its own protocol; silence and garbage mean "not ready", never an exception."""
 
 import socket
 import threading

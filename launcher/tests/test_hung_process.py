@@ -1,4 +1,4 @@
-"""A process that lives and does not answer is killed and started again; one that answers anything is left alone."""
+"""A process that runs but does not answer is killed and restarted; a process that answers anything is left alone."""
 
 import os
 import signal

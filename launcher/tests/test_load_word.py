@@ -1,4 +1,4 @@
-"""`load`: wrong words are refused before anything is installed, lists install nothing, and the program is its own."""
+"""`load`: invalid arguments are refused before anything is installed, listings install nothing, and the load runs as its own program."""
 
 import json
 import subprocess

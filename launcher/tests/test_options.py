@@ -1,4 +1,4 @@
-"""What may be typed, and that a wrong word is one line."""
+"""Which command lines are accepted; an invalid one gives one line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the system says reaches the file, is moved aside when it is full, and never holds anybody up."""
+"""Output of the system goes to the file, is rotated when the file is full, and never blocks a process."""
 
 import contextlib
 import fcntl
@@ -59,7 +59,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(
     assert "said all the same" in capsys.readouterr().err
 
 
-def test_when_nobody_keeps_up_the_oldest_lines_go_and_are_counted(
+def test_without_a_reader_the_oldest_lines_are_dropped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "WAITING_LINES_MAX", 3)
@@ -73,7 +73,7 @@ def test_when_nobody_keeps_up_the_oldest_lines_go_and_are_counted(
     assert rest == [f"trial      | {number}" for number in (7, 8, 9)]
 
 
-def test_a_terminal_that_is_stopped_holds_up_neither_the_file_nor_who_says_a_line(
+def test_a_stopped_terminal_blocks_neither_the_file_nor_the_writers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""The plan says which processes run, with which settings, and what the user set wins."""
+"""The plan lists the processes and their settings; settings of the user win."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Ports are free when they are given out, and kept from others."""
+"""Allocated ports are free and reserved."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`test` hands its words to pytest, and shares the tests between workers."""
+"""`test` passes its arguments to pytest and shares the tests between workers."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What RocketMQ's benchmark programs print is read as they print it."""
+"""The output of RocketMQ's benchmark programs is parsed as they print it."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was set is judged by the services themselves, before anything starts."""
+"""The services check their settings themselves before anything starts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The secrets of the side services are new at each start, for their owner alone, and never where other processes show them."""
+"""The secrets of the side services are new at each start, readable only by their owner, and never visible to other processes."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""`report` and `export`: what they need is installed, then they are the program itself."""
+"""`report` and `export` install what they need, then exec their program."""
 
 import sys
 from typing import Any

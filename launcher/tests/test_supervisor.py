@@ -1,4 +1,4 @@
-"""The supervisor's loop: requests to stop, processes that cannot start, and reasons of a long start."""
+"""The supervisor's loop: stop requests, processes that cannot start, and reasons for a slow start."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The log of one process is read whole and in order, whatever happens to its file meanwhile."""
+"""The log of one process is read whole and in order while its file is rotated, truncated or deleted."""
 
 import os
 from pathlib import Path

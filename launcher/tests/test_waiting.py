@@ -1,4 +1,4 @@
-"""Messages of a long start: missing processes, and what to do about a full disk."""
+"""Messages of a slow start: missing processes, and what to do about a full disk."""
 
 import os
 from itertools import pairwise

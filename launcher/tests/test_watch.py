@@ -1,4 +1,4 @@
-"""Who answers nothing for long is found, whatever keeps it; who answers anything is not, nor anyone while we stood still."""
+"""The watch finds a process that has not answered for too long; it does not report one that answers, or any while the launcher was paused."""
 
 import itertools
 import selectors

@@ -1,4 +1,4 @@
-"""What a lossy gateway may do to messages, one harm a class; each counts what a verdict must count."""
+"""Damage that a lossy gateway does to messages, one kind a class; each counts what a verdict must count."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Duplicate(Honest):
         super().__init__(seed, every)
         self._given: dict[str, tuple[str, Message]] = {}
         self._again: dict[tuple[str, int], list[Message]] = {}
-        """By group and connection: whoever acknowledged is given it again, so that the acknowledgement was surely seen."""
+        """Duplicates per group and connection: the message goes again to a client that acknowledged it, so the acknowledgement was received."""
         self._repeated: set[tuple[str, str]] = set()
 
     def answer(self, call: Call, forward: Forward) -> Reply:

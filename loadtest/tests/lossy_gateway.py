@@ -1,4 +1,4 @@
-"""A proxy between a load and a real gateway. It does one kind of harm, seeded, and knows exactly how often it did.
+"""A proxy between a load and a real gateway. It does one kind of damage, seeded, and counts each time it does it.
 
 Honest otherwise: it passes on every call and every answer as they are. What it does to a message follows from the
 seed and the message, not from the moment, so that a message that passes twice meets the same harm twice.
@@ -105,7 +105,7 @@ def mark_of(body: str) -> str:
 
 
 class Honest:
-    """Passes everything on. Harms are told here by what they override; `count` is how many a verdict must count."""
+    """Passes everything on. Subclasses override what they damage; `count` is how many faults the verdict must report."""
 
     def __init__(self, seed: int, every: int = 5) -> None:
         self._seed, self._every = seed, every

@@ -1,4 +1,4 @@
-"""A program: runs loads beside each other in one process, so that Locust is loaded once. Reads a list of them as JSON from stdin.
+"""A program that runs several loads in one process, so that Locust is imported once. Reads a list of them as JSON from stdin.
 
 `{"name": …, "words": […]}` is a load as it is typed; a line of JSON each on stdout says what it came to.
 """

@@ -1,4 +1,4 @@
-"""Readers go on as long as something new comes, for a bounded time, and never end before what is due could come."""
+"""Readers run while messages still arrive, up to a time limit, and never end before the last due message could arrive."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ SECONDS = st.floats(0, 1000)
 
 
 @given(st.floats(1, 100), SECONDS, SECONDS, SECONDS)
-def test_readers_have_their_chance_after_the_last_of_all_and_never_for_ever(
+def test_readers_get_time_after_the_last_message_but_not_forever(
     quiet: float, began: float, moved_at: float, due_at: float
 ) -> None:
     drain = Drain(quiet, began)
@@ -19,7 +19,7 @@ def test_readers_have_their_chance_after_the_last_of_all_and_never_for_ever(
     assert drain.is_over(since + DRAINS_MAX * quiet, moved_at, due_at)
 
 
-def test_what_comes_in_drops_keeps_readers_at_it_until_the_bound() -> None:
+def test_trickling_messages_keep_readers_running_up_to_the_limit() -> None:
     drain = Drain(4.0, 10.0)
     ends = next(second for second in range(10, 1000) if drain.is_over(second, second - 1.0, 0.0))
     assert ends == 10 + DRAINS_MAX * 4

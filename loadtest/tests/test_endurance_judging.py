@@ -1,4 +1,4 @@
-"""A flat line is called flat and a growing one is not, through noise, warm-up and the saw-teeth that kills leave."""
+"""A flat series is called flat and a growing one growing, despite noise, warm-up and the saw-teeth of restarts."""
 
 import random
 from typing import Any
@@ -35,23 +35,23 @@ def _slope(points: list[Point]) -> Judgement:
     return found
 
 
-def test_noise_and_warming_up_are_flat() -> None:
+def test_noise_and_warm_up_are_flat() -> None:
     assert _slope(_noisy(0.0)).is_flat
     assert _slope(_noisy(0.0, warm=80)).is_flat
 
 
-def test_what_grows_by_a_quarter_is_not_flat_and_what_falls_is() -> None:
+def test_growth_by_a_quarter_is_not_flat_and_a_decline_is() -> None:
     assert not _slope(_noisy(0.012)).is_flat
     assert _slope(_noisy(-0.012)).is_flat
 
 
-def test_few_outliers_do_not_make_a_slope() -> None:
+def test_few_outliers_are_not_a_slope() -> None:
     points = [(at, 1000.0 if at > LENGTH - 60 else y) for at, y in _noisy(0.0)]
     assert _slope(points).is_flat
     assert slope([(0, 0), (1, 2), (2, 4)]) == 2
 
 
-def test_too_little_is_not_judged() -> None:
+def test_too_few_samples_are_not_judged() -> None:
     assert judge_slope("memory", _noisy(1.0)[:5], LENGTH, share=0.15, least=12, unit="MiB") is None
     assert judge_phases("handles", [(10, 4)], LENGTH, share=0.05, least=8, unit="") is None
 
@@ -64,7 +64,7 @@ def test_handles_at_equal_phases_may_differ_by_a_few(last: int, flat: bool) -> N
     assert found.is_flat is flat
 
 
-def test_lateness_is_told_and_judges_nothing() -> None:
+def test_lateness_is_shown_but_not_judged() -> None:
     found = judge_times("lateness", [(2000, 5.0), (5000, 900.0)], LENGTH, least=20, unit="ms")
     assert found is not None
     assert not found.is_flat
@@ -95,7 +95,7 @@ def _seen(leak_a_life: float = 0.0, handles_a_life: int = 0) -> Seen:
     return seen
 
 
-def test_a_run_that_is_flat_has_no_line_that_is_not() -> None:
+def test_a_flat_run_has_only_flat_lines() -> None:
     judged = judgements(_seen())
     assert {"memory of broker-a", "handles of broker-a", "threads of broker-a"} <= {
         one.line for one in judged
@@ -103,13 +103,13 @@ def test_a_run_that_is_flat_has_no_line_that_is_not() -> None:
     assert all(one.is_flat for one in judged)
 
 
-def test_handles_that_grow_from_life_to_life_are_seen() -> None:
+def test_handles_that_grow_from_life_to_life_are_detected() -> None:
     assert [one.line for one in judgements(_seen(handles_a_life=5)) if not one.is_flat] == [
         "handles of broker-a"
     ]
 
 
-def test_what_kills_hide_of_a_leak_is_seen_within_lives() -> None:
+def test_a_leak_that_kills_hide_is_detected_within_lives() -> None:
     seen = _seen(leak_a_life=60)
     assert all(one.is_flat for one in judgements(seen))
     grown = within_lives(seen, "broker-a", "pss")
@@ -117,7 +117,7 @@ def test_what_kills_hide_of_a_leak_is_seen_within_lives() -> None:
     assert grown / MIB == pytest.approx(360, rel=0.05)
 
 
-def test_the_page_shows_kills_and_needs_nothing_beside_itself() -> None:
+def test_the_page_shows_kills_and_is_self_contained() -> None:
     seen = _seen()
     page = render(seen, "attempted 1  lost 0", "pass", [], judgements(seen))
     assert page.count('class="mark"') >= 9
@@ -130,7 +130,7 @@ def test_the_page_shows_kills_and_needs_nothing_beside_itself() -> None:
     )
 
 
-def test_pictures_stand_alone_and_are_well_formed() -> None:
+def test_pictures_are_self_contained_and_well_formed() -> None:
     drawn = pictures(_seen())
     assert set(drawn) <= set(charts(_seen()))
     for picture in drawn.values():
@@ -139,7 +139,7 @@ def test_pictures_stand_alone_and_are_well_formed() -> None:
     assert "kill -9 broker-a" in drawn["pss-1"]
 
 
-def test_an_aborted_run_gives_what_it_saw() -> None:
+def test_an_aborted_run_reports_its_samples() -> None:
     lines = [
         '{"kind": "about", "words": "w"}\n', '{"kind": "fault", "at": 1, "words": "x <broke>"}\n', '{"kind": "sam',
     ]  # fmt: skip

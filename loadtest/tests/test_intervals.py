@@ -1,4 +1,4 @@
-"""Ranges behave as a set of numbers, and stay few where the numbers follow one another."""
+"""Intervals behave as a set of numbers and stay few for consecutive numbers."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from gantry_loadtest.intervals import Intervals
 
 
 @given(st.lists(st.integers(0, 60)))
-def test_it_is_a_set(numbers: list[int]) -> None:
+def test_ranges_behave_as_a_set(numbers: list[int]) -> None:
     kept, model = Intervals(), set[int]()
     for number in numbers:
         assert kept.add(number) == (number not in model)
@@ -19,7 +19,7 @@ def test_it_is_a_set(numbers: list[int]) -> None:
 
 
 @given(st.permutations(range(40)))
-def test_all_of_a_row_are_one_range(numbers: list[int]) -> None:
+def test_consecutive_numbers_are_one_range(numbers: list[int]) -> None:
     kept = Intervals()
     for number in numbers:
         kept.add(number)

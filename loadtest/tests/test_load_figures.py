@@ -1,4 +1,4 @@
-"""Percentiles are true to their bucket, findings of several processes add up, and moments are found again."""
+"""Percentiles are exact to their bucket, metrics of several processes add up, and points in time are found again."""
 
 import json
 from math import ceil
@@ -27,14 +27,14 @@ def test_a_percentile_is_that_of_the_values_within_two_percent(times: list[float
 
 
 @given(TIMES, TIMES)
-def test_two_histograms_added_are_one_of_all(left: list[float], right: list[float]) -> None:
+def test_the_sum_of_two_histograms_is_that_of_all_values(left: list[float], right: list[float]) -> None:
     both = counted(left)
     both.merge(counted(right))
     assert sorted(both.to_list()[2:]) == sorted(counted(left + right).to_list()[2:])
     assert (both.count, both.max_ms) == (len(left) + len(right), max(left + right))
 
 
-def test_nothing_has_no_percentile() -> None:
+def test_an_empty_histogram_has_no_percentile() -> None:
     assert (Latencies().percentile(0.99), Latencies().mean()) == (0.0, 0.0)
 
 
@@ -49,7 +49,7 @@ def filled(times: list[float]) -> Findings:
 
 
 @given(TIMES, TIMES)
-def test_what_workers_tell_adds_up_to_the_same(left: list[float], right: list[float]) -> None:
+def test_findings_of_workers_add_up(left: list[float], right: list[float]) -> None:
     summed = Findings.over(60)
     for one in (filled(left), filled(right)):
         summed.merge(Findings.from_dict(json.loads(json.dumps(one.to_dict()))))
@@ -59,7 +59,7 @@ def test_what_workers_tell_adds_up_to_the_same(left: list[float], right: list[fl
     assert summed.rate("acknowledged", 0, 1) == 2
 
 
-def test_moments_are_those_of_the_seconds_asked_for() -> None:
+def test_moments_are_those_of_the_requested_seconds() -> None:
     findings = filled([10, 20, 30, 40])
     assert findings.between("send", 1, 3).count == 2
     assert findings.between("send", 1, 3).max_ms == 30
@@ -67,7 +67,7 @@ def test_moments_are_those_of_the_seconds_asked_for() -> None:
     assert findings.rate("acknowledged", 2, 2) == 0
 
 
-def test_only_the_first_faults_are_kept_in_words() -> None:
+def test_only_the_first_faults_are_described() -> None:
     findings = Findings()
     for number in range(100):
         findings.example(str(number))

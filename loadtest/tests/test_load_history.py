@@ -1,4 +1,4 @@
-"""Loss, repetition and order are judged rightly whatever the order of answers and arrivals."""
+"""Loss, duplicates and order are judged correctly for any order of responses and arrivals."""
 
 import random
 from typing import Any
@@ -12,7 +12,7 @@ from gantry_loadtest.history import Arrival, History, Place
 PLACE = Place(("t", "broker-a", 0))
 
 
-def test_what_is_acknowledged_and_passed_without_being_had_is_lost_and_what_is_ahead_is_not_seen() -> None:
+def test_a_passed_acknowledged_message_is_lost_and_one_ahead_is_not_seen() -> None:
     history = History(["r"])
     for number in range(4):
         history.begin(1, number, 0.0)
@@ -24,7 +24,7 @@ def test_what_is_acknowledged_and_passed_without_being_had_is_lost_and_what_is_a
     assert not_seen == 1
 
 
-def test_what_nobody_acknowledged_may_arrive_and_need_not() -> None:
+def test_an_unacknowledged_message_may_arrive_but_need_not() -> None:
     history = History(["r"])
     history.begin(1, 0, 0.0)
     history.begin(1, 1, 0.0)
@@ -33,7 +33,7 @@ def test_what_nobody_acknowledged_may_arrive_and_need_not() -> None:
     assert history.judge(lambda *_: True) == ([], 0)
 
 
-def test_a_refused_message_that_arrives_and_one_never_sent_are_told_apart() -> None:
+def test_an_arrived_refused_message_and_one_never_sent_are_distinguished() -> None:
     history = History(["r"])
     history.begin(1, 0, 0.0)
     history.refuse(1, 0)
@@ -41,7 +41,7 @@ def test_a_refused_message_that_arrives_and_one_never_sent_are_told_apart() -> N
     assert history.arrive("r", 1, 7) == (Arrival.STRANGE, None)
 
 
-def test_each_reader_must_have_it() -> None:
+def test_each_reader_must_get_the_message() -> None:
     history = History(["a", "b"])
     history.begin(1, 0, 0.0)
     history.acknowledge(1, 0, PLACE, 0)
@@ -63,9 +63,7 @@ def test_a_message_that_overtakes_is_out_of_order_in_its_own_stream_only() -> No
     st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 3)), max_size=60),
     st.integers(0, 2**32),
 )
-def test_any_life_of_messages_is_judged_as_a_simple_model_does(
-    plan: list[tuple[bool, int, int]], seed: int
-) -> None:
+def test_any_history_is_judged_as_by_a_simple_model(plan: list[tuple[bool, int, int]], seed: int) -> None:
     """Each message: acknowledged or in doubt, how often reader a and reader b have it; all of it happens in any order."""
     history = History(["a", "b"])
     steps: list[tuple[str, int]] = []
@@ -92,7 +90,7 @@ def test_any_life_of_messages_is_judged_as_a_simple_model_does(
     assert history.outstanding == len({name for _, name in wanted})
 
 
-def test_hours_of_messages_cost_a_range() -> None:
+def test_hours_of_messages_take_one_range() -> None:
     history = History(["r"])
     for number in range(10_000):
         history.begin(1, number, 0.0)
@@ -103,7 +101,7 @@ def test_hours_of_messages_cost_a_range() -> None:
 
 
 @pytest.mark.parametrize("acknowledged_first", [True, False])
-def test_an_arrival_before_the_answer_settles_it_too(acknowledged_first: bool) -> None:
+def test_an_arrival_before_the_answer_counts_too(acknowledged_first: bool) -> None:
     history = History(["r"])
     history.begin(1, 0, 0.0)
     if acknowledged_first:

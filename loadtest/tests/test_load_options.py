@@ -1,4 +1,4 @@
-"""Words are read within their bounds; what is refused is refused in one line that says what to do."""
+"""Options are parsed within their limits; a refused one gives one line that says what to do."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ def plan_of(*words: str) -> Plan:
     return plan
 
 
-def test_what_is_not_said_is_the_profiles_own() -> None:
+def test_omitted_options_are_the_profiles_defaults() -> None:
     plan = plan_of("ramp", "--rate", "300")
     assert (plan.users, plan.rate, plan.seconds, plan.host, plan.role) == (50, 300, 60, None, "local")
     assert plan.rate_per_user == 6
@@ -30,7 +30,7 @@ def test_what_is_not_said_is_the_profiles_own() -> None:
 
 
 @given(st.floats(3, 604_800))
-def test_there_is_always_time_to_load_and_time_for_what_is_on_its_way(seconds: float) -> None:
+def test_there_is_always_time_to_load_and_to_drain(seconds: float) -> None:
     plan = plan_of("send", "--seconds", repr(seconds))
     assert 1.5 <= plan.load_seconds < seconds
     assert 1.4 < seconds - plan.load_seconds <= 30.01
@@ -58,14 +58,14 @@ def test_there_is_always_time_to_load_and_time_for_what_is_on_its_way(seconds: f
         (["send", "--secnods", "5"], "unrecognized arguments: --secnods 5"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_refused_in_a_line(words: list[str], told: str) -> None:
+def test_impossible_options_are_refused_in_one_line(words: list[str], told: str) -> None:
     with pytest.raises(Refused) as refused:
         parse(words)
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_hosts_are_taken_as_they_are_told_elsewhere() -> None:
+def test_hosts_have_the_forms_of_other_commands() -> None:
     assert plan_of("send", "--host", "127.0.0.1:8080").host == "http://127.0.0.1:8080"
     assert plan_of("send", "--host", "https://mq.example.com/").host == "https://mq.example.com"
 

@@ -1,4 +1,4 @@
-"""Profiles judge what a gateway answers and delivers; here the gateway is a script that lies where a test wants it to."""
+"""Profiles judge the responses and deliveries of a gateway; here the gateway is a script that a test can make return wrong data."""
 
 import importlib
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def body_of(calls: Scripted) -> str:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_every_profile_prepares_acts_takes_in_answers_and_tidies(name: str) -> None:
+def test_every_profile_prepares_acts_handles_answers_and_cleans_up(name: str) -> None:
     profile, calls, faults = begun(name, accepting)
     profile.prepare(calls)
     sender = profile.state.new_sender()
@@ -104,7 +104,7 @@ def test_every_profile_prepares_acts_takes_in_answers_and_tidies(name: str) -> N
     assert len(removed) == len(profile.topics) + len(profile.groups)
 
 
-def test_an_acknowledged_message_that_the_reader_went_past_is_lost() -> None:
+def test_an_acknowledged_message_that_the_reader_passed_is_lost() -> None:
     profile, calls, faults = begun("send", accepting)
     profile.act(calls, Sender(1), 0.0)
     profile.last_look(calls, has_waited=False)
@@ -115,7 +115,7 @@ def test_an_acknowledged_message_that_the_reader_went_past_is_lost() -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_an_acknowledged_message_that_never_came_is_lost_once_readers_waited_for_it(name: str) -> None:
+def test_an_acknowledged_message_that_never_arrived_is_lost_after_the_drain(name: str) -> None:
     profile, calls, faults = begun(name, accepting)
     profile.prepare(calls)
     profile.act(calls, Sender(1), 0.0)
@@ -134,7 +134,7 @@ def test_a_delayed_message_is_not_lost_before_it_is_due() -> None:
     assert (faults, profile.state.findings.counts["notSeen"]) == ([], 1)
 
 
-def test_repeated_and_overtaking_and_strange_messages_are_faults() -> None:
+def test_repeated_overtaking_and_unknown_messages_are_faults() -> None:
     profile, calls, faults = begun("end-to-end", accepting)
     sender = Sender(1)
     bodies: list[str] = []
@@ -152,7 +152,7 @@ def test_repeated_and_overtaking_and_strange_messages_are_faults() -> None:
     assert faults == ["forbidden"] * 4
 
 
-def test_a_queue_that_does_not_come_out_by_its_offsets_is_disordered_whoever_sent_and_without_a_key() -> None:
+def test_a_queue_out_of_offset_order_is_disordered_for_any_sender_and_without_a_key() -> None:
     profile, calls, faults = begun("send", accepting)
     bodies: list[str] = []
     for stream in (1, 2, 3):
@@ -165,7 +165,7 @@ def test_a_queue_that_does_not_come_out_by_its_offsets_is_disordered_whoever_sen
     assert faults == ["disordered"]
 
 
-def test_what_arrives_before_it_is_refused_is_as_forbidden_as_what_arrives_afterwards() -> None:
+def test_a_refused_message_is_forbidden_whether_it_arrives_before_or_after_the_refusal() -> None:
     taken: list[Any] = []
 
     def script(name: str, _method: str, _path: str, json: Any) -> tuple[int, dict[str, Any]]:
@@ -177,7 +177,7 @@ def test_what_arrives_before_it_is_refused_is_as_forbidden_as_what_arrives_after
     assert (len(taken), faults) == (1, ["forbidden"])
 
 
-def test_429_is_refused_not_failed_and_the_user_stays_away_as_asked() -> None:
+def test_429_is_refused_not_failed_and_the_user_pauses_as_requested() -> None:
     profile, calls, faults = begun("send", lambda *_: (429, {"code": "SYSTEM_BUSY", "retryAfterMs": 1500}))
     sender = Sender(1)
     profile.act(calls, sender, 0.0)
@@ -187,7 +187,7 @@ def test_429_is_refused_not_failed_and_the_user_stays_away_as_asked() -> None:
     assert faults == ["forbidden"]
 
 
-def test_a_send_without_an_answer_may_arrive_and_need_not() -> None:
+def test_a_send_without_an_answer_may_arrive_but_need_not() -> None:
     profile, calls, faults = begun("send", lambda *_: (504, {}))
     profile.act(calls, Sender(1), 0.0)
     profile.last_look(calls, has_waited=True)
@@ -196,7 +196,7 @@ def test_a_send_without_an_answer_may_arrive_and_need_not() -> None:
     assert profile.state.findings.counts["unknown"] == 1
 
 
-def test_statuses_are_what_the_errors_of_the_api_mean() -> None:
+def test_statuses_match_the_errors_of_the_api() -> None:
     judged = {status: reply_of(status) for status in (200, 400, 404, 429, 500, 503, 504, 507, 0)}
     assert [status for status, reply in judged.items() if reply is Reply.UNKNOWN] == [500, 504, 0]
     assert judged[429] is Reply.REFUSED
@@ -210,7 +210,7 @@ def test_a_delayed_message_that_is_stored_before_its_time_is_early() -> None:
     assert faults == ["early"]
 
 
-def test_what_was_rolled_back_must_not_come_and_nothing_before_its_commit() -> None:
+def test_a_rolled_back_message_must_not_arrive_and_none_before_its_commit() -> None:
     profile, calls, faults = begun("transactions", accepting)
     sender = Sender(1, number=6)
     profile.act(calls, sender, 0.0)
@@ -222,7 +222,7 @@ def test_what_was_rolled_back_must_not_come_and_nothing_before_its_commit() -> N
     assert faults == ["forbidden", "early"]
 
 
-def test_a_lost_producers_transaction_that_nobody_is_asked_about_is_lost_once_it_was_waited_for() -> None:
+def test_a_lost_producers_transaction_without_a_check_is_lost_after_the_drain() -> None:
     profile, calls, faults = begun("transactions", accepting)
     profile.act(calls, Sender(1, number=8), 0.0)
     profile.last_look(calls, has_waited=False)
@@ -257,7 +257,7 @@ def test_a_delayed_message_that_a_group_gets_before_its_time_is_early() -> None:
     assert faults == ["early"]
 
 
-def test_only_what_is_given_again_after_its_acknowledgement_is_a_duplicate() -> None:
+def test_only_a_redelivery_after_the_acknowledgement_is_a_duplicate() -> None:
     done = Acknowledged()
     done.note(Mark(1, 0), 2)
     assert [done.is_repeated(Mark(1, 0), attempt) for attempt in (1, 2, 3)] == [False, False, True]
@@ -287,7 +287,7 @@ def test_a_group_counts_redeliveries_and_reports_repetitions() -> None:
     assert faults == ["duplicates"]
 
 
-def test_a_gateway_that_does_not_let_us_prepare_is_a_refusal_with_its_words() -> None:
+def test_a_gateway_that_refuses_the_preparation_ends_the_run_with_its_message() -> None:
     profile, calls, _ = begun("send", lambda *_: (401, {"detail": "the token is missing"}))
     with pytest.raises(Refused, match=r"the token is missing; set GANTRY_TOKEN$"):
         profile.prepare(calls)
@@ -309,6 +309,6 @@ def test_the_knee_is_the_last_step_that_kept_up() -> None:
     assert len(answer) == 11
 
 
-def test_the_protocol_is_what_profiles_are_given() -> None:
+def test_the_protocol_has_the_arguments_of_profiles() -> None:
     calls: Calls = Scripted(accepting)
     assert calls.call("x", "GET", "/").is_done

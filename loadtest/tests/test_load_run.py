@@ -1,4 +1,4 @@
-"""One short load of a real system, as it is typed: Locust runs in a process of its own, never in that of the tests."""
+"""One short load of a real system through the command line; Locust runs in its own process, never in that of the tests."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ def load(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.cluster
-def test_a_short_load_of_a_system_of_its_own_is_judged_and_reported(tmp_path: Path) -> None:
+def test_a_short_load_of_its_own_system_is_judged_and_reported(tmp_path: Path) -> None:
     ran = load(
         "soak",
         "--seconds",
@@ -46,14 +46,14 @@ def test_a_short_load_of_a_system_of_its_own_is_judged_and_reported(tmp_path: Pa
     assert re.search(r"load: +\d+ of 8 s, \d+ users", ran.stderr)
 
 
-def test_a_host_that_does_not_answer_is_a_refusal_in_a_line() -> None:
+def test_a_host_that_does_not_answer_is_refused_in_one_line() -> None:
     ran = load("send", "--host", "http://127.0.0.1:1")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1].startswith("gantry: load: http://127.0.0.1:1 does not answer (")
 
 
 @pytest.mark.cluster
-def test_a_worker_whose_master_is_not_there_says_so_and_ends_when_told_to(tmp_path: Path) -> None:
+def test_a_worker_without_a_master_says_so_and_ends_on_request(tmp_path: Path) -> None:
     gantry, data = str(ROOT / "gantry"), str(tmp_path / "data")
     up = [gantry, "up", "--free-ports", "--detach", "--json", "--data", data]
     host = json.loads(subprocess.run(up, capture_output=True, timeout=280, check=True).stdout)["http"]
@@ -72,7 +72,7 @@ def test_a_worker_whose_master_is_not_there_says_so_and_ends_when_told_to(tmp_pa
 
 
 @pytest.mark.cluster
-def test_an_impatient_end_leaves_no_system_and_no_data(tmp_path: Path) -> None:
+def test_a_second_interrupt_leaves_no_system_and_no_data(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "gantry"), "load", "send", "--seconds", "60", "--headless"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A run falls short where, and only where, a limit is passed; the page and the line of JSON say what was seen."""
+"""A run fails exactly when it exceeds a limit; the page and the JSON line report the measurements."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ def judged(limits: Limits, *, requests: int = 480, failures: int = 0, **counts: 
     return judge(Outcome("send", "send", Totals(requests, failures, 48), findings, limits))
 
 
-def test_a_run_within_its_limits_passes_and_the_line_says_all_of_it() -> None:
+def test_a_run_within_its_limits_passes_and_the_line_is_complete() -> None:
     line = judged(Limits(max_p99_ms=200, min_rate=10), notSeen=4, refused=7).to_dict()
     assert json.loads(json.dumps(line)) == line
     assert list(line)[:4] == ["profile", "requests", "failures", "requestsPerSecond"]
@@ -65,14 +65,14 @@ def test_a_run_within_its_limits_passes_and_the_line_says_all_of_it() -> None:
         (Limits(), {"requests": 0}, "nothing was answered"),
     ],
 )
-def test_each_limit_that_is_passed_is_told(limits: Limits, counts: dict[str, int], told_of: str) -> None:
+def test_each_exceeded_limit_is_reported(limits: Limits, counts: dict[str, int], told_of: str) -> None:
     outcome = judged(limits, **counts)
     assert outcome.verdict == "fail"
     (shortfall,) = outcome.shortfalls
     assert shortfall.startswith(told_of)
 
 
-def test_what_was_allowed_or_not_seen_is_no_shortfall() -> None:
+def test_allowed_and_unseen_faults_are_no_shortfall() -> None:
     assert judged(Limits(max_lost=1), lost=1, failures=1).verdict == "pass"
     assert judged(Limits(), notSeen=50, refused=50).verdict == "pass"
 
@@ -84,7 +84,7 @@ def unmeasured(limits: Limits, **counts: int) -> Outcome:
     return judge(Outcome("end-to-end", "delivery", Totals(480, 0, 48), findings, limits))
 
 
-def test_a_latency_that_was_never_measured_keeps_no_limit() -> None:
+def test_a_latency_that_was_never_measured_misses_its_limit() -> None:
     outcome = unmeasured(Limits(max_p50_ms=50, max_p99_ms=100))
     assert outcome.verdict == "fail"
     assert outcome.shortfalls == [
@@ -93,7 +93,7 @@ def test_a_latency_that_was_never_measured_keeps_no_limit() -> None:
     ]
 
 
-def test_a_run_that_measured_nothing_of_its_question_does_not_pass() -> None:
+def test_a_run_without_a_measurement_does_not_pass() -> None:
     outcome = unmeasured(Limits(), notSeen=480)
     line = outcome.to_dict()
     assert (line["verdict"], line["p50Ms"], line["p99Ms"], line["shortfalls"]) == ("notSeen", None, None, [])
@@ -103,7 +103,7 @@ def test_a_run_that_measured_nothing_of_its_question_does_not_pass() -> None:
     assert list(told(plan, outcome, []))[-1] == "verdict: notSeen"
 
 
-def test_other_limits_are_judged_where_a_latency_was_not_measured() -> None:
+def test_other_limits_are_judged_without_a_measured_latency() -> None:
     assert unmeasured(Limits(min_rate=11)).shortfalls == ["rate: 10.0 requests/s, at least 11/s is asked for"]
     assert unmeasured(Limits(min_rate=9)).verdict == "notSeen"
 
@@ -130,7 +130,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_the_page_needs_nothing_beside_itself_and_shows_charts(name: str, tmp_path: Path) -> None:
+def test_the_page_is_self_contained_and_shows_charts(name: str, tmp_path: Path) -> None:
     plan = plan_of(name)
     outcome = judged(Limits(max_lost=0), lost=1, failures=1)
     outcome.findings.example("send: <b>no answer</b> from https://example.com/x")
@@ -149,7 +149,7 @@ def test_the_page_needs_nothing_beside_itself_and_shows_charts(name: str, tmp_pa
     assert kept["latencies"]["send"]["count"] == 100
 
 
-def test_charts_of_nothing_say_so_and_axes_end_at_round_numbers() -> None:
+def test_empty_charts_say_so_and_axes_end_at_round_numbers() -> None:
     assert "Nothing was seen" in lines("x", {"a": []}, "ms")
     assert "Nothing was seen" in bars("x", [("a", 0)], "ms")
     assert "<circle" in lines("x", {"a": [(0.0, 5.0)]}, "ms")
@@ -165,7 +165,7 @@ def test_charts_of_nothing_say_so_and_axes_end_at_round_numbers() -> None:
     ]
 
 
-def test_what_is_told_names_the_verdict_and_what_makes_it_doubtful() -> None:
+def test_the_summary_names_the_verdict_and_its_doubts() -> None:
     plan = plan_of("send")
     outcome = judged(Limits(), unsent=3, refused=2, heldBack=1, notSeen=9, unknown=4, clientCpuPercent=97)
     doubtful = list(doubts(plan, dataclasses.replace(outcome, interrupted=True)))

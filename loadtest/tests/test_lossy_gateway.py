@@ -1,4 +1,4 @@
-"""Every profile through a gateway that harms what passes: each harm fails with its own word, as often as it was done.
+"""Every profile through a gateway that damages messages: the verdict names each kind of damage and counts it exactly.
 
 The proxy knows what it did, the load only what it saw: both must count the same, and no other check may count anything.
 """
@@ -202,13 +202,13 @@ def ran(gateway: str) -> Ran:
 @pytest.mark.cluster
 @pytest.mark.timeout(1200)  # the first of them runs them all
 @pytest.mark.parametrize(("profile", "harm"), SAMPLE)
-def test_a_harm_fails_with_its_own_word_and_an_honest_gateway_passes(
+def test_a_fault_fails_with_its_own_name_and_a_correct_gateway_passes(
     ran: Ran, profile: str, harm: str
 ) -> None:
     judge_case(profile, harm, *ran[profile, harm])
 
 
-def test_every_harm_is_seen_by_some_profile_and_every_profile_sees_what_it_can() -> None:
+def test_every_fault_is_detected_by_some_profile_and_every_profile_detects_what_it_can() -> None:
     assert {one.word for one in HARMS.values()} == {*CHECKED, "failed requests", "late"}
     for cases in (CASES, SAMPLE):
         assert {profile for profile, _ in cases} == ALL
@@ -231,7 +231,7 @@ def test_a_queue_that_never_delivers_fails_the_command(gateway: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_longer_loads_of_every_profile_are_judged_rightly_too(gateway: str) -> None:
+def test_longer_loads_of_every_profile_are_judged_correctly(gateway: str) -> None:
     wrong: list[str] = []
     for case, (told, proxy) in run_all(gateway, CASES, LONG, 1000).items():
         try:

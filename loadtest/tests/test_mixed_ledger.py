@@ -1,4 +1,4 @@
-"""The judge of mixed runs must be able to say no: each broken promise, told to it, is counted."""
+"""The checker of mixed runs counts each broken guarantee that it is given."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_each_broken_promise_is_counted(found: list[tuple[str, int]], promise: s
     assert not ledger.count().holds
 
 
-def test_what_was_cancelled_may_not_come() -> None:
+def test_a_cancelled_message_must_not_arrive() -> None:
     ledger = _ledger(Fate.NEVER)
     assert ledger.count().holds
     ledger.found("s-1", 100)
     assert ledger.count().forbidden == 1
 
 
-def test_an_undecided_message_may_come_once_or_not_at_all() -> None:
+def test_an_undecided_message_may_arrive_at_most_once() -> None:
     ledger = _ledger(Fate.OPEN)
     assert ledger.count().holds
     ledger.found("s-1", 100)
@@ -53,7 +53,7 @@ def test_an_undecided_message_may_come_once_or_not_at_all() -> None:
     assert not ledger.count().holds
 
 
-def test_a_message_given_again_after_its_ack_is_counted() -> None:
+def test_a_redelivery_after_its_ack_is_counted() -> None:
     ledger = _ledger(Fate.OPEN)
     ledger.received("s-1")
     ledger.acked("s-1")
@@ -62,7 +62,7 @@ def test_a_message_given_again_after_its_ack_is_counted() -> None:
     assert ledger.count().taken_again == 1
 
 
-def test_what_is_done_is_forgotten_and_still_counted() -> None:
+def test_finished_messages_are_dropped_and_still_counted() -> None:
     ledger = _ledger()
     ledger.found("s-1", 103)
     assert ledger.forget_done() == 0
@@ -72,7 +72,7 @@ def test_what_is_done_is_forgotten_and_still_counted() -> None:
     assert ledger.take_late() == []
 
 
-def test_a_double_of_what_was_forgotten_is_counted() -> None:
+def test_a_duplicate_of_a_dropped_message_is_counted() -> None:
     ledger = _ledger()
     ledger.found("s-1", 100)
     ledger.forget_done()
@@ -81,13 +81,13 @@ def test_a_double_of_what_was_forgotten_is_counted() -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.NEVER, Fate.OPEN])
-def test_what_may_still_be_wrong_is_not_forgotten(fate: Fate) -> None:
+def test_a_message_that_may_still_fail_is_kept(fate: Fate) -> None:
     ledger = _ledger(fate)
     ledger.found("s-1", 100)
     assert ledger.forget_done() == 1
 
 
-def test_what_has_to_be_consumed_is_forgotten_only_then_and_never_given_again() -> None:
+def test_a_message_to_consume_is_dropped_only_then_and_never_delivered_again() -> None:
     ledger = _ledger()
     ledger.items["s-1"].is_consumed = True
     ledger.found("s-1", 100)
@@ -99,7 +99,7 @@ def test_what_has_to_be_consumed_is_forgotten_only_then_and_never_given_again() 
     assert ledger.count().taken_again == 1
 
 
-def test_what_came_early_or_twice_is_kept_to_be_counted() -> None:
+def test_early_and_duplicate_messages_are_kept_for_the_count() -> None:
     ledger = _ledger()
     ledger.found("s-1", 99)
     assert ledger.forget_done() == 1

@@ -1,4 +1,4 @@
-"""Users keep to instants that were fixed beforehand, and shapes fit into any length of a run."""
+"""Users keep to a fixed schedule, and load shapes fit a run of any length."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ RATES = st.floats(0.01, 1000)
 
 
 @given(RATES, st.integers(0, 1000), st.integers(1, 50))
-def test_instants_are_evenly_apart_however_late_they_are_taken(
+def test_instants_are_evenly_spaced_however_late_they_are_taken(
     per_second: float, user: int, taken: int
 ) -> None:
     pace = Pace(5.0, per_second, user)
@@ -23,13 +23,13 @@ def test_instants_are_evenly_apart_however_late_they_are_taken(
         assert after - before == pytest.approx(1 / per_second)
 
 
-def test_users_do_not_act_at_one_instant() -> None:
+def test_users_do_not_act_at_the_same_instant() -> None:
     firsts = sorted(Pace(0.0, 1.0, user).take() for user in range(100))
     assert max(after - before for before, after in pairwise(firsts)) < 0.03
 
 
 @given(st.floats(0.5, 50), st.floats(0, 20))
-def test_what_is_overdue_is_told_once_and_all_of_it(per_second: float, now: float) -> None:
+def test_overdue_actions_are_reported_once_and_completely(per_second: float, now: float) -> None:
     pace, again = Pace(0.0, per_second, 3), Pace(0.0, per_second, 3)
     overdue = list(pace.overdue(now))
     assert all(instant <= now for instant in overdue)
@@ -39,7 +39,7 @@ def test_what_is_overdue_is_told_once_and_all_of_it(per_second: float, now: floa
 
 
 @given(st.floats(0.5, 50), st.integers(0, 5), st.floats(0, 20))
-def test_what_is_held_back_is_counted_and_the_next_comes_after_it(
+def test_held_back_actions_are_counted_and_the_next_follows(
     per_second: float, taken: int, until: float
 ) -> None:
     pace = Pace(0.0, per_second, 1)
@@ -51,13 +51,11 @@ def test_what_is_held_back_is_counted_and_the_next_comes_after_it(
 
 
 @given(st.sampled_from(sorted(SHAPES)), st.floats(0, 0.999), st.integers(1, 500))
-def test_a_shape_never_asks_for_more_than_it_says_nor_for_nobody(
-    shape: str, share: float, users: int
-) -> None:
+def test_a_shape_never_exceeds_its_limit_nor_has_no_users(shape: str, share: float, users: int) -> None:
     assert 1 <= SHAPES[shape](share, users) <= most(shape, users)
 
 
-def test_every_shape_comes_to_what_it_is_named_for() -> None:
+def test_every_shape_reaches_its_namesake() -> None:
     moments = [number / 1000 for number in range(1000)]
     assert max(SHAPES["burst"](share, 4) for share in moments) == 40
     assert [SHAPES["ramp"](share, 50) for share in (0.0, 0.55, 0.999)] == [5, 30, 50]

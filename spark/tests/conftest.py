@@ -1,4 +1,4 @@
-"""Lets the tests of this package import what they share by name, and gives those with Spark one session for all."""
+"""Makes the shared modules of these tests importable by name, and gives all tests with Spark one session."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rows and runs of an export without Spark: the task's writer fed by hand, and commits made as the driver makes them."""
+"""Rows and runs of an export without Spark: the tests feed the task's writer and commit as the driver does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of the HTTP API that tests need: topics made, messages sent, a load that goes on in the background."""
+"""HTTP API calls that tests need: create topics, send messages, run a load in the background."""
 
 from __future__ import annotations
 

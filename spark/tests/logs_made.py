@@ -1,4 +1,4 @@
-"""Makes segments of a CommitLog for tests: records by the builder the store uses, and everything that may stand among them.
+"""Makes segments of a CommitLog for tests: records by the builder of the store, and everything else that a log can contain.
 
 log = LogMade(base=0)
 log.add("orders", b"body", properties={"TAGS": "a"}, queue_id=1)

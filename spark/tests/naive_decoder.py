@@ -1,4 +1,4 @@
-"""The decoder as one would write it first: a loop over records. What the fast one must equal."""
+"""The simplest decoder: a loop over records. The fast decoder must equal it."""
 
 from __future__ import annotations
 

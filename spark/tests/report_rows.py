@@ -1,4 +1,4 @@
-"""A log for tests of the reports: rows by hand in a DataFrame with the columns of the data source, in place of segments."""
+"""A log for tests of the reports: a DataFrame of given rows with the columns of the data source, in place of segments."""
 
 from __future__ import annotations
 

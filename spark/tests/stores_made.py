@@ -23,7 +23,7 @@ TIMES = (3, 2, 1)
 
 
 class StoreMade:
-    """A store that grows by `send`; `write` puts its files down, each time anew."""
+    """A store that grows by `send`; `write` writes all its files again each time."""
 
     def __init__(
         self, path: Path, segment_bytes: int = 1 << 20, file_units: int = 1000, log_id: str = "ab" * 16

@@ -1,4 +1,4 @@
-"""Runs whole systems for tests: started by the launcher on free ports, stopped at the end."""
+"""Starts whole systems for tests with the launcher on free ports, and stops them at the end."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_only_a_local_master_is_bound_to_this_machine():
     assert "spark.driver.host" not in session.defaults("spark://master:7077")
 
 
-def test_a_choice_of_arrows_memory_pool_in_workers_is_the_users():
+def test_the_user_can_choose_arrows_memory_pool_in_workers():
     assert session.worker_pool({}, {}) == {session.POOL: "system"}
     assert session.worker_pool({}, {session.ARROW_POOL: "mimalloc"}) == {session.POOL: "mimalloc"}
     assert session.worker_pool({session.POOL: "jemalloc"}, {session.ARROW_POOL: "mimalloc"}) == {}

@@ -1,4 +1,4 @@
-"""What the decoder makes of a log that is not as it was written: every row is right or said to be lost, none twice."""
+"""The decoder on a damaged log: every row is correct or reported as lost, none is returned twice."""
 
 import random
 import struct
@@ -34,7 +34,7 @@ def without(log: LogMade, sound: bytes, *gone: int) -> pa.Table:
 @pytest.mark.parametrize("count", [40, 1500])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("victim", [0, 17, -1])
-def test_one_damaged_record_is_lost_alone_and_reported(tmp_path, count, place, victim) -> None:
+def test_one_damaged_record_is_the_only_one_lost_and_is_reported(tmp_path, count, place, victim) -> None:
     log = LogMade(base=4096)
     log.add_many(count)
     sound = log.bytes()
@@ -48,7 +48,7 @@ def test_one_damaged_record_is_lost_alone_and_reported(tmp_path, count, place, v
     assert table.equals(without(log, sound, damaged))
 
 
-def test_every_byte_of_a_header_and_of_lengths_may_be_flipped(tmp_path) -> None:
+def test_every_flipped_byte_of_a_header_or_length_is_handled(tmp_path) -> None:
     """A row is lost and reported, or it is there; no other row changes."""
     log = LogMade()
     log.add_many(30)
@@ -104,7 +104,7 @@ def test_zeros_between_records_are_a_hole_not_an_end(tmp_path) -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 60, 91, -1])
 @pytest.mark.parametrize("size", [None, 100_000])
-def test_a_torn_last_record_is_no_row(tmp_path, kept, size) -> None:
+def test_a_torn_last_record_is_not_a_row(tmp_path, kept, size) -> None:
     """Cut where the file ends, or followed by the zeros of a file made in full size."""
     log = LogMade()
     log.add_many(50)
@@ -118,7 +118,7 @@ def test_a_torn_last_record_is_no_row(tmp_path, kept, size) -> None:
     assert [row.position for row in lost] == [last] * (kept not in {0, 1})  # the first byte of a size is zero
 
 
-def test_a_record_written_in_part_before_zeros_is_no_row(tmp_path) -> None:
+def test_a_partly_written_record_before_zeros_is_not_a_row(tmp_path) -> None:
     """Its sizes are right, its properties were never written."""
     log = LogMade(size=60_000)
     log.add_many(20)
@@ -129,7 +129,7 @@ def test_a_record_written_in_part_before_zeros_is_no_row(tmp_path) -> None:
     assert [row.position for row in lost] == [last]
 
 
-def test_a_body_written_in_part_before_zeros_is_no_row(tmp_path) -> None:
+def test_a_partly_written_body_before_zeros_is_not_a_row(tmp_path) -> None:
     log = LogMade(size=60_000)
     log.add_many(20)
     last = log.add("orders", b"x" * 2000)
@@ -139,7 +139,7 @@ def test_a_body_written_in_part_before_zeros_is_no_row(tmp_path) -> None:
     assert [row.position for row in lost] == [last]
 
 
-def test_a_negative_offset_or_an_impossible_time_is_no_row(tmp_path) -> None:
+def test_a_negative_offset_or_an_impossible_time_is_not_a_row(tmp_path) -> None:
     log = LogMade()
     log.add_many(20)
     log.flip(log.positions[3] + 20, 0x80)
@@ -175,7 +175,7 @@ def test_a_segment_shorter_than_planned_is_refused(tmp_path) -> None:
         read_all(path, log, stop=log.end + 1)
 
 
-def test_a_segment_that_is_gone_is_named(tmp_path) -> None:
+def test_a_missing_segment_is_named(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match="no-such"):
         list(read(LogRange(str(tmp_path / "no-such"), 0, 0, 100, "b"), Wanted(("topic",)), lambda _: None))
 

@@ -1,4 +1,4 @@
-"""The decoder beside a naive one: equal tables for any sound log, however it is cut into pieces and blocks."""
+"""The decoder against a naive one: equal tables for any valid log, for any split into pieces and blocks."""
 
 from pathlib import Path
 
@@ -137,7 +137,7 @@ def test_a_log_split_at_any_record_gives_each_row_once(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("gap", [b"", b"x" * 37])
-def test_forged_messages_in_bodies_are_no_rows_and_no_split_points(tmp_path, gap) -> None:
+def test_forged_messages_in_bodies_are_neither_rows_nor_split_points(tmp_path, gap) -> None:
     """Each names the very position where it lies."""
     log = LogMade()
     for number in range(100):
@@ -154,7 +154,7 @@ def test_forged_messages_in_bodies_are_no_rows_and_no_split_points(tmp_path, gap
         assert found in real or found == log.end
 
 
-def test_copies_of_other_parts_of_the_log_in_bodies_are_no_rows(tmp_path) -> None:
+def test_copies_of_other_parts_of_the_log_in_bodies_are_not_rows(tmp_path) -> None:
     log = LogMade()
     log.add_many(100)
     for _ in range(12):
@@ -257,7 +257,7 @@ def test_an_unknown_column_is_refused(tmp_path) -> None:
         read_piece(log.write(tmp_path), log, columns=("offset",))
 
 
-def test_names_may_be_of_any_case_and_come_twice(tmp_path) -> None:
+def test_names_may_have_any_case_and_occur_twice(tmp_path) -> None:
     log = mixed(5)
     table, _ = read_piece(log.write(tmp_path), log, columns=("QUEUEID", "queueId"))
     assert table.column(0).equals(table.column(1))

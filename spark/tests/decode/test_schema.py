@@ -5,7 +5,7 @@ import pytest
 from gantry_spark.decode.schema import COLUMNS, DEFAULT_COLUMNS, UnknownColumn, arrow_schema, column, ddl
 
 
-def test_columns_are_found_without_regard_to_case() -> None:
+def test_column_names_ignore_case() -> None:
     assert column("QUEUEOFFSET") is COLUMNS["queueOffset"]
 
 
@@ -14,12 +14,12 @@ def test_a_property_is_a_text_column() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "offset", "property:"])
-def test_what_a_message_lacks_is_refused_with_what_it_has(name: str) -> None:
+def test_an_unknown_column_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownColumn, match="queueOffset"):
         column(name)
 
 
-def test_bodies_and_properties_are_read_only_when_asked_for() -> None:
+def test_bodies_and_properties_are_read_only_on_request() -> None:
     assert not {"body", "properties", "propertiesRaw"} & set(DEFAULT_COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""JSON bodies as typed columns: three ways to write the schema, and what does not fit goes to the dead letters with its reason."""
+"""JSON bodies as typed columns: three ways to write the schema; a body that does not match goes to the dead letters with the reason."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_type_is_read() -> None:
         (b'{"id":1,"rates":{"x":"1"}}', "$.rates"),
     ],
 )
-def test_what_does_not_fit_is_no_row_and_says_why(body: bytes | None, why: str) -> None:
+def test_a_body_that_does_not_fit_is_not_a_row_and_says_why(body: bytes | None, why: str) -> None:
     told = BodyDecoder(ORDER).decode([b'{"id":1}', body, b'{"id":2}'])
     assert told.rows == [0, 2]
     assert told.columns[0].to_pylist() == [1, 2]
@@ -137,7 +137,7 @@ def test_a_schema_may_be_written_in_three_ways(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_schema_that_is_not_understood_names_the_place(tmp_path: Path, text: str, says: str) -> None:
+def test_an_invalid_schema_names_the_place(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "schema.json"
     path.write_text(text)
     with pytest.raises(Refused, match=says.replace("$", r"\$")):
@@ -148,7 +148,7 @@ def test_a_schema_that_is_not_understood_names_the_place(tmp_path: Path, text: s
         BodyDecoder({"type": "struct", "fields": [field("v", "variant")]})
 
 
-def test_dead_letters_lie_beside_the_table_with_body_and_reason_and_only_once(tmp_path: Path) -> None:
+def test_dead_letters_are_next_to_the_table_with_body_and_reason_and_only_once(tmp_path: Path) -> None:
     out = tmp_path / "orders"
     bodies = [b'{"id":1}', b"broken", b'{"id":3}', b"broken too"]
     done = staged(job(out, "parquet", ORDER), rows([10, 20, 30, 40], bodies))

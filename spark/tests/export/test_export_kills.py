@@ -1,4 +1,4 @@
-"""An export killed with -9 while it works, as a process of its own: nothing is lost, nothing is there twice."""
+"""An export in its own process, killed with -9 while it runs: no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def exporter(tmp_path: Path) -> Iterator[Callable[[str], Exporter]]:
 
 
 @pytest.mark.timeout(900)
-def test_a_run_that_is_killed_while_it_writes_is_made_good_by_the_next(
+def test_the_next_run_repairs_one_that_was_killed_while_writing(
     exporter: Callable[[str], Exporter],
 ) -> None:
     one = exporter("parquet")

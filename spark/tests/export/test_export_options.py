@@ -1,4 +1,4 @@
-"""The command line of the export: what is refused, with which words, and what needs nothing installed."""
+"""The command line of the export: what it refuses, with which message, and what works with nothing installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 WHOLE = ["--topic", "orders", "--to", "parquet", "--out", "x", "--data", "d"]
 
 
-def test_what_is_given_is_meant() -> None:
+def test_options_are_parsed() -> None:
     told = parse(
         [*WHOLE, "--topic", "b", "--topic", "orders", "--from-time", "-2h", "--to-time=2026-02-01"], NOW
     )
@@ -42,14 +42,14 @@ def test_what_is_given_is_meant() -> None:
         ([*WHOLE, "--topik", "x"], "unrecognized arguments: --topik x"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_one_line(words: list[str], says: str) -> None:
+def test_contradictory_options_are_refused_in_one_line(words: list[str], says: str) -> None:
     with pytest.raises(Refused) as refused:
         parse(words, NOW)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_help_and_a_wrong_word_need_nothing_but_python() -> None:
+def test_help_and_a_wrong_option_need_only_python() -> None:
     sources = [str(Path(__file__).parents[3] / folder) for folder in ("spark/src", "libs/wire/src")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sources)}
     command = [sys.executable, "-S", "-m", "gantry_spark.export"]

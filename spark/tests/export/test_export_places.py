@@ -1,4 +1,4 @@
-"""Before anything is written: whose folder it is, what it holds, and how far each log may be read."""
+"""Checks before the first write: who owns the folder, what it contains, and how far each log may be read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def agree(out: Path, *more: str, body: dict | None = None) -> dict:
     return holds
 
 
-def test_a_new_folder_is_made_and_an_older_one_goes_on(tmp_path: Path) -> None:
+def test_a_new_folder_is_created_and_an_existing_one_continued(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "orders"
     agree(out, "--from-time", "1767225600000")
     assert agree(out)["fromMs"] == 1767225600000  # a later run need not say it again
@@ -40,13 +40,13 @@ def test_a_new_folder_is_made_and_an_older_one_goes_on(tmp_path: Path) -> None:
         (["--to-time", "1767225600000"], None, "was exported with no --to-time"),
     ],
 )
-def test_a_folder_that_holds_something_else_is_not_mixed(tmp_path: Path, more, body, says: str) -> None:
+def test_a_folder_with_another_table_is_refused(tmp_path: Path, more, body, says: str) -> None:
     agree(tmp_path / "x")
     with pytest.raises(Refused, match=says):
         agree(tmp_path / "x", *more, body=body)
 
 
-def test_folders_that_cannot_be_ours_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_unsuitable_folders_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").touch()
     (tmp_path / "file").touch()
@@ -70,7 +70,7 @@ def view(first: int, end: int, log_id: str = "a"):
     return SimpleNamespace(broker="broker-a", log_id=log_id, min_position=first, end_position=end)
 
 
-def test_a_first_run_reads_all_and_the_next_what_is_new() -> None:
+def test_a_first_run_reads_everything_and_the_next_only_new_messages() -> None:
     first = reach([view(100, 500)], {}, accept_loss=False)
     assert (first.start, first.marks, first.bytes) == ({"broker-a": 100}, {"broker-a": Mark("a", 500)}, 400)
     then = reach([view(200, 800)], first.marks, accept_loss=False)
@@ -85,7 +85,7 @@ def test_a_first_run_reads_all_and_the_next_what_is_new() -> None:
         (view(0, 900, "b"), "differs from the exported one", 0),
     ],
 )
-def test_a_log_that_does_not_go_on_is_never_passed_over_in_silence(now, says: str, start: int) -> None:
+def test_a_log_that_does_not_continue_is_never_ignored(now, says: str, start: int) -> None:
     marks = {"broker-a": Mark("a", 500)}
     with pytest.raises(Refused, match=says):
         reach([now], marks, accept_loss=False)

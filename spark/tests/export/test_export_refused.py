@@ -1,4 +1,4 @@
-"""Exports that are refused, by their command line: one line, status 2, and nothing is left of them. None of these starts Spark."""
+"""Command lines of exports that are refused: one line, status 2, and no files left. No test here starts Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refused(capfd: pytest.CaptureFixture[str], data: Path, out: Path, topic: str
     return capfd.readouterr().err.splitlines()[-1]
 
 
-def test_what_is_refused_leaves_nothing(
+def test_a_refused_export_leaves_nothing(
     capfd: pytest.CaptureFixture[str], data: Path, tmp_path: Path
 ) -> None:
     assert "did you mean orders?" in refused(capfd, data, tmp_path / "deep" / "x", "ordres")
@@ -71,7 +71,7 @@ def test_a_gap_in_the_log_names_the_option_of_the_export(
     assert not (tmp_path / "x").exists()
 
 
-def test_what_went_wrong_in_a_task_is_one_line_too() -> None:
+def test_an_error_in_a_task_is_one_line_too() -> None:
     page = f"Traceback …\ngantry_spark.reading.DataLost: {DataLost([Lost('broker-a', 0, 2048)])}\n\tat org.apache…"
     told = foreseen(RuntimeError(page))
     assert isinstance(told, Failed)

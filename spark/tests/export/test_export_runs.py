@@ -1,4 +1,4 @@
-"""Exports with Spark, from logs to tables that their own libraries read: typed, cut by time, gone on with, and every row once."""
+"""Exports with Spark from logs to tables, read back by the tables' own libraries: typed, limited by time, resumed, every row once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def export(spark: SparkSession, log: LogMade, tmp_path: Path, out: Path, *more: 
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
-def test_a_table_holds_every_order_once_and_goes_on(
+def test_a_table_has_every_order_once_and_continues(
     spark: SparkSession, log: LogMade, tmp_path: Path, kind: str
 ) -> None:
     out = tmp_path / "orders"
@@ -71,7 +71,7 @@ def test_a_table_holds_every_order_once_and_goes_on(
     assert read_back(out, kind) == positions(log)
 
 
-def test_bodies_become_columns_and_what_does_not_fit_lies_beside(
+def test_bodies_become_columns_and_unfit_ones_dead_letters(
     spark: SparkSession, log: LogMade, tmp_path: Path
 ) -> None:
     out = tmp_path / "orders"
@@ -100,7 +100,7 @@ def test_bodies_become_columns_and_what_does_not_fit_lies_beside(
         export(spark, log, tmp_path, tmp_path / "more", *typed)
 
 
-def test_a_range_of_time_is_exact_and_is_kept_by_the_table(
+def test_a_time_range_is_exact_and_belongs_to_the_table(
     spark: SparkSession, log: LogMade, tmp_path: Path
 ) -> None:
     out = tmp_path / "orders"
@@ -111,7 +111,7 @@ def test_a_range_of_time_is_exact_and_is_kept_by_the_table(
     assert export(spark, log, tmp_path, out, "--to", "parquet").rows == 0
 
 
-def test_a_log_that_was_replaced_and_a_topic_that_is_not_there_are_refused(
+def test_a_replaced_log_and_a_missing_topic_are_refused(
     spark: SparkSession, log: LogMade, tmp_path: Path
 ) -> None:
     out = tmp_path / "orders"
@@ -141,7 +141,7 @@ def test_a_topic_that_has_no_message_yet_is_a_table_without_rows(
     assert read_back(out, "parquet") == log.positions[-5:]
 
 
-def test_bodies_that_fail_their_crc_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_bodies_that_fail_their_crc_are_not_rows(spark: SparkSession, tmp_path: Path) -> None:
     store = StoreMade(tmp_path / "broker-a")
     sent = [store.send("orders", b'{"id": %d}' % number) for number in range(20)]
     for position in sent[3:6]:

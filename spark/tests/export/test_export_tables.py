@@ -1,4 +1,4 @@
-"""The three kinds of tables: rows in, rows out by the kind's own library, merged, and killed at every step of every commit."""
+"""The three kinds of tables: rows written, read back by the kind's own library, merged, and killed at every step of every commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = list(range(0, 1000, 100))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_go_on_where_the_last_one_committed(tmp_path: Path, kind: str) -> None:
+def test_runs_continue_where_the_last_one_committed(tmp_path: Path, kind: str) -> None:
     out = tmp_path / "orders"
     run(out, kind, ALL, 450)
     assert read_back(out, kind) == ALL[:5]
@@ -36,7 +36,7 @@ def test_runs_go_on_where_the_last_one_committed(tmp_path: Path, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_lie_in_the_partition_of_their_day_and_broker(tmp_path: Path, kind: str) -> None:
+def test_rows_are_in_the_partition_of_their_day_and_broker(tmp_path: Path, kind: str) -> None:
     out = tmp_path / "orders"
     table = table_of(out, kind)
     mixed = rows([1, 2, 3, 4], days=[0, 1, 0, 2]), rows([5], broker="broker-b", days=[1])
@@ -147,7 +147,7 @@ def kill_at(patches: pytest.MonkeyPatch, out: Path, kind: str, at: int) -> None:
         patches.setattr(place, name, wrapped(getattr(place, name)))
 
 
-def test_one_at_a_time(tmp_path: Path) -> None:
+def test_exports_run_one_at_a_time(tmp_path: Path) -> None:
     with (
         committing.locked(tmp_path),
         pytest.raises(Refused, match="another export is running"),
@@ -158,7 +158,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_a_file_of_a_name_that_is_committed_is_never_put_over_it(tmp_path: Path) -> None:
+def test_a_committed_file_is_never_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "orders"
     run(out, "parquet", ALL, 1000)
     table = table_of(out, "parquet")

@@ -1,4 +1,4 @@
-"""Counts of a piece of a log, against the same counts made one message after the other."""
+"""Counts of a piece of a log equal the counts of its messages one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report leaves on disk, and what a command line asks for. No Spark here."""
+"""The files of a report, and the options of its command line. No Spark here."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_round_of_one_run_replaces_the_report_before(tmp_path: Path) -> No
     assert names(tmp_path) == ["r"]
 
 
-def test_what_is_not_finished_leaves_nothing_under_the_name(tmp_path: Path) -> None:
+def test_an_unfinished_report_leaves_nothing_under_its_name(tmp_path: Path) -> None:
     def interrupted() -> None:
         with Place(tmp_path / "r"):
             assert not (tmp_path / "r").exists()
@@ -77,7 +77,7 @@ def test_what_is_not_finished_leaves_nothing_under_the_name(tmp_path: Path) -> N
     assert names(tmp_path) == []
 
 
-def test_a_place_that_cannot_be_written_is_one_line_and_status_2(tmp_path: Path, capsys: Any) -> None:
+def test_an_unwritable_folder_is_one_line_and_status_2(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotWritable, match="Name a folder with --out"), Place(tmp_path / "file"):
         pass
@@ -87,13 +87,13 @@ def test_a_place_that_cannot_be_written_is_one_line_and_status_2(tmp_path: Path,
     assert told[0].startswith("gantry report: checking the options (1 of")
 
 
-def test_what_is_no_store_is_one_line_and_status_2(tmp_path: Path, capsys: Any) -> None:
+def test_a_missing_store_is_one_line_and_status_2(tmp_path: Path, capsys: Any) -> None:
     assert report.main(["--store", str(tmp_path), "--out", str(tmp_path / "r")]) == 2
     assert "no commitlog/" in capsys.readouterr().err.splitlines()[-1]
     assert names(tmp_path) == []
 
 
-def test_times_are_utc_unless_they_say_otherwise() -> None:
+def test_times_are_utc_by_default() -> None:
     assert span_of("2026-11-22", "2026-11-22T02:00+01:00") == Span(1_795_305_600_000, 1_795_309_200_000)
     assert datetime.fromtimestamp(1_795_305_600, UTC).isoformat() == "2026-11-22T00:00:00+00:00"
     with pytest.raises(NotPossible, match="the range is empty"):
@@ -202,7 +202,7 @@ def test_reports_that_counted_the_same_messages_are_not_merged(tmp_path: Path) -
         merging.read([tmp_path])
 
 
-def test_reports_of_a_store_that_began_anew_are_not_merged(tmp_path: Path) -> None:
+def test_reports_of_a_recreated_store_are_not_merged(tmp_path: Path) -> None:
     folders = [
         rollups(tmp_path / "1", 0, 9),
         rollups(tmp_path / "2", 10, 19),
@@ -216,7 +216,7 @@ def test_reports_of_a_store_that_began_anew_are_not_merged(tmp_path: Path) -> No
         merging.read(folders)
 
 
-def test_what_the_bridge_to_java_logs_reaches_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_of_the_bridge_to_java_are_hidden(caplog: pytest.LogCaptureFixture) -> None:
     with Quiet():
         logging.getLogger().error("KeyboardInterrupt while sending command.")
         logging.getLogger("gantry_spark").warning("read without what retention deleted")
@@ -224,7 +224,7 @@ def test_what_the_bridge_to_java_logs_reaches_nobody(caplog: pytest.LogCaptureFi
     assert caplog.messages == ["read without what retention deleted", "of somebody else"]
 
 
-def test_before_the_log_is_read_the_queues_say_what_users_have():
+def test_the_queues_give_the_first_counts_of_user_topics():
     bounds = [Bounds("b", f"small-{number:02d}", 0, 0, 1) for number in range(12)]
     bounds += [
         Bounds("b", "orders", 0, 5, 1005),
@@ -239,7 +239,7 @@ def test_before_the_log_is_read_the_queues_say_what_users_have():
     assert by_queues([]) == "by the queues, before the log is read: 0 messages in 0 topics"
 
 
-def test_the_first_table_of_the_log_says_what_was_counted_of_users():
+def test_the_first_table_of_the_log_has_the_counts_of_user_topics():
     log = RowsLog()
     for number in range(5):
         log.add("orders", number, queueId=number % 2)

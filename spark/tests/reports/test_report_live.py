@@ -1,4 +1,4 @@
-"""Reports of a system that is written to while they are made: what they count is what the stores counted."""
+"""Reports of a system under load: their counts equal those of the stores."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def counted(report: dict[str, Any]) -> dict[str, int]:
 def test_reports_under_load_count_what_stores_and_queues_count(spark: Any, system: dict[str, Any]) -> None:
     from gantry_spark.reports.rounds import Rounds
 
-    topic = f"reported-live-{time.monotonic_ns()}"  # a second try counts anew
+    topic = f"reported-live-{time.monotonic_ns()}"  # a retry of the test starts at zero
     call(system["http"], "PUT", f"/v1/topics/{topic}", {})
     snapshots: list[Snapshot] = []
 

@@ -1,4 +1,4 @@
-"""The page of a report: whole without any network, what users send is only text, tables carry what they are sorted by. No Spark here."""
+"""The page of a report: complete without network access, text of users is escaped, tables carry their sort keys. No Spark here."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def page() -> str:
     return render(full(), {"topics": "-- words\nSELECT 1 < 2 AND 'http://x'"})
 
 
-def test_no_address_stands_in_the_file_whatever_users_send(page: str) -> None:
+def test_the_file_contains_no_address_whatever_users_send(page: str) -> None:
     assert not re.search(r"(https?|ftp|file|wss?)://|url\(|@import", page, re.IGNORECASE)
     read = Read(page)
     assert not [attributes for _, attributes in read.tags if {"src", "srcset", "xmlns"} & attributes.keys()]
@@ -95,7 +95,7 @@ def test_no_address_stands_in_the_file_whatever_users_send(page: str) -> None:
     assert not read.all("link")
 
 
-def test_what_users_send_is_text_and_nothing_else(page: str) -> None:
+def test_user_content_is_only_text(page: str) -> None:
     read = Read(page)
     assert len(read.all("script")) == 1
     assert EVIL in read.texts
@@ -106,7 +106,7 @@ def test_what_users_send_is_text_and_nothing_else(page: str) -> None:
     )
 
 
-def test_cells_carry_what_they_are_sorted_by(page: str) -> None:
+def test_cells_carry_their_sort_values(page: str) -> None:
     cells = [a["data-v"] for tag, a in Read(page).tags if tag in ("td", "th") and "data-v" in a]
     assert {"1234567", "80.5", "0.75", "", repr(1763805600.0 + 365 * 86400)} <= set(cells)
     assert "1,234,567" in page
@@ -147,7 +147,7 @@ def test_the_statements_are_printed(page: str) -> None:
     assert ":chart_step = 10" in page
 
 
-def test_a_difference_from_the_queues_is_seen_before_all_figures() -> None:
+def test_a_difference_from_the_queues_is_shown_before_all_metrics() -> None:
     bad = report(
         topics=[],
         system_topics=[],
@@ -187,19 +187,19 @@ def test_a_list_of_reports_links_to_each_by_a_relative_path() -> None:
         (None, "-"),
     ],
 )
-def test_milliseconds_in_words(value: float | None, words: str) -> None:
+def test_milliseconds_are_formatted(value: float | None, words: str) -> None:
     assert formats.millis(value) == words
 
 
 @pytest.mark.parametrize(
     ("value", "words"), [(0, "0 B"), (1023, "1,023 B"), (1536, "1.5 KiB"), (500 << 20, "500 MiB")]
 )
-def test_bytes_in_words(value: int, words: str) -> None:
+def test_bytes_are_formatted(value: int, words: str) -> None:
     assert formats.size(value) == words
 
 
 @pytest.mark.parametrize("most", [0.3, 1, 7, 99, 100, 101, 12_345, 9_999_999])
-def test_an_axis_holds_its_values_and_ends_round(most: float) -> None:
+def test_an_axis_covers_its_values_and_ends_at_a_round_number(most: float) -> None:
     scale = scales.linear([0, most])
     assert most <= scale.top <= 2.5 * most
     assert scale.ticks()[-1].place == pytest.approx(1)
@@ -208,7 +208,7 @@ def test_an_axis_holds_its_values_and_ends_round(most: float) -> None:
     assert logarithmic.ticks()[-1].place == pytest.approx(1)
 
 
-def test_tables_wrap_their_words_and_cut_nothing() -> None:
+def test_tables_wrap_text_and_cut_nothing() -> None:
     """At the width of a desk every column is to be seen; only numbers keep to one line, and what is still too wide scrolls in its box."""
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", STYLE.read_text(encoding="utf-8"))
     of_cells = [(names, body) for names, body in rules if re.search(r"\b(th|td|thead button)\b", names)]

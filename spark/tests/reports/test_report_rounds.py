@@ -1,4 +1,4 @@
-"""Reports that go on from the one before, and reports of roll-ups, say what one report of everything says."""
+"""Incremental reports and reports of roll-ups equal one report of everything."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def test_sketches_of_two_rounds_are_one(rounds: Any) -> None:
         assert (found[("tag", "even")], found[("key", "a")]) == (tags, keys)
 
 
-def test_what_waited_in_one_round_is_found_delivered_in_the_next(rounds: Any) -> None:
+def test_a_message_waiting_in_one_round_is_delivered_in_the_next(rounds: Any) -> None:
     (_, before), (_, after) = ((rows["delays"][0], rows["delays"][-1]) for rows in rounds[:2])
     assert (before["delivered"], before["waiting"]) == (0, 1)
     assert (after["delivered"], after["maxMs"]) == (1, 10)
 
 
-def test_a_merged_report_can_be_drawn(rounds: Any) -> None:
+def test_a_merged_report_can_be_rendered(rounds: Any) -> None:
     assert rounds[2]["traffic_by_time"][0]["time"].timestamp() * 1000 == START_MS // 3_600_000 * 3_600_000
     assert content.totals({**rounds[2], "topics": [], "system_topics": []})["transactions"] == 0

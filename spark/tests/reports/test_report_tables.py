@@ -1,4 +1,4 @@
-"""The tables of a report, over a small log whose every number was worked out by hand."""
+"""The tables of a report over a small log whose numbers are calculated by hand."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def one(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
     return row
 
 
-def test_users_topics_are_counted_apart_from_the_systems(tables: Any) -> None:
+def test_user_topics_are_counted_separately_from_system_topics(tables: Any) -> None:
     orders = one(tables["topics"], topic="orders")
     assert (orders["messages"], orders["bytes"], orders["queues"]) == (11, 2200, 2)
     assert orders["bodyBytes"] == 8 * 100 + 2 * 1024
@@ -124,7 +124,7 @@ def test_users_topics_are_counted_apart_from_the_systems(tables: Any) -> None:
     )
 
 
-def test_sql_and_the_pass_over_the_log_tell_kinds_of_topics_alike(tables: Any, spark: Any) -> None:
+def test_sql_and_the_counting_pass_agree_on_kinds_of_topics(tables: Any, spark: Any) -> None:
     names = (
         "orders",
         "%RETRY%a",
@@ -147,7 +147,7 @@ def test_skew_is_the_fullest_queue_over_the_mean(tables: Any) -> None:
     )
 
 
-def test_queues_that_were_never_written_are_queues_of_their_topic(tables: Any) -> None:
+def test_queues_that_were_never_written_count_for_their_topic(tables: Any) -> None:
     later = one(tables["queues"], topic="later")
     assert (later["queues"], later["emptyQueues"], later["skew"]) == (4, 3, 4.0)
     assert not [row for row in tables["check"] if row["topic"] == "later" and row["difference"]]
@@ -168,7 +168,7 @@ def test_the_log_is_checked_against_the_queues(tables: Any) -> None:
     assert [(row["topic"], row["removed"]) for row in tables["check"] if row["removed"]] == [("paid", 1)]
 
 
-def test_a_clock_that_runs_ahead_is_counted_and_no_latency(tables: Any) -> None:
+def test_a_message_from_a_clock_ahead_is_counted_but_not_measured(tables: Any) -> None:
     orders = one(tables["latency"], topic="orders")
     assert (orders["measured"], orders["p50Ms"], orders["maxMs"]) == (10, 5.5, 10)
     assert (orders["clockAhead"], orders["mostAheadMs"]) == (1, 400)
@@ -176,7 +176,7 @@ def test_a_clock_that_runs_ahead_is_counted_and_no_latency(tables: Any) -> None:
     assert one(tables["latency"], topic="paid")["measured"] is None
 
 
-def test_keys_of_one_message_count_each_for_itself(tables: Any) -> None:
+def test_each_key_of_a_message_counts(tables: Any) -> None:
     assert all(row["messages"] == row["atMost"] for row in tables["tops"])
     assert (
         one(tables["distinct"], topic="orders")["keys"],
@@ -189,7 +189,7 @@ def test_keys_of_one_message_count_each_for_itself(tables: Any) -> None:
     assert tops[("producer", "10.0.0.9")] == 11
 
 
-def test_delays_are_late_by_what_passed_since_they_were_due(tables: Any) -> None:
+def test_lateness_of_a_delay_counts_from_its_due_time(tables: Any) -> None:
     level = one(tables["delays"], kind="level 2 (5s)")
     assert (level["delivered"], level["p50Ms"], level["maxMs"], level["early"]) == (1, 3.0, 3, 0)
     instant = one(tables["delays"], kind="instant")
@@ -203,7 +203,7 @@ def test_delays_are_late_by_what_passed_since_they_were_due(tables: Any) -> None
     assert [row["messageId"] for row in tables["delay_latest"]] == ["D4", "D2", "D1"]
 
 
-def test_a_transaction_is_what_its_newest_copy_became(tables: Any) -> None:
+def test_a_transaction_has_the_outcome_of_its_newest_copy(tables: Any) -> None:
     (row,) = tables["transactions"]
     assert (row["begun"], row["committed"], row["rolledBack"], row["open"]) == (3, 1, 1, 1)
     assert row["maxMs"] == 700  # T2: begun at 2001, its checked copy rolled back at 2701
@@ -229,7 +229,7 @@ def test_retries_and_dead_letters_by_group(tables: Any) -> None:
     )
 
 
-def test_lag_is_what_lies_above_the_committed_offsets(tables: Any) -> None:
+def test_lag_counts_from_the_committed_offsets(tables: Any) -> None:
     (row,) = tables["lag"]
     assert (row["lag"], row["fullestQueue"], row["oldestUnreadMs"]) == (3, 3, 10_000)
     assert [(row["time"], row["lag"]) for row in tables["lag_by_time"]][:2] == [(at(2000), 7), (at(3000), 3)]
@@ -242,6 +242,6 @@ def test_an_estimate_is_labelled_and_interpolates_between_samples(tables: Any) -
     assert (row["measured"], row["p50Ms"]) == (4, 2850)
 
 
-def test_traces_say_exactly_when_a_message_was_taken(tables: Any) -> None:
+def test_traces_give_the_exact_time_of_consumption(tables: Any) -> None:
     (row,) = tables["consumed_exact"]
     assert (row["group"], row["topic"], row["measured"], row["p50Ms"]) == ("audit", "later", 1, 7.0)

@@ -1,4 +1,4 @@
-"""Rows as messages: what a row becomes, what is repeated and what is refused; and the whole way through Spark into a topic."""
+"""Rows as messages: what a row becomes, what is retried and what is refused; and one run through Spark into a topic."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ def requests_of(rows, **given):
     return [(topic, [json.loads(message) for message in messages]) for topic, messages in requests]
 
 
-def test_a_row_becomes_a_message_with_all_it_holds():
+def test_a_row_becomes_a_message_with_all_its_fields():
     row = {
         "topic": "orders", "body": b"\x00\xff", "tags": "a", "keys": "k-1 k-2", "properties": {"region": "north"},
         "shardingKey": "s", "queueId": 2, "brokerName": "broker-a", "idempotencyKey": "i", "deliverAt": datetime.fromtimestamp(5, UTC),
@@ -80,7 +80,7 @@ def test_equal_values_give_equal_keys_and_different_ones_do_not():
         ({"topic": "t", "batchMessages": "2000"}, ("body",), "batchMessages is a number from 1 to 1000"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_before_anything_is(given, names, words):
+def test_an_invalid_row_is_refused_before_sending(given, names, words):
     with pytest.raises(BadOption, match=words):
         sink_options.parse({**ADDRESS, **given}, schema(*names))
 
@@ -112,7 +112,7 @@ def scripted():
     server.server_close()
 
 
-def test_only_what_may_succeed_is_sent_again(scripted):
+def test_only_temporary_failures_are_repeated(scripted):
     address, answers, asked = scripted
     ok, away = {"status": "SEND_OK"}, {"code": "STORE_AWAY", "detail": "away", "retryable": True}
     answers += [
@@ -130,7 +130,7 @@ def test_only_what_may_succeed_is_sent_again(scripted):
     ]
 
 
-def test_what_is_refused_for_good_is_told_with_its_field(scripted):
+def test_a_permanent_refusal_names_its_field(scripted):
     address, answers, _ = scripted
     answers.append(
         (
@@ -150,7 +150,7 @@ def test_what_is_refused_for_good_is_told_with_its_field(scripted):
         gateway.send("orders", [encoded({"body": "1"})])
 
 
-def test_a_gateway_that_is_not_there_is_tried_until_the_time_is_over():
+def test_an_unreachable_gateway_is_tried_until_the_timeout():
     with (
         Gateway("http://127.0.0.1:1", None, 0.2) as gateway,
         pytest.raises(SendRefused, match=r"http://127.0.0.1:1: .*until retrySeconds"),
@@ -242,7 +242,7 @@ def grown(text, size):
 @settings(max_examples=60)
 @example(["中" * 9000] * 600)
 @example(["\x00" * BODY_BYTES_MAX, '"' * BODY_BYTES_MAX, "\U0001f600" * (BODY_BYTES_MAX // 4)])
-def test_no_request_is_larger_than_a_gateway_takes_whatever_the_text(bodies):
+def test_no_request_exceeds_the_gateways_limit_whatever_the_text(bodies):
     options = sink_options.parse({**ADDRESS, "topic": "t"}, schema("body"))
     found = []
     for _, messages in writers._requests(iter([pa.RecordBatch.from_pydict({"body": bodies})]), options):
@@ -268,7 +268,7 @@ def any_topics(system):
 @pytest.mark.cluster
 @given(rows_of_text(TEXT | st.builds(grown, WORDS, st.integers(1, 200_000))))
 @settings(max_examples=40)
-def test_any_text_comes_out_of_its_topic_as_it_was_in_its_row(any_topics, rows):
+def test_any_text_is_read_from_its_topic_as_it_was_in_its_row(any_topics, rows):
     http, read = any_topics
     broker = "broker-a"
     options = sink_options.parse({"gateway": http, "batchMessages": "3"}, schema("body", "topic"))
@@ -300,7 +300,7 @@ ROWS = pa.schema(
 )  # fmt: skip
 
 
-def test_a_row_without_a_body_is_no_empty_message():
+def test_a_row_without_a_body_is_not_an_empty_message():
     with pytest.raises(BadOption, match="column body of a row for topic a is NULL"):
         requests_of([{"topic": "a", "body": "x"}, {"topic": "a", "body": None}])
     assert requests_of([{"topic": "a", "body": ""}]) == [("a", [{"body": ""}])]

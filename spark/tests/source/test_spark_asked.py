@@ -1,4 +1,4 @@
-"""What is asked for and not there: topics, queues, offsets and times are told in words and not answered with no rows."""
+"""Topics, queues, offsets and times that do not exist raise an error that names them; they do not return zero rows."""
 
 import json
 import logging
@@ -48,12 +48,12 @@ def offsets(queue, offset):
         ({"startingTimestamp": "2", "endingTimestamp": "1"}, "is after endingTimestamp"),
     ],
 )
-def test_what_is_not_there_is_an_error(path, given, words):
+def test_a_missing_object_is_an_error(path, given, words):
     with pytest.raises(BadOption, match=words):
         read(path, **given)
 
 
-def test_what_is_there_and_empty_is_none(path, caplog):
+def test_an_empty_object_is_not_an_error(path, caplog):
     assert read(path, topic="empty") == 0
     assert read(path, startingOffsets=offsets("3", -2)) == 20
     assert read(path, startingOffsets=offsets("0", 10)) == 10

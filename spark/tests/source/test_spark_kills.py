@@ -1,4 +1,4 @@
-"""A stream whose processes are killed again and again: no row is missing in what it wrote, none is there twice."""
+"""A stream whose processes are killed repeatedly: no row of its output is missing or duplicated."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Logs of which something is gone: it is an error or told as lost, never a smaller number without a word."""
+"""Logs with missing data: an error or rows reported as lost, never silently fewer rows."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_a_log_without_files_is_lost_and_not_empty(tmp_path, without, status):
         )
 
 
-def test_a_newest_segment_of_rocketmq_that_is_gone_is_missed_by_the_queues(tmp_path):
+def test_a_missing_newest_segment_of_rocketmq_is_detected_by_the_queues(tmp_path):
     store = made(tmp_path / "broker-a")
     path = store.write()
     (path / "gantry" / "log.note").unlink()
@@ -75,7 +75,7 @@ def test_a_newest_segment_of_rocketmq_that_is_gone_is_missed_by_the_queues(tmp_p
         read(path)
 
 
-def test_a_gap_and_a_file_cut_short_leave_the_rest_readable_and_are_told(tmp_path):
+def test_a_gap_and_a_truncated_file_are_reported_and_leave_the_rest_readable(tmp_path):
     store = made(tmp_path / "broker-a")
     path = store.write()
     files, log = files_of(store), store.segments
@@ -93,7 +93,7 @@ def test_a_gap_and_a_file_cut_short_leave_the_rest_readable_and_are_told(tmp_pat
         assert "missing: deleted or cut off before it was read" in whys
 
 
-def test_a_segment_deleted_while_it_is_planned_or_before_it_is_read_is_lost_in_words(tmp_path, monkeypatch):
+def test_a_segment_deleted_during_planning_or_before_the_read_is_reported_lost(tmp_path, monkeypatch):
     store = made(tmp_path / "broker-a")
     path = store.write()
     found = snapshot.take([str(path)])

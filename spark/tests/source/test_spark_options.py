@@ -1,4 +1,4 @@
-"""Options of the source and of the sink, filters, and offsets of streams: what is taken, and what is said of what is not."""
+"""Options of the source and the sink, filters, and offsets of streams: what is accepted, and the message for what is not."""
 
 from datetime import UTC, datetime
 
@@ -49,7 +49,7 @@ def test_defaults_read_everything_in_columns_that_cost_little():
         ),
     ],
 )
-def test_offsets_have_the_forms_that_connectors_know(text, expected):
+def test_offsets_have_the_forms_of_other_connectors(text, expected):
     assert parse(startingOffsets=text).starting == expected
 
 
@@ -77,7 +77,7 @@ def test_offsets_of_queues_name_the_topics():
         ({"http": "127.0.0.1:10913"}, "http is like broker-a=http://"),
     ],
 )
-def test_an_option_without_meaning_is_named_with_what_is_expected(given, words):
+def test_an_invalid_option_is_named_with_the_expected_form(given, words):
     with pytest.raises(BadOption, match=words):
         parse(**given)
 
@@ -101,7 +101,7 @@ def at(milliseconds, micros=0):
     )
 
 
-def test_filters_that_are_applied_exactly_are_not_given_back():
+def test_exactly_applied_filters_are_not_returned():
     restriction = Restriction(topics=frozenset({"a", "b", "c"}))
     filters = [
         IsNotNull(("topic",)), In(("Topic",), ("a", "b", "z")), EqualTo(("queueId",), 3),
@@ -113,7 +113,7 @@ def test_filters_that_are_applied_exactly_are_not_given_back():
     assert restriction.spans == {"storetimestamp": (1001, 2001)}
 
 
-def test_filters_that_only_narrow_are_given_back_and_so_are_unknown_ones():
+def test_narrowing_and_unknown_filters_are_returned():
     restriction = Restriction()
     filters = [
         GreaterThanOrEqual(("physicalOffset",), 100), LessThan(("queueOffset",), 7), IsNotNull(("keys",)),
@@ -141,7 +141,7 @@ def test_offsets_of_a_stream_survive_json_and_equal_ones_are_equal_text():
         stream_offsets.from_json({"a": 5})
 
 
-def test_the_bytes_of_a_batch_are_divided_by_what_is_open():
+def test_the_bytes_of_a_batch_are_divided_by_the_unread_bytes():
     assert stream_offsets.share({"a": 10, "b": 20}, 100) == {"a": 10, "b": 20}
     assert stream_offsets.share({"a": 1000, "b": 3000, "c": 0, "d": 1}, 400) == {
         "a": 99,

@@ -1,4 +1,4 @@
-"""Where a job cuts logs: always where a record begins, whatever bodies pretend, and so that every record is read once."""
+"""A job splits logs only where a record begins, whatever the bodies contain, and reads every record once."""
 
 from itertools import pairwise
 
@@ -62,8 +62,8 @@ def test_without_queues_the_log_itself_gives_the_boundaries(tmp_path):
         assert finder.at_or_above(at) == min(position for position in boundaries if position >= at)
 
 
-def test_the_first_boundary_is_found_among_more_queues_than_are_asked(tmp_path):
-    """Else an export or a report that goes on from a position would leave out what lies before the next record of a long queue."""
+def test_the_first_boundary_is_found_among_more_queues_than_are_searched(tmp_path):
+    """Otherwise an export or a report that resumes would miss the records before the next position of a long queue."""
     store = StoreMade(tmp_path / "broker-a", segment_bytes=1 << 16)
     for number in range(3 * QUEUES_ASKED):
         store.send(f"long-{number % QUEUES_ASKED}", b"b")
@@ -79,7 +79,7 @@ def test_the_first_boundary_is_found_among_more_queues_than_are_asked(tmp_path):
     assert [finder.at_or_above(at) for at in boundaries] == boundaries
 
 
-def test_forged_records_in_bodies_are_no_boundaries(tmp_path):
+def test_forged_records_in_bodies_are_not_boundaries(tmp_path):
     store = made(tmp_path / "broker-a", segment_bytes=1 << 18, forged=True)
     store.write()
     view = view_of(store)
@@ -105,7 +105,7 @@ def test_small_segments_share_a_partition(tmp_path):
     assert len(pieces) == len(store.segments) > 10
 
 
-def test_what_no_segment_holds_is_named(tmp_path):
+def test_a_range_without_a_segment_is_named(tmp_path):
     store = made(tmp_path / "broker-a")
     path = store.write()
     for segment in (store.segments[0], store.segments[2]):
@@ -118,7 +118,7 @@ def test_what_no_segment_holds_is_named(tmp_path):
     )
 
 
-def test_a_search_by_time_leaves_out_most_and_nothing_that_is_wanted(tmp_path, monkeypatch):
+def test_a_search_by_time_excludes_most_and_nothing_wanted(tmp_path, monkeypatch):
     monkeypatch.setattr("gantry_spark.store.boundaries.NEAR_BYTES", 256)
     store = made(tmp_path / "broker-a")
     store.write()
@@ -148,7 +148,7 @@ def test_offsets_of_queues_become_a_position_and_bounds(tmp_path):
     assert merge(bounds, ends) == {"orders": {0: (30, 40), 1: (67, 0), 2: (50, None)}}
 
 
-def test_queues_that_are_not_named_begin_at_their_lowest(tmp_path):
+def test_unnamed_queues_begin_at_their_lowest(tmp_path):
     store = made(tmp_path / "broker-a")
     store.write()
     view = view_of(store)

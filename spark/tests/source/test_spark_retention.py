@@ -1,4 +1,4 @@
-"""A store that runs keeps for a job what retention deletes while the job reads."""
+"""A running store keeps data that retention would delete while a job reads it."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ MEBI = 1 << 20
 
 
 @pytest.mark.cluster
-def test_a_segment_deleted_between_plan_and_read_is_read_nevertheless(tmp_path):
+def test_a_segment_deleted_between_plan_and_read_is_still_read(tmp_path):
     sizes = (
         "--set",
         f"broker-store.segment_bytes={4 * MEBI}",

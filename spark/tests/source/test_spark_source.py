@@ -1,4 +1,4 @@
-"""The source in Spark itself, on stores that run: what is counted equals what the stores count, however it is cut and filtered."""
+"""The source in Spark on running stores: its counts equal those of the stores, for any split and filter."""
 
 import json
 
@@ -141,7 +141,7 @@ def test_a_schema_is_a_projection_and_offsets_bound_what_is_read(spark, manifest
     assert found == {(broker, queue): {5, 6} for broker, ids in queues.items() for queue in ids}
 
 
-def test_mistakes_are_told_in_words(spark, orders, tmp_path):
+def test_mistakes_raise_clear_errors(spark, orders, tmp_path):
     for given, words in (
         ({"path": str(tmp_path)}, "no commitlog/"),
         ({"path": orders["data"], "columns": "colour"}, "has no column 'colour'"),

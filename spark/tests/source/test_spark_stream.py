@@ -1,4 +1,4 @@
-"""The stream reader as Spark asks it, without Spark: offsets, batches, restarts, and logs that are not what they were."""
+"""The stream reader as Spark calls it, without Spark: offsets, batches, restarts, and logs that changed."""
 
 import shutil
 
@@ -51,7 +51,7 @@ def all_rows(store):
     }
 
 
-def test_a_stream_reads_what_is_there_and_then_what_follows(tmp_path):
+def test_a_stream_reads_existing_and_then_new_messages(tmp_path):
     store = store_at(tmp_path)
     stream = reader(tmp_path, startingOffsets="earliest")
     start = stream.initialOffset()
@@ -65,7 +65,7 @@ def test_a_stream_reads_what_is_there_and_then_what_follows(tmp_path):
     assert rows(stream, end, following) == all_rows(store) - before
 
 
-def test_batches_of_limited_size_make_the_same_rows_and_another_reader_goes_on(tmp_path):
+def test_batches_of_limited_size_give_the_same_rows_and_another_reader_continues(tmp_path):
     store = store_at(tmp_path)
     offset, read, batches = reader(tmp_path, startingOffsets="earliest").initialOffset(), set(), 0
     while True:
@@ -101,7 +101,7 @@ def test_latest_logs_its_start_as_an_empty_batch_so_that_a_restart_loses_nothing
     assert rows(again, first_end, end) == all_rows(store) - before
 
 
-def test_available_now_ends_at_what_was_there_when_it_began(tmp_path):
+def test_available_now_ends_at_the_content_of_its_start(tmp_path):
     store = store_at(tmp_path)
     stream = reader(tmp_path, startingOffsets="earliest")
     stream.prepareForTriggerAvailableNow()
@@ -114,7 +114,7 @@ def test_available_now_ends_at_what_was_there_when_it_began(tmp_path):
     assert stream.reportLatestOffset()["broker-a"]["position"] == store.end
 
 
-def test_offsets_of_queues_hold_through_restarts(tmp_path):
+def test_offsets_of_queues_survive_restarts(tmp_path):
     store = store_at(tmp_path)
     asked = '{"topic-0": {"broker-a": {"0": 3, "1": -1}}, "topic-1": {"broker-a": {"0": 2}}}'
     start = reader(tmp_path, startingOffsets=asked).initialOffset()
@@ -130,7 +130,7 @@ def test_offsets_of_queues_hold_through_restarts(tmp_path):
     assert found == {row for row in all_rows(store) if row[2] >= firsts.get(row[:2], 0)}
 
 
-def test_a_start_by_time_leaves_out_what_is_older(tmp_path):
+def test_a_start_by_time_excludes_older_messages(tmp_path):
     store = store_at(tmp_path)
     stream = reader(tmp_path, startingTimestamp=str(START_MS + 30))
     start = stream.initialOffset()
@@ -154,7 +154,7 @@ def test_a_log_that_was_cut_is_an_error_that_says_what_to_do(tmp_path):
     assert goes_on["broker-a"]["position"] == shorter.end
 
 
-def test_a_log_that_was_cut_and_written_anew_is_an_error(tmp_path):
+def test_a_log_that_was_cut_and_rewritten_is_an_error(tmp_path):
     store = store_at(tmp_path)
     stream = reader(tmp_path, startingOffsets="earliest")
     end = stream.latestOffset(stream.initialOffset(), ReadMaxBytes(1000))
@@ -167,7 +167,7 @@ def test_a_log_that_was_cut_and_written_anew_is_an_error(tmp_path):
         reader(tmp_path).latestOffset(end, ALL)
 
 
-def test_another_log_in_the_directory_is_an_error_and_is_read_from_its_lowest_when_told_so(tmp_path):
+def test_another_log_in_the_directory_is_an_error_unless_data_loss_is_accepted(tmp_path):
     store = store_at(tmp_path)
     stream = reader(tmp_path, startingOffsets="earliest")
     end = stream.latestOffset(stream.initialOffset(), ALL)
@@ -181,7 +181,7 @@ def test_another_log_in_the_directory_is_an_error_and_is_read_from_its_lowest_wh
     assert rows(told, end, following) == all_rows(other)
 
 
-def test_what_retention_deleted_before_it_was_read_is_an_error_or_is_said(tmp_path, caplog):
+def test_messages_deleted_before_the_read_are_an_error_or_reported(tmp_path, caplog):
     store = store_at(tmp_path)
     stream = reader(tmp_path, startingOffsets="earliest")
     start = stream.initialOffset()
@@ -196,7 +196,7 @@ def test_what_retention_deleted_before_it_was_read_is_an_error_or_is_said(tmp_pa
     assert [path.name for path in (tmp_path / "aside").iterdir()] == ["lost-broker-a-0-2048.json"]
 
 
-def test_a_segment_deleted_between_plan_and_read_is_an_error_or_is_said(tmp_path, caplog):
+def test_a_segment_deleted_between_plan_and_read_is_an_error_or_reported(tmp_path, caplog):
     store = store_at(tmp_path)
     stream = reader(tmp_path, startingOffsets="earliest")
     start = stream.initialOffset()
@@ -211,7 +211,7 @@ def test_a_segment_deleted_between_plan_and_read_is_an_error_or_is_said(tmp_path
     assert "positions 0 to 2048" in caplog.text
 
 
-def test_a_store_that_comes_later_is_read_from_its_lowest_and_one_that_is_gone_is_an_error(tmp_path):
+def test_a_new_store_is_read_from_its_lowest_and_a_missing_one_is_an_error(tmp_path):
     store_at(tmp_path)
     stream = reader(tmp_path, startingOffsets="earliest")
     end = stream.latestOffset(stream.initialOffset(), ALL)

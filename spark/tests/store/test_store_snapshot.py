@@ -1,4 +1,4 @@
-"""What a job fixes before it plans: ends of logs that nobody runs, queues and their counts, manifests and what becomes of them."""
+"""What a job fixes before it plans: ends of logs of stopped stores, queues and their counts, manifests and their cleanup."""
 
 import json
 
@@ -29,7 +29,7 @@ def taken(path):
     return view
 
 
-def test_a_directory_stopped_in_order_is_read_to_its_end(tmp_path):
+def test_a_cleanly_stopped_directory_is_read_to_its_end(tmp_path):
     store = made(tmp_path / "broker-a")
     view = taken(store.write())
     assert (view.broker, view.log_id, view.min_position, view.end_position) == (
@@ -42,7 +42,7 @@ def test_a_directory_stopped_in_order_is_read_to_its_end(tmp_path):
     assert len(view.segments) == len(store.segments) > 3
 
 
-def test_after_a_kill_whole_records_above_the_confirm_offset_count_as_recovery_would_count_them(tmp_path):
+def test_after_a_kill_complete_records_above_the_confirm_offset_count_as_in_recovery(tmp_path):
     store = made(tmp_path / "broker-a")
     positions = [position for segment in store.segments for position in segment.positions]
     view = taken(store.write(RUNNING, confirm=positions[40], checkpoint=positions[20]))
@@ -51,7 +51,7 @@ def test_after_a_kill_whole_records_above_the_confirm_offset_count_as_recovery_w
 
 
 @pytest.mark.parametrize("damage", ["body", "torn", "size"])
-def test_after_a_kill_the_log_ends_at_the_first_record_that_is_not_whole(tmp_path, damage):
+def test_after_a_kill_the_log_ends_at_the_first_incomplete_record(tmp_path, damage):
     store = made(tmp_path / "broker-a")
     log = store.segments[-1]
     bad = store.send("topic-9", b"y" * 40, properties={"a": "b"})
@@ -68,7 +68,7 @@ def test_after_a_kill_the_log_ends_at_the_first_record_that_is_not_whole(tmp_pat
     assert sum(counts(view).values()) == 60
 
 
-def test_records_written_as_one_count_only_when_all_are_there(tmp_path):
+def test_records_written_together_count_only_if_all_are_there(tmp_path):
     store = made(tmp_path / "broker-a", segment_bytes=1 << 20)
     confirm = store.end
     first = store.send("a", b"1", properties={"__GANTRY_SETTLED": "half:0:7::1/2"})
@@ -107,7 +107,7 @@ def test_a_directory_of_rocketmq_is_read_from_the_newest_unit_on(tmp_path):
     assert sum(counts(view).values()) == 60
 
 
-def test_an_empty_store_holds_nothing(tmp_path):
+def test_an_empty_store_has_no_messages(tmp_path):
     (tmp_path / "commitlog").mkdir()
     view = taken(tmp_path)
     assert (view.end_position, view.segments, view.queues) == (0, (), {})
@@ -124,14 +124,14 @@ def test_a_snapshot_as_json_is_the_same_snapshot(tmp_path):
         Snapshot.from_json("{}")
 
 
-def test_what_is_no_manifest_is_refused_with_its_path(tmp_path):
+def test_an_invalid_manifest_is_refused_with_its_path(tmp_path):
     (tmp_path / "manifest.json").write_text("[]")
     for path in (tmp_path / "manifest.json", tmp_path / "nothing.json", tmp_path / "empty"):
         with pytest.raises(NotAStore, match=path.stem):
             snapshot.load(str(path))
 
 
-def test_a_manifest_of_a_store_whose_links_are_gone_is_refused(tmp_path):
+def test_a_manifest_without_its_links_is_refused(tmp_path):
     store = made(tmp_path / "broker-a")
     folder = store.write() / "gantry/snapshots/s1"
     folder.mkdir(parents=True)
