@@ -10,12 +10,12 @@ from gantry_launcher import install
 
 
 class Became(Exception):
-    """Stands for the process that continues as another program."""
+    """Raised in place of exec."""
 
 
 @pytest.fixture
 def became(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was installed, and what the launcher became, in their order; nothing but what runs the system is installed yet."""
+    """The installs and the exec of the launcher, in order; at first only what the system needs is installed."""
     happened: list[Any] = []
 
     def become(program: Path, words: list[str], environment: dict[str, str]) -> None:

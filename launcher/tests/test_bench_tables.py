@@ -21,7 +21,7 @@ PARTS = ("goals", "figures", "plan", "table")
 
 @pytest.fixture(scope="module")
 def parts() -> Iterator[Any]:
-    """The modules of bench/, which is a folder of programs and no package."""
+    """The modules of bench/, a folder of programs that is not a package."""
     known = set(sys.modules)
     sys.path.insert(0, str(ROOT / "bench"))
     try:

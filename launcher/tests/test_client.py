@@ -13,12 +13,12 @@ from gantry_launcher.words import CLIENT_WORDS, USAGE
 
 
 class Handed(Exception):
-    """Stands for the process that continues as another program."""
+    """Raised in place of exec."""
 
 
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the launcher became: program, words, environment."""
+    """What the launcher passes to exec: program, arguments, environment."""
     became: list[Any] = []
 
     def become(program: Path, words: list[str], environment: dict[str, str]) -> None:

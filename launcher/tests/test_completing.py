@@ -18,7 +18,7 @@ from gantry_launcher.words import CLIENT_WORDS, USAGE
 
 
 def bash(*words: str) -> list[str]:
-    """What bash is offered at the last of these words, as far as it was typed."""
+    """The completions that bash gets for the last, unfinished word."""
     asked = {"_GANTRY_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(("./gantry", *words)), "COMP_CWORD": str(len(words))}  # fmt: skip
     answer = complete(asked)
     assert answer is not None
@@ -96,7 +96,7 @@ def test_every_option_and_every_word_stands_in_the_usage() -> None:
 
 
 def help_of(word: str) -> str:
-    """Return what a word says of its options itself, without anything installed for it."""
+    """Return the help of a command, with nothing installed for it."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / source) for source in SOURCES)}
     command = [sys.executable, "-S", "-m", MODULES[word], "--help"]
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout

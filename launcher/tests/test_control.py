@@ -83,7 +83,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def squatted(tmp_path: Path):
-    """A data directory whose socket name another user took, that user's process, and a process that its answer names."""
+    """A data directory whose socket name is held by another user's process, that process, and a process that its answer names."""
     if os.getuid() != 0:
         pytest.skip("only root can become another user")
     victim = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

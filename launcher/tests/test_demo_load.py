@@ -17,7 +17,7 @@ PAGE = 2
 
 
 class Gateway(http.server.BaseHTTPRequestHandler):
-    """Answers sends by a script, and reads from what the test says is stored."""
+    """Answers sends by a script and reads from the messages that the test gives."""
 
     protocol_version = "HTTP/1.1"
     stored: ClassVar[list[list[str]]]

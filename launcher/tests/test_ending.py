@@ -63,7 +63,7 @@ ORDERLY, STUBBORN = SERVICE.format(handler="end"), SERVICE.format(handler="signa
 
 
 class System:
-    """A launcher in a process of its own, with one service."""
+    """A launcher in its own process, with one service."""
 
     def __init__(self, data: Path, service: str, *, is_deaf: bool = False, named: int | None = None) -> None:
         self.data = data
@@ -76,7 +76,7 @@ class System:
         self._handle = os.pidfd_open(self.service)
 
     def has_ended(self) -> bool:
-        """Whether neither launcher nor service runs."""
+        """Whether the launcher and the service have stopped."""
         return self.launcher.poll() is not None and bool(select.select([self._handle], [], [], 0)[0])
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from gantry_launcher.health import Check, ask
 
 @pytest.fixture
 def answering():
-    """A server on a free port that answers one connection with given bytes."""
+    """A server on a free port that answers one connection with the given bytes."""
     servers: list[tuple[socket.socket, threading.Thread]] = []
 
     def start(answer: bytes, *, speaks_first: bool = False) -> int:

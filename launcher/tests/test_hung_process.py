@@ -30,8 +30,8 @@ spin, reason = Path("spin"), Path("reason")
 
 def health(request):
     if spin.exists():
-        spin.unlink()  # the next life does not
-        while True: pass  # on one line, which the stacks then name
+        spin.unlink()  # only the first start hangs
+        while True: pass  # one line, so that the stacks name it
     if reason.exists():
         return json_response({"ready": False, "reason": reason.read_text()}, 503)
     return json_response({"ready": True})
@@ -49,7 +49,7 @@ HUNG_SECONDS = 1.5
 
 
 class System:
-    """A supervisor with one process, turned by hand."""
+    """A supervisor with one process; the test runs each turn of its loop."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
@@ -150,7 +150,7 @@ def test_a_process_that_answers_again_before_it_is_killed_is_left_alone(system: 
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     system.turn_until(lambda: system.child.kill_at is not None)
-    system.child.kill_at = float("inf")  # a machine so busy that the time for the stacks is long
+    system.child.kill_at = float("inf")  # a busy machine: enough time for the stacks
     os.kill(pid, signal.SIGCONT)
     system.turn_until(lambda: system.child.kill_at is None)
     system.turn_for(2 * HUNG_SECONDS)

@@ -74,7 +74,7 @@ def test_a_silent_step_reports_its_duration(venv: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Make checkouts with an empty lock file, and go to one of them."""
+    """Make checkouts with an empty lock file and change into one of them."""
 
     def go(name: str) -> Path:
         root = tmp_path / name

@@ -10,7 +10,7 @@ from gantry_launcher.plan import ProcessPlan, SystemPlan, make_plan
 
 
 class AnyPorts:
-    """Ports without looking whether they are free: well-known ones as they are, free ones counted from 40000."""
+    """Ports that are not checked: well-known ones unchanged, free ones counted from 40000."""
 
     def __init__(self) -> None:
         self._next = 40000

@@ -19,7 +19,7 @@ def ports():
 
 
 def _unreserved(steps: tuple[int, ...]) -> int:
-    """A port that is free with its neighbours, and held by nobody."""
+    """A port that is free, as are its neighbours, and reserved by no process."""
     other = Ports((HOST,))
     port = other.free(steps)
     other.close()

@@ -49,7 +49,7 @@ def test_a_start_that_waited_for_a_removed_directory_creates_it_again(
 
 
 def _refused(data: DataDir, lock: int) -> None:
-    """Do what the start that holds the directory does when it is refused."""
+    """Do what a start does when the directory is locked."""
     unclaim(data)
     os.close(lock)
 

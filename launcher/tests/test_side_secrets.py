@@ -27,7 +27,7 @@ def contents(data: DataDir) -> dict[Path, str]:
 
 
 def answer(port: int, request: bytes, until: bytes) -> bytes:
-    """What a server that may be about to start says, up to the words awaited."""
+    """The output of a starting server, up to the expected words."""
     for _ in range(600):
         try:
             connection = socket.create_connection(("127.0.0.1", port), 30)
@@ -56,7 +56,7 @@ def test_secrets_are_new_each_time_private_and_those_of_the_configuration(tmp_pa
         for path in written(data):
             assert path.stat().st_mode & 0o777 == 0o600
             assert path.parent.stat().st_mode & 0o777 == 0o700
-            path.chmod(0o644)  # as an older version, or a user, left it
+            path.chmod(0o644)  # as left by an older version or a user
     assert len(seen) == 4
     assert all(len(secret) >= 40 for secret in seen)
 
@@ -94,7 +94,7 @@ def test_a_run_after_one_that_was_killed_leaves_a_secret_and_a_configuration_tha
     before = contents(data)
     for path, stays in zip(before, kept, strict=True):
         if not stays:
-            path.rename(path.with_name(f"{path.name}.new"))  # written, and not yet put in place
+            path.rename(path.with_name(f"{path.name}.new"))  # written but not yet renamed
     assert main([str(tmp_path)]) == 0
     assert set(contents(data)) == set(before)
     assert f'token: "{data.nats_token.read_text()}"' in data.nats_config.read_text()
@@ -172,7 +172,7 @@ def test_the_program_stays_until_it_is_stopped_where_it_should(tmp_path: Path, s
         while not data.redis_config.exists():
             assert program.poll() is None
             time.sleep(0.01)
-        assert len(written(data)) == 6  # what is written last says that all are there
+        assert len(written(data)) == 6  # the file written last marks the set as complete
         assert program.poll() is None
         program.send_signal(stop)
         assert program.wait(60) == 0

@@ -26,7 +26,7 @@ def process(folder: Path, name: str, role: str) -> ProcessPlan:
 
 @pytest.fixture
 def make(tmp_path: Path):
-    """Build a supervisor of processes, (name, role) each, with one store."""
+    """Build a supervisor of the processes (name, role), with one store."""
     output = Output(tmp_path / "gantry.log", echo=False)
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     listener = control.listen(tmp_path)
@@ -50,7 +50,7 @@ def make(tmp_path: Path):
 
 @pytest.fixture
 def supervisor(make, tmp_path: Path) -> Supervisor:
-    """One process whose folder cannot be made: a file has its name."""
+    """One process whose folder cannot be created because a file has its name."""
     (tmp_path / "trial").write_text("")
     return make(("trial", "broker"))
 

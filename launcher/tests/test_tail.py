@@ -44,7 +44,7 @@ STEPS = st.lists(st.sampled_from(["write", "move aside", "read", "empty"]), max_
 def test_no_line_is_missed_or_doubled_when_the_file_is_moved_aside_or_emptied(
     tmp_path_factory, steps
 ) -> None:
-    """As long as it is read between two such steps, which is what happens to a file of 8 MiB."""
+    """Holds if the file is read between two rotations, as a file of 8 MiB is."""
     log = tmp_path_factory.mktemp("tail") / "one.log"
     tail = Tail(log)
     os.close(tail.open_for_process())

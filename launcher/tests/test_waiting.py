@@ -21,7 +21,7 @@ def test_the_first_seconds_are_silent_and_repeats_become_rare(tmp_path: Path) ->
     assert not start.is_due(now + 1)
     assert start.message(missing, now + 6) is None
     assert start.message({"gateway": "x"}, now + 12) == "still waiting for gateway (x)"
-    assert start.message({"gateway": "y"}, now + 18) is None  # what it says changes with every look
+    assert start.message({"gateway": "y"}, now + 18) is None  # its reason changes at every check
     assert start.message({"gateway": "z"}, now + 13 + AGAIN_SECONDS) == "still waiting for gateway (z)"
 
 

@@ -56,7 +56,7 @@ def selector():
 
 
 def ask_for(watch: Watch, selector: selectors.BaseSelector, seconds: int) -> float:
-    """Pass `seconds` of the watch's time, with real moments in which the network may do its work."""
+    """Advance the watch's clock by `seconds`, with short real pauses for the network."""
     for now in range(seconds):
         silent = watch.silent_seconds(float(now))
         for key, _ in selector.select(0.05):

@@ -16,14 +16,14 @@ from .lossy_gateway import Call, Forward, Honest, Message, Reply, mark_of
 
 
 class _OfTransactions(Honest):
-    """Knows which message a transaction is of."""
+    """Maps transactions to their messages."""
 
     def __init__(self, seed: int, every: int = 5) -> None:
         super().__init__(seed, every)
         self._marks: dict[str, str] = {}
 
     def noted(self, call: Call, reply: Reply) -> Reply:
-        """Note what was begun."""
+        """Record a transaction that began."""
         if call.kind == "begin" and reply.is_done:
             self._marks[reply.json["transactionId"]] = call.mark
         return reply
@@ -34,7 +34,7 @@ class _OfTransactions(Honest):
 
 
 class _OfMessages(Honest, ABC):
-    """Harms what readers are given."""
+    """Damages what readers receive."""
 
     def answer(self, call: Call, forward: Forward) -> Reply:
         reply = forward(call)
@@ -45,11 +45,11 @@ class _OfMessages(Honest, ABC):
 
     @abstractmethod
     def given(self, call: Call, messages: list[Message]) -> list[Message]:
-        """Return the messages that a reader gets instead."""
+        """Return the messages that the reader gets instead."""
 
 
 class Drop(_OfMessages):
-    """Takes messages out of answers, whenever they come by."""
+    """Removes messages from every response."""
 
     def given(self, call: Call, messages: list[Message]) -> list[Message]:
         kept: list[Message] = []
@@ -77,12 +77,12 @@ class Damage(_OfMessages):
 
 
 class Hide(Honest):
-    """One queue never gives anything: the queue 1, or the only queue of one of many topics."""
+    """One queue never returns a message: queue 1, or the only queue of one of many topics."""
 
     def __init__(self, seed: int, every: int = 5) -> None:
         super().__init__(seed, every)
         self._cursors: dict[tuple[str, str], int] = {}
-        """How far each hidden queue was read here, so that nothing is counted twice."""
+        """How far each hidden queue has been read, so that no message counts twice."""
 
     def answer(self, call: Call, forward: Forward) -> Reply:
         if call.kind == "pull" and _is_hidden(call.names["topic"], int(call.names["queue"])):
@@ -118,7 +118,7 @@ def _is_hidden(topic: str, queue: int) -> bool:
 
 
 class Duplicate(Honest):
-    """Gives messages again: right behind themselves to those who pull, after their acknowledgement to a group."""
+    """Delivers messages twice: at once to clients that pull, after the acknowledgement to a group."""
 
     def __init__(self, seed: int, every: int = 5) -> None:
         super().__init__(seed, every)
@@ -156,7 +156,7 @@ class Duplicate(Honest):
         return messages + again
 
     def _acknowledged(self, call: Call, forward: Forward) -> Reply:
-        """Pass on what is the gateway's own; what was given again is acknowledged here."""
+        """Pass acknowledgements of the gateway's own deliveries on; acknowledge duplicates here."""
         told = call.json
         own = {name: [one for one in told[name] if "again" not in one["receiptHandle"]] for name in told}
         reply = forward(replace(call, body=json.dumps(own).encode())) if any(own.values()) else None
@@ -186,7 +186,7 @@ class Duplicate(Honest):
 
 
 class Reorder(Honest):
-    """Holds a message of a queue back until a later one was given."""
+    """Holds a message of a queue back until a later one is delivered."""
 
     def __init__(self, seed: int, every: int = 5) -> None:
         super().__init__(seed, every)
@@ -202,7 +202,7 @@ class Reorder(Honest):
     def _given(self, queue: tuple[str, ...], messages: list[Message]) -> list[Message]:
         held = self._held.pop(queue, None)
         if held is not None and not messages:
-            return [held]  # nothing came that it could come behind
+            return [held]  # no later message arrived
         given: list[Message] = []
         for message in messages:
             if held is None and self.picks(mark_of(message["body"])):
@@ -239,12 +239,12 @@ class Swallow(_OfTransactions):
 
 
 class _OfLaterArrivals(_OfTransactions, ABC):
-    """Harms sends, and counts where readers get what must not come, or not yet."""
+    """Damages sends, and counts messages that readers get although they must not, or too early."""
 
     def __init__(self, seed: int, every: int = 5) -> None:
         super().__init__(seed, every)
         self._harmed: dict[str, float] = {}
-        """Until when each must not be stored, in ms since 1970."""
+        """The time before which each must not be stored, in ms since 1970."""
 
     def answer(self, call: Call, forward: Forward) -> Reply:
         reply = self.meddled(call, forward)
@@ -262,16 +262,14 @@ class _OfLaterArrivals(_OfTransactions, ABC):
 
 
 class Hasten(_OfLaterArrivals):
-    """Has delayed messages come at once, and some halves before anybody decided."""
+    """Delivers delayed messages at once, and some half messages before the decision."""
 
     def meddled(self, call: Call, forward: Forward) -> Reply:
         if call.kind == "send" and self.picks(call.mark):
             (message,) = call.json["messages"]
             self._harmed[call.mark] = message.pop("deliverAt", 0.0)
             return forward(replace(call, body=json.dumps({"messages": [message]}).encode()))
-        if call.kind == "begin" and call.mark.endswith(
-            "9"
-        ):  # of a producer that is lost, and rolled back later
+        if call.kind == "begin" and call.mark.endswith("9"):  # its producer is lost; it is rolled back later
             self._harmed[call.mark] = math.inf
             leaked = json.dumps({"messages": [call.json["message"]]}).encode()
             reply = forward(call)
@@ -281,14 +279,14 @@ class Hasten(_OfLaterArrivals):
 
 
 class Deny(_OfLaterArrivals):
-    """Refuses sends that it has stored, and commits what is to be rolled back."""
+    """Refuses sends that it has stored, and commits instead of rolling back."""
 
     def meddled(self, call: Call, forward: Forward) -> Reply:
         if call.kind == "rollback":
             return self._rolled_back(call, forward)
         is_denied = call.kind == "send" and self.picks(call.mark)
         if is_denied:
-            self._harmed[call.mark] = math.inf  # readers may have it before its sender has an answer
+            self._harmed[call.mark] = math.inf  # readers may get it before its sender gets the response
         reply = self.noted(call, forward(call))
         if is_denied and reply.is_done:
             return Reply.made(429, {"code": "SYSTEM_BUSY", "detail": "a proxy says so", "retryAfterMs": 10})
@@ -311,7 +309,7 @@ class Fail(Honest):
 
 
 class Mute(Honest):
-    """Lets nobody hear of some undecided transactions.
+    """Hides some undecided transactions from the checks.
 
     It asks for as many as a gateway tells at once: those that are never decided come first every time.
     """
@@ -335,7 +333,7 @@ class Mute(Honest):
 
 
 class Delay(_OfTransactions):
-    """Holds the answers back that a profile's own latency waits for."""
+    """Delays the responses that a profile's own latency measures."""
 
     SECONDS = 2.5
 

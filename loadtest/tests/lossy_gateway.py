@@ -60,12 +60,12 @@ class Call:
 
     @property
     def reader(self) -> str:
-        """Who reads: a group, or those who pull."""
+        """The reader: a group, or the clients that pull."""
         return self.names.get("group", "pull")
 
     @property
     def mark(self) -> str:
-        """Which message a send or a begin carries."""
+        """The message of a send or a begin."""
         if self.headers.get("content-type") != "application/json":
             return mark_of(self.body[:64].decode())
         told = self.json
@@ -74,7 +74,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer of the gateway."""
+    """One response of the gateway."""
 
     status: int
     headers: dict[str, str]
@@ -100,7 +100,7 @@ Forward = Callable[[Call], Reply]
 
 
 def mark_of(body: str) -> str:
-    """Which message of the load a body is of: its run, stream and number."""
+    """The message of the load that a body belongs to: its run, stream and number."""
     return " ".join(body[:64].split(" ", 3)[:3])
 
 
@@ -111,7 +111,7 @@ class Honest:
         self._seed, self._every = seed, every
         self._lock = threading.Lock()
         self._done: Counter[tuple[str, str]] = Counter()
-        """How often this harm was done, by reader and message."""
+        """How often this damage was done, by reader and message."""
 
     def answer(self, call: Call, forward: Forward) -> Reply:
         """Answer a call."""
@@ -119,35 +119,35 @@ class Honest:
 
     @property
     def harmed(self) -> set[tuple[str, str]]:
-        """The reader and the mark of each message that was harmed."""
+        """The reader and the mark of each damaged message."""
         with self._lock:
             return set(self._done)
 
     @property
     def messages(self) -> int:
-        """How many messages were harmed, counted at each reader."""
+        """How many messages were damaged, counted per reader."""
         return len(self.harmed)
 
     @property
     def times(self) -> int:
-        """How often a message was harmed, counted at each reader."""
+        """How often messages were damaged, counted per reader."""
         with self._lock:
             return self._done.total()
 
     def picks(self, mark: str) -> bool:
-        """Whether harm is done to this message: to every fifth of a stream, or as it was made, the seed says which."""
+        """Whether to damage this message: every fifth of a stream, or as configured; the seed chooses which."""
         _run, stream, number = mark.split(" ")
         return (self._seed + int(stream) + int(number)) % self._every == 0
 
     def did(self, *names: str) -> None:
-        """Note a harm."""
+        """Record damage."""
         reader, message = names
         with self._lock:
             self._done[reader, message] += 1
 
 
 class LossyGateway(AbstractContextManager["LossyGateway"]):
-    """Listens on a free port and stands before a gateway."""
+    """Listens on a free port in front of a gateway."""
 
     def __init__(self, gateway: str, harm: Honest) -> None:
         self._server = _Server(("127.0.0.1", 0), _handler(gateway, harm))
@@ -186,7 +186,7 @@ def _handler(gateway: str, harm: Honest) -> type[BaseHTTPRequestHandler]:
             self._upstream.close()
             super().finish()
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name it has
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
             pass
 
         def _pass_on(self) -> None:
@@ -194,7 +194,7 @@ def _handler(gateway: str, harm: Honest) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             kept = {name: headers[name] for name in PASSED_ON if name in headers}
             reply = harm.answer(Call.read(self.command, self.path, kept, body), self._forward)
-            with contextlib.suppress(ConnectionError):  # of a reader whose run is over
+            with contextlib.suppress(ConnectionError):  # the reader's run is over
                 self._tell(reply)
 
         def _tell(self, reply: Reply) -> None:
@@ -212,6 +212,6 @@ def _handler(gateway: str, harm: Honest) -> type[BaseHTTPRequestHandler]:
             headers = {"content-type": got.headers.get("content-type", "application/json")}
             return Reply(got.status, headers, got.read())
 
-        do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815 - the names that are called
+        do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815 - the names that http.server calls
 
     return Handler

@@ -16,7 +16,7 @@ from gantry_loadtest.running import profile_of
 
 
 def over(latencies: Latencies, ms: float) -> int:
-    """How many took longer."""
+    """How many took longer than this."""
     numbers = latencies.to_list()[2:]
     return sum(
         int(count)
@@ -26,7 +26,7 @@ def over(latencies: Latencies, ms: float) -> int:
 
 
 def run(load: dict[str, Any]) -> None:
-    """Run one, and tell it."""
+    """Run one load and print its result."""
     plan = parse(load["words"])
     assert isinstance(plan, Plan)
     assert plan.host is not None
@@ -44,7 +44,7 @@ def run(load: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run them all, so many at a time as the only argument says."""
+    """Run all loads; the only argument is how many run at once."""
     pool = Pool(int(sys.argv[1]))
     loads = [pool.spawn(run, load) for load in json.load(sys.stdin)]
     pool.join()

@@ -83,7 +83,7 @@ def _sample(at: float, pid: int, age: float, mebibytes: float, handles: int = 50
 
 
 def _seen(leak_a_life: float = 0.0, handles_a_life: int = 0) -> Seen:
-    """Nine lives of ten minutes, ended by kills."""
+    """Nine runs of a process of ten minutes each, ended by kills."""
     seen = Seen()
     seen.take("about", {"words": "2 cores <of a machine>"})
     for at in range(0, int(LENGTH) + 1, 10):

@@ -64,7 +64,7 @@ def test_a_message_that_overtakes_is_out_of_order_in_its_own_stream_only() -> No
     st.integers(0, 2**32),
 )
 def test_any_history_is_judged_as_by_a_simple_model(plan: list[tuple[bool, int, int]], seed: int) -> None:
-    """Each message: acknowledged or in doubt, how often reader a and reader b have it; all of it happens in any order."""
+    """Each message: acknowledged or in doubt, and how often readers a and b receive it, in any order."""
     history = History(["a", "b"])
     steps: list[tuple[str, int]] = []
     for number, (is_acknowledged, at_a, at_b) in enumerate(plan):

@@ -20,7 +20,7 @@ Script = Callable[[str, str, str, Any], tuple[int, dict[str, Any]]]
 
 
 class Scripted:
-    """A gateway that answers as told, and remembers what it was asked."""
+    """A gateway that answers by a script and records its requests."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -50,7 +50,7 @@ def begun(name: str, script: Script, *words: str) -> tuple[Profile, Scripted, li
 
 
 def accepting(name: str, _method: str, path: str, _json: Any) -> tuple[int, dict[str, Any]]:
-    """Answer as a gateway that has one queue and stores everything at the offset 0."""
+    """Answer as a gateway with one queue that stores everything at offset 0."""
     if name == "prepare":
         topic = path.rpartition("/")[2]
         return 200, {
@@ -67,7 +67,7 @@ def accepting(name: str, _method: str, path: str, _json: Any) -> tuple[int, dict
 
 
 def pulled(body: str, offset: int = 0, queue: int = 0, **more: Any) -> dict[str, Any]:
-    """Return a message as a pull gives it."""
+    """Return a message as a pull returns it."""
     stored = "2026-01-01T00:00:00.000Z"
     return {
         "topic": "t", "broker": "b", "queueId": queue, "queueOffset": offset, "storeTimestamp": stored, "body": body, **more,
@@ -121,7 +121,7 @@ def test_an_acknowledged_message_that_never_arrived_is_lost_after_the_drain(name
     profile.act(calls, Sender(1), 0.0)
     sent = profile.state.history.sent(1, 0)
     assert sent is not None
-    sent.due = min(sent.due, 1.0)  # long ago, where it is delayed
+    sent.due = min(sent.due, 1.0)  # long ago if it is delayed
     profile.last_look(calls, has_waited=True)
     readers = len(profile.readers(profile.state.plan))
     assert (faults, profile.state.findings.counts["notSeen"]) == (["lost"] * readers, 0)

@@ -84,7 +84,7 @@ def test_a_second_interrupt_leaves_no_system_and_no_data(tmp_path: Path) -> None
         assert any("once more leaves at once" in line for line in run.stderr)
         until = time.monotonic() + 60
         while run.poll() is None and time.monotonic() < until:
-            os.killpg(run.pid, signal.SIGINT)  # what it started is being stopped meanwhile
+            os.killpg(run.pid, signal.SIGINT)  # its processes are being stopped
             time.sleep(0.05)
         assert "Traceback" not in run.stderr.read()
     assert run.returncode == 130
@@ -93,7 +93,7 @@ def test_a_second_interrupt_leaves_no_system_and_no_data(tmp_path: Path) -> None
 
 
 def command_lines() -> Iterator[bytes]:
-    """What every process of the machine was started with; one may end while it is read."""
+    """The command line of every process of the machine; one may end while it is read."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             yield path.read_bytes()

@@ -78,7 +78,7 @@ def test_allowed_and_unseen_faults_are_no_shortfall() -> None:
 
 
 def unmeasured(limits: Limits, **counts: int) -> Outcome:
-    """Sends that were answered, and not one message at its consumer."""
+    """Sends that succeeded, but no message at the consumer."""
     findings = seen()
     findings.counts.update(counts)
     return judge(Outcome("end-to-end", "delivery", Totals(480, 0, 48), findings, limits))

@@ -52,7 +52,7 @@ ALL = frozenset(PROFILES)
 
 @dataclass(frozen=True)
 class Harm:
-    """What is done, the word that is right for it, who can see it, and how often the verdict must count it."""
+    """The damage, the name the verdict must use for it, which profiles can see it, and how often the verdict must count it."""
 
     word: str
     make: Callable[[int, str], Honest]
@@ -73,7 +73,7 @@ def at_all_readers(proxy: Honest, profile: str) -> int:
 
 
 def once_each_that_is_timed(proxy: Honest, profile: str) -> int:
-    """Every tenth message of a user of soak is a delayed one: it counts in another latency than the profile's own."""
+    """Every tenth message of a soak user is delayed, so it does not count in the profile's own latency."""
     return sum(1 for _, mark in proxy.harmed if profile != "soak" or not mark.endswith("9"))
 
 
@@ -81,12 +81,12 @@ HARMS = {
     "drop": Harm("lost", lambda seed, _: Drop(seed), ALL, once_each),
     "swallow": Harm("lost", lambda seed, _: Swallow(seed), ALL, at_all_readers),
     "hide": Harm("lost", lambda seed, _: Hide(seed), ALL, once_each),
-    # only an undecided transaction is asked about
+    # only undecided transactions are checked
     "mute": Harm("lost", lambda seed, _: Mute(seed, 1), frozenset({"transactions"}), once_each),
     "duplicate": Harm("duplicates", lambda seed, _: Duplicate(seed), ALL, each_time),
-    # a group's messages come in no order: leases end, and what is given back comes later
+    # a group has no order: leases expire, and a message that is given back is delivered later
     "reorder": Harm("disordered", lambda seed, _: Reorder(seed), ALL - {"receive", "fan-out"}, each_time),
-    # only these promise an instant, or that nothing comes before a decision
+    # only these guarantee a delivery time, or no delivery before the decision
     "hasten": Harm(
         "early", lambda seed, _: Hasten(seed, 2), frozenset({"delay", "soak", "transactions"}), each_time
     ),
@@ -108,7 +108,7 @@ CASES = [
 
 
 def sample() -> list[tuple[str, str]]:
-    """Every profile through an honest gateway, and each harm to two of the profiles that see it: those harmed least so far."""
+    """Every profile without damage, and each damage with two of the profiles that see it: those used least so far."""
     chosen, harmed = [case for case in CASES if case[1] == "honest"], dict.fromkeys(PROFILES, 0)
     for harm, one in HARMS.items():
         for profile in sorted(one.profiles, key=lambda profile: (harmed[profile], profile))[:2]:
@@ -133,7 +133,7 @@ LONG = ("--seconds", "30", "--drain", "20")
 
 def words_of(profile: str, harm: str, load: tuple[str, ...], host: str) -> list[str]:
     many = {"fan-out": ["--count", str(GROUPS)], "topics": ["--count", str(TOPICS)]}.get(profile, [])
-    # of ten transactions of a user the last two lose their producer
+    # the last two of ten transactions of a user lose their producer
     longer = ["--seconds", "8"] if profile == "transactions" and load is SHORT else []
     late = ["--max-p99-ms", str(LATE_MS)] if harm == "delay" else []
     return [profile, "--host", host, "--headless", *load, *many, *longer, *late]
@@ -143,7 +143,7 @@ Ran = dict[tuple[str, str], tuple[dict[str, Any], Honest]]
 
 
 def run_all(gateway: str, cases: list[tuple[str, str]], load: tuple[str, ...], seed: int) -> Ran:
-    """Run loads beside each other, each through a proxy of its own; what each came to, and its proxy."""
+    """Run loads in parallel, each through its own proxy; return the result and the proxy of each."""
     harms = {case: proxy_of(*case, seed + number) for number, case in enumerate(cases)}
     with contextlib.ExitStack() as stack:
         loads: list[dict[str, Any]] = []
@@ -195,12 +195,12 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ran(gateway: str) -> Ran:
-    """The sample, in short loads beside each other."""
+    """The sample, as short loads in parallel."""
     return run_all(gateway, SAMPLE, SHORT, 1)
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(1200)  # the first of them runs them all
+@pytest.mark.timeout(1200)  # the first test runs all loads
 @pytest.mark.parametrize(("profile", "harm"), SAMPLE)
 def test_a_fault_fails_with_its_own_name_and_a_correct_gateway_passes(
     ran: Ran, profile: str, harm: str

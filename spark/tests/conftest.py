@@ -31,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 
 @pytest.fixture(scope="session")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Return one running system with two stores for all tests that only use it. Give topics names of your own."""
+    """Return one running system with two stores for all tests that only use it. Use your own topic names."""
     from systems_run import running_system
 
     with running_system(tmp_path_factory.mktemp("system"), "--brokers", "2") as running:

@@ -26,7 +26,7 @@ def rows(
     broker: str = "broker-a",
     days: Sequence[int] | None = None,
 ) -> pa.RecordBatch:
-    """Return rows as they come from the log, at these positions, on the first of January or so many days later."""
+    """Return rows as read from the log, at these positions, on 1 January, or `days` later if given."""
     count = len(positions)
     store_us = [NOON_US + day * DAY_US for day in days or [0] * count]
     values = {
@@ -53,7 +53,7 @@ def job(
 
 
 def staged(one: TaskJob, *batches: pa.RecordBatch) -> Written:
-    """Write batches as one task would, and return what it wrote as the driver sees it."""
+    """Write batches as one task does, and return its result as the driver gets it."""
     writer = ExportWriter(one.to_json())
     writer.commit([writer.write(iter(batches))])
     return written(one)
@@ -65,7 +65,7 @@ def table_of(out: Path, kind: str) -> Table:
 
 
 def run(out: Path, kind: str, positions: Sequence[int], end: int, broker: str = "broker-a") -> None:
-    """Do what a run does once Spark has planned: settle, write what is new, commit."""
+    """Do what a run does after Spark's planning: settle, write the new rows, commit."""
     table = table_of(out, kind)
     committing.settle(out, table)
     start = table.marks().get(broker, Mark(LOG, 0)).next
@@ -76,7 +76,7 @@ def run(out: Path, kind: str, positions: Sequence[int], end: int, broker: str = 
 
 
 def read_back(out: Path, kind: str) -> list[int]:
-    """Return the positions that a reader of this kind of table sees, as its own library reads it."""
+    """Return the positions that the library of this kind of table reads."""
     if kind == "delta":
         from deltalake import DeltaTable
 

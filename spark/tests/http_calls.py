@@ -12,7 +12,7 @@ from typing import Any
 
 
 def call(base: str, method: str, path: str, body: Any = None) -> Any:
-    """Return the JSON of an answer."""
+    """Return the JSON of a response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(base + path, data, {"Content-Type": "application/json"}, method=method)
     with urllib.request.urlopen(request, timeout=120) as answer:
@@ -30,7 +30,7 @@ def send(base: str, topic: str, bodies: list[str], **fields: Any) -> None:
 
 @contextlib.contextmanager
 def load(base: str, topic: str, pause: float = 0) -> Iterator[list[int]]:
-    """Send to a topic, with `pause` seconds between requests, for as long as the block lasts; the list holds how many messages were sent so far."""
+    """Send to a topic while the block runs, with `pause` seconds between requests; the list holds the number of messages sent so far."""
     sent, ends = [0], threading.Event()
 
     def work() -> None:

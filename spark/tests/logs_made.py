@@ -47,7 +47,7 @@ def record(
     reconsume_times: int = 0,
     prepared_position: int = 0,
 ) -> bytes:
-    """Return one record that says it stands at `position`. A topic of more than 127 bytes gives the second magic."""
+    """Return one record that holds `position` as its own. A topic of more than 127 bytes gives the second magic."""
     raw = properties if isinstance(properties, bytes) else format_properties(dict(properties))
     return build_record(
         topic.encode(), queue_id, queue_offset, position, body, raw, flag, sys_flag, born_ms, pack_host(*born_host),
@@ -56,7 +56,7 @@ def record(
 
 
 def packed(body: bytes, kind: str) -> tuple[bytes, int]:
-    """Return a body compressed as clients do (zlib, lz4, zstd), and the system flag that says so."""
+    """Return a body compressed as clients do (zlib, lz4, zstd), and its system flag."""
     if kind == "zlib":
         return zlib.compress(body), SYS_COMPRESSED | SYS_COMPRESSION_ZLIB
     sink = pa.BufferOutputStream()
@@ -66,23 +66,23 @@ def packed(body: bytes, kind: str) -> tuple[bytes, int]:
 
 
 class LogMade:
-    """One segment that grows record by record; positions and queue offsets follow by themselves."""
+    """One segment that grows record by record; it sets positions and queue offsets."""
 
     def __init__(self, base: int = 0, size: int | None = None) -> None:
         self.base = base
         self.size = size
-        """Bytes of the whole segment; what is not written is zero. None: it ends with its last record."""
+        """Size of the segment in bytes, padded with zeros. None: it ends with its last record."""
         self.content = bytearray()
         self.positions: list[int] = []
         self.next_offsets: dict[tuple[str, int], int] = {}
 
     @property
     def end(self) -> int:
-        """Position behind the last record."""
+        """Position after the last record."""
         return self.base + len(self.content)
 
     def add(self, topic: str = "orders", body: bytes = b"", **fields: Any) -> int:
-        """Append a record, of which `record` names the fields, and return its position."""
+        """Append a record with these fields, and return its position."""
         position = self.end
         queue = topic, fields.get("queue_id", 0)
         offset = fields.pop("queue_offset", self.next_offsets.get(queue, 0))
@@ -98,7 +98,7 @@ class LogMade:
         return self.add(topic, stored, sys_flag=fields.pop("sys_flag", 0) | flag, **fields)
 
     def add_forged(self, topic: str = "orders", count: int = 3, gap: bytes = b"", **fields: Any) -> int:
-        """Append a record whose body holds `count` whole records that name the positions where they really stand."""
+        """Append a record whose body contains `count` whole records with the positions where they are really stored."""
         start = self.end + len(record(topic, position=0)) - len(topic) - 3 + len(gap)
         body = bytearray(gap)
         for number in range(count):
@@ -127,7 +127,7 @@ class LogMade:
             )
 
     def blank(self, size: int | None = None) -> None:
-        """End the segment here: a blank over the bytes that are left (`size`, or up to the segment's size, or 64)."""
+        """End the segment here: a blank record over the remaining bytes (`size`, or up to the segment's size, or 64)."""
         left = size or (self.size - len(self.content) if self.size else 64)
         self.content += build_blank(left) + bytes(left - 8)
 
@@ -140,7 +140,7 @@ class LogMade:
         return bytes(self.content) + bytes(max(0, (self.size or 0) - len(self.content)))
 
     def write(self, folder: Path) -> Path:
-        """Write the segment under the name of its base, as a store does, and return its path."""
+        """Write the segment to a file named after its base, as a store does, and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{self.base:020d}"
         path.write_bytes(self.bytes())

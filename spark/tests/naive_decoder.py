@@ -51,7 +51,7 @@ def _properties(record: Record) -> dict[str, str]:
 
 
 def table(records: Iterable[Record], names: tuple[str, ...]) -> pa.Table:
-    """Return records as a table of the schema that the decoder gives."""
+    """Return records as a table with the decoder's schema."""
     found = list(records)
     schema = arrow_schema(names)
     columns = [pa.array([_value(record, field.name) for record in found], field.type) for field in schema]
@@ -65,5 +65,5 @@ def _value(record: Record, name: str) -> Any:
 
 
 def decoded(content: bytes, base: int, names: tuple[str, ...]) -> pa.Table:
-    """Return all records of a sound segment."""
+    """Return all records of a valid segment."""
     return table(scan_records(content, base), names)

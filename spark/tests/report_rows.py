@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from gantry_spark.decode.schema import PROPERTY_PREFIX, arrow_schema
 from gantry_spark.reports.counting import counts
@@ -19,7 +19,7 @@ START_MS = 1_700_000_000_000
 
 
 class RowsLog:
-    """Rows added one by one; offsets and positions follow by themselves."""
+    """Rows added one by one; it sets offsets and positions."""
 
     def __init__(self, spark: SparkSession | None = None) -> None:
         self.spark = spark
@@ -27,7 +27,7 @@ class RowsLog:
         self.next: dict[tuple[str, int], int] = {}
 
     def add(self, topic: str, store_ms: int, **fields: Any) -> dict[str, Any]:
-        """Add a message stored `store_ms` after START_MS; `properties` are those it carries."""
+        """Add a message stored `store_ms` after START_MS; with these `properties`."""
         properties = fields.pop("properties", {})
         queue = topic, fields.get("queueId", 0)
         offset = self.next.get(queue, 0)
@@ -44,7 +44,7 @@ class RowsLog:
         return row
 
     def sample(self, store_ms: int, group: str, topic: str, *queues: tuple[int, int, int]) -> None:
-        """Add what the store says once a second of a group that moved."""
+        """Add the record that the store writes once a second for a group that advanced."""
         said = {"group": group, "topic": topic, "sampledAt": START_MS + store_ms, "queues": queues}
         self.add("GANTRY_SYS_OFFSETS", store_ms, body=json.dumps(said).encode())
 
@@ -63,7 +63,7 @@ class RowsLog:
         assert span.is_all
         counter = counts.Counter("a", step, tracked)
         schema = arrow_schema(counts.COLUMNS)
-        for row in self.added:  # one by one, so that pieces are put together
+        for row in self.added:  # one by one, so that pieces are merged
             counter.add(pa.RecordBatch.from_pylist([row], schema=schema))
         return pa.Table.from_batches(counter.batches(), schema=counts.SCHEMA)
 

@@ -38,16 +38,16 @@ class StoreMade:
 
     @property
     def end(self) -> int:
-        """Position behind the last record."""
+        """Position after the last record."""
         return self.segments[-1].end
 
     @property
     def count(self) -> int:
-        """How many messages it holds."""
+        """Number of messages in the store."""
         return sum(len(segment.positions) for segment in self.segments)
 
     def send(self, topic: str = "orders", body: bytes = b"", **fields: Any) -> int:
-        """Append a message, in a new segment when it does not fit, and return its position."""
+        """Append a message, to a new segment if it does not fit, and return its position."""
         queue = topic, fields.get("queue_id", 0)
         offset = self.next_offsets.get(queue, 0)
         for _ in range(2):
@@ -68,7 +68,7 @@ class StoreMade:
     def write(
         self, status: int = STOPPED_CLEANLY, confirm: int | None = None, checkpoint: int | None = None
     ) -> Path:
-        """Write all files. `confirm`: the confirm offset; `checkpoint`: units of records from there on are in no file."""
+        """Write all files. `confirm`: the confirm offset; `checkpoint`: records from this position on have no units in any file."""
         confirm = self.end if confirm is None else confirm
         checkpoint = self.end if checkpoint is None else checkpoint
         for segment in self.segments:
@@ -108,7 +108,7 @@ class StoreMade:
             (folder / f"{first * 20:020d}").write_bytes(content.ljust(self.file_units * 20, b"\0"))
 
     def blank_front(self, topic: str, queue_id: int, count: int) -> None:
-        """Make the first units of a queue name nothing, as those of history that is gone."""
+        """Clear the first units of a queue, as for deleted history."""
         path = self.path / "consumequeue" / topic / str(queue_id) / f"{0:020d}"
         content = path.read_bytes()
         path.write_bytes(CONSUME_QUEUE_BLANK * count + content[20 * count :])

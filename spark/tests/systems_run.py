@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def gantry(*words: str, timeout: float = 300) -> str:
-    """Run one launcher command as a user would, and return what it printed."""
+    """Run one launcher command as a user does, and return its output."""
     ran = subprocess.run(
         [sys.executable, str(ROOT / "gantry"), *words],
         capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL,
@@ -25,7 +25,7 @@ def gantry(*words: str, timeout: float = 300) -> str:
 
 @contextlib.contextmanager
 def running_system(data: Path, *options: str) -> Iterator[dict[str, Any]]:
-    """Start a system on free ports for as long as a block lasts; what `up --json` says, and `data`, its directory."""
+    """Run a system on free ports while the block runs; yield the output of `up --json` and `data`, its directory."""
     words = ("--free-ports", "--detach", "--json", "--set", "broker-store.send_wait_ms_max=60000", *options)
     try:
         yield {**json.loads(gantry("up", "--data", str(data), *words)), "data": str(data)}

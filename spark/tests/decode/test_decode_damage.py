@@ -49,7 +49,7 @@ def test_one_damaged_record_is_the_only_one_lost_and_is_reported(tmp_path, count
 
 
 def test_every_flipped_byte_of_a_header_or_length_is_handled(tmp_path) -> None:
-    """A row is lost and reported, or it is there; no other row changes."""
+    """A row is lost and reported, or present; no other row changes."""
     log = LogMade()
     log.add_many(30)
     sound = log.bytes()
@@ -105,7 +105,7 @@ def test_zeros_between_records_are_a_hole_not_an_end(tmp_path) -> None:
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 60, 91, -1])
 @pytest.mark.parametrize("size", [None, 100_000])
 def test_a_torn_last_record_is_not_a_row(tmp_path, kept, size) -> None:
-    """Cut where the file ends, or followed by the zeros of a file made in full size."""
+    """Cut at the end of the file, or followed by the zeros of a preallocated file."""
     log = LogMade()
     log.add_many(50)
     sound = log.bytes()
@@ -119,7 +119,7 @@ def test_a_torn_last_record_is_not_a_row(tmp_path, kept, size) -> None:
 
 
 def test_a_partly_written_record_before_zeros_is_not_a_row(tmp_path) -> None:
-    """Its sizes are right, its properties were never written."""
+    """Its sizes are correct; its properties were never written."""
     log = LogMade(size=60_000)
     log.add_many(20)
     last = log.add("orders", b"x" * 100, properties={"KEYS": "k" * 700})

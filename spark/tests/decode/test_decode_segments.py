@@ -33,7 +33,7 @@ def read_piece(path: Path, log: LogMade, start: int | None = None, stop: int | N
 
 
 def mixed(count: int = 400, base: int = 1 << 30, size: int | None = None) -> LogMade:
-    """Everything that may stand in a sound log."""
+    """Everything that a valid log can contain."""
     log = LogMade(base, size)
     log.add_many(count)
     log.add_forged(gap=b"12")
@@ -116,7 +116,7 @@ def test_random_logs_equal_the_naive_decoders(tmp_path_factory, messages) -> Non
 
 @pytest.mark.parametrize("block_bytes", [300, 5000, 70_000])
 def test_blocks_may_end_anywhere(tmp_path, monkeypatch, block_bytes) -> None:
-    """Also inside a head, and smaller than a record."""
+    """Also cuts inside a header, and blocks smaller than a record."""
     monkeypatch.setattr(blocks, "BLOCK_BYTES", block_bytes)
     log = mixed(60, size=200_000)
     log.add("large", bytes(9000))
@@ -138,7 +138,7 @@ def test_a_log_split_at_any_record_gives_each_row_once(tmp_path) -> None:
 
 @pytest.mark.parametrize("gap", [b"", b"x" * 37])
 def test_forged_messages_in_bodies_are_neither_rows_nor_split_points(tmp_path, gap) -> None:
-    """Each names the very position where it lies."""
+    """Each embedded record holds the position where it is stored."""
     log = LogMade()
     for number in range(100):
         log.add_forged(count=3 + number % 20, gap=gap)

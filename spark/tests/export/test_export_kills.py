@@ -22,7 +22,7 @@ KILLS = 20
 
 
 class Exporter:
-    """Starts `python -m gantry_spark.export` on a log that grows, and ends what it started."""
+    """Starts `python -m gantry_spark.export` on a growing log, and stops its processes."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.log, self.out, self.kind = LogMade(), folder / "orders", kind
@@ -45,7 +45,7 @@ class Exporter:
         assert self.start().wait(WAIT_SECONDS_MAX) == 0
 
     def close(self) -> None:
-        """End what may be left of Spark: a Java whose Python is gone ends by itself, a moment later."""
+        """Stop what is left of Spark: a Java process whose Python has exited ends by itself shortly after."""
         for process in self._started:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -73,7 +73,7 @@ def test_the_next_run_repairs_one_that_was_killed_while_writing(
     one.grow(20_000)
     process = one.start()
     deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not list(one.out.glob("_gantry/staging/*/*")):  # a task has begun to write
+    while not list(one.out.glob("_gantry/staging/*/*")):  # a task is writing
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)

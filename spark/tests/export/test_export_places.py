@@ -28,7 +28,7 @@ def agree(out: Path, *more: str, body: dict | None = None) -> dict:
 def test_a_new_folder_is_created_and_an_existing_one_continued(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "orders"
     agree(out, "--from-time", "1767225600000")
-    assert agree(out)["fromMs"] == 1767225600000  # a later run need not say it again
+    assert agree(out)["fromMs"] == 1767225600000  # a later run may omit it
 
 
 @pytest.mark.parametrize(

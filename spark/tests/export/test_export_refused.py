@@ -18,7 +18,7 @@ from gantry_spark.source.reading import DataLost
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    """Take back what the command does with SIGTERM."""
+    """Restore the SIGTERM handler that the command replaces."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -48,7 +48,7 @@ def test_a_refused_export_leaves_nothing(
     assert "did you mean orders?" in refused(capfd, data, tmp_path / "deep" / "x", "ordres")
     assert "is not a directory" in refused(capfd, tmp_path / "none", tmp_path / "deep" / "x")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    (tmp_path / "mine").mkdir()  # an empty folder that somebody made stays, and stays empty
+    (tmp_path / "mine").mkdir()  # an empty folder of the user stays, and stays empty
     refused(capfd, data, tmp_path / "mine", "ordres")
     assert list((tmp_path / "mine").iterdir()) == []
 

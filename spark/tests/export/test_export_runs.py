@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def log(tmp_path: Path) -> LogMade:
-    """The log of a stopped store: orders of every hour of two days, one in ten no JSON, among other topics."""
+    """The log of a stopped store: orders of every hour of two days, one in ten not JSON, among other topics."""
     log = LogMade()
     for number in range(48):
         body = b"broken" if number % 10 == 9 else json.dumps({"id": number, "total": "1.5"}).encode()
@@ -37,7 +37,7 @@ def log(tmp_path: Path) -> LogMade:
 
 
 def positions(log: LogMade) -> list[int]:
-    """Where the orders stand."""
+    """The positions of the orders."""
     return log.positions[::2]
 
 

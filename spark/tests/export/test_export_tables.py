@@ -69,7 +69,7 @@ def test_small_files_are_merged_and_no_row_changes(tmp_path: Path, kind: str) ->
 
 
 class Killed(BaseException):
-    """Stands for a process that ends here."""
+    """Raised in place of the end of the process."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,10 +88,10 @@ def test_a_run_that_is_killed_at_any_step_leaves_every_row_once(
             steps += 1
             assert len(read_back(out, kind)) == len(
                 set(read_back(out, kind))
-            )  # also to one who reads at once
+            )  # also to a reader that reads immediately
         else:
             break
-        run(out, kind, ALL, 1000)  # another end, so other files
+        run(out, kind, ALL, 1000)  # a different end gives different files
         assert read_back(out, kind) == ALL, at
         assert not list(out.glob("_gantry/staging/*/*"))
     assert steps > 4
@@ -123,7 +123,7 @@ def test_a_merge_that_is_killed_at_any_step_leaves_every_row_once(
 
 
 def kill_at(patches: pytest.MonkeyPatch, out: Path, kind: str, at: int) -> None:
-    """End the process before or after the `at`-th change of the disk."""
+    """End the process before or after the `at`-th change on disk."""
     left = [at]
 
     def step() -> None:

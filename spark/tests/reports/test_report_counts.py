@@ -38,7 +38,7 @@ def messages(count: int) -> list[dict[str, Any]]:
 
 
 def counted(rows: list[dict[str, Any]], part: str) -> list[dict[str, Any]]:
-    """Count in batches of uneven sizes, as a log gives them."""
+    """Count in batches of uneven sizes, as a log returns them."""
     counter = counts.Counter("a", 10, 1000)
     at, size = 0, 1
     while at < len(rows):

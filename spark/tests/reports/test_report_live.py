@@ -21,7 +21,7 @@ pytestmark = pytest.mark.cluster
 
 
 def stored(system: dict[str, Any], topic: str) -> int:
-    """Return what the stores' own counters say of the topic."""
+    """Return the stores' own counters of the topic."""
     found = 0
     for broker in system["brokers"]:
         with urllib.request.urlopen(f"{broker['http']}/metrics", timeout=60) as answer:
@@ -35,7 +35,7 @@ def stored(system: dict[str, Any], topic: str) -> int:
 
 
 def held(taken: Snapshot) -> dict[str, int]:
-    """Return how many messages the queues of a snapshot count, by topic."""
+    """Return the number of messages in the queues of a snapshot, by topic."""
     found: dict[str, int] = {}
     for view in taken.stores:
         for (topic, _), (low, high) in view.queues.items():

@@ -22,7 +22,7 @@ TIMES = ["2026-11-22T10:00:00.000Z", "2026-11-22T10:00:10.000Z", "2026-11-22T10:
 
 
 def report(**tables: Any) -> dict[str, Any]:
-    """A report as report.json holds it."""
+    """The content of a report.json."""
     totals: dict[str, Any] = dict.fromkeys(
         ("messages", "bytes", "bodyBytes", "topics", "systemMessages", "messagesPerSecond", "bytesPerSecond", "groups", "lag", "delayed",
          "overdue", "early", "transactions", "openTransactions", "retries", "deadLetters", "damaged"), 0,
@@ -43,7 +43,7 @@ def report(**tables: Any) -> dict[str, Any]:
 
 
 def full() -> dict[str, Any]:
-    """A report with something in most tables, all names chosen by a user who means no good."""
+    """A report with rows in most tables; all names try to inject HTML."""
     topic = {"topic": EVIL, "kind": "user", "messages": 1_234_567, "bytes": 3 << 20, "share": 0.75, "meanBody": 80.5, "largestBody": 4096,
              "queues": 4, "firstStored": TIMES[0], "lastStored": TIMES[-1]}  # fmt: skip
     traffic = [{"time": at, "topic": EVIL, "messages": n, "bytes": 100 * n} for n, at in enumerate(TIMES, 1)]
@@ -64,7 +64,7 @@ def full() -> dict[str, Any]:
 
 
 class Read(HTMLParser):
-    """What a browser would find: tags with their attributes, and text."""
+    """What a browser parses: tags with their attributes, and text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -209,7 +209,7 @@ def test_an_axis_covers_its_values_and_ends_at_a_round_number(most: float) -> No
 
 
 def test_tables_wrap_text_and_cut_nothing() -> None:
-    """At the width of a desk every column is to be seen; only numbers keep to one line, and what is still too wide scrolls in its box."""
+    """At desktop width every column is visible; only numbers stay on one line, and a table that is still too wide scrolls in its box."""
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", STYLE.read_text(encoding="utf-8"))
     of_cells = [(names, body) for names, body in rules if re.search(r"\b(th|td|thead button)\b", names)]
     assert len(of_cells) > 5

@@ -88,7 +88,7 @@ def tables(spark: Any) -> dict[str, list[dict[str, Any]]]:
 
     log = with_consumers(with_transactions(log_of_everything()))
     log.spark = spark
-    del log.next["paid", 0]  # as if that topic had been deleted: its message is still in the log
+    del log.next["paid", 0]  # as after the deletion of that topic: its message is still in the log
     facts = log.facts(
         Committed("billing", "a", "orders", 0, 4), Committed("billing", "a", "orders", 1, 4), now_ms=10_000
     )
@@ -206,7 +206,7 @@ def test_lateness_of_a_delay_counts_from_its_due_time(tables: Any) -> None:
 def test_a_transaction_has_the_outcome_of_its_newest_copy(tables: Any) -> None:
     (row,) = tables["transactions"]
     assert (row["begun"], row["committed"], row["rolledBack"], row["open"]) == (3, 1, 1, 1)
-    assert row["maxMs"] == 700  # T2: begun at 2001, its checked copy rolled back at 2701
+    assert row["maxMs"] == 700  # T2: begins at 2001, its checked copy is rolled back at 2701
     assert row["p50Ms"] == (40 + 700) / 2
     assert (row["oldestOpenMs"], row["checks"]) == (10_000 - 2002, 1)
 

@@ -87,7 +87,7 @@ def test_an_invalid_row_is_refused_before_sending(given, names, words):
 
 @pytest.fixture
 def scripted():
-    """A server that gives prepared answers, in turn, and keeps what it was asked."""
+    """A server that returns prepared responses in turn and records its requests."""
     answers, asked = [], []
 
     class Handler(BaseHTTPRequestHandler):
@@ -169,7 +169,7 @@ def test_a_frame_and_a_stream_reach_their_topic_and_a_repeat_adds_nothing(spark,
         "map('id', cast(id AS string)) AS properties",
         "id",
     )
-    for _ in range(2):  # the second is what a repeated task is
+    for _ in range(2):  # the second is a repeated task
         frame.write.format("gantry").mode("append").options(
             gateway=http, topic="sink-batch", idempotencyColumns="id"
         ).save()
@@ -230,7 +230,7 @@ def rows_of_text(bodies):
 
 
 def grown(text, size):
-    """A text so often after itself that it has about so many bytes of UTF-8."""
+    """A text repeated to about this many bytes of UTF-8."""
     return text * (size // len(text.encode()))
 
 
@@ -258,7 +258,7 @@ def content_of(message):
 
 @pytest.fixture(scope="session")
 def any_topics(system):
-    """The address of a system, and how far each topic's one queue was read."""
+    """The address of a system, and how far the one queue of each topic has been read."""
     for topic in TOPICS:
         path = f"/v1/topics/{urllib.parse.quote(topic, safe='')}"
         call(system["http"], "PUT", path, {"readQueues": 1, "writeQueues": 1})

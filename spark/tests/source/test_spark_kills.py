@@ -26,7 +26,7 @@ def batches(folder):
 
 
 def run_and_kill(data, topic, folder, chance):
-    """Start the program, wait until it did a batch, and kill it at any moment of the next ones."""
+    """Start the program, wait for its first batch, and kill it at a random time in the next ones."""
     done = batches(folder)
     command = [
         sys.executable,

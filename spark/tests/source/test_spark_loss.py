@@ -85,7 +85,7 @@ def test_a_gap_and_a_truncated_file_are_reported_and_leave_the_rest_readable(tmp
         files[at].write_bytes(cut)
     with pytest.raises(DataLost, match="positions 4096 to 8192"):
         read(path)
-    expected = 200 - len(log[1].positions) - 1  # of the segment in the middle only the filling is cut
+    expected = 200 - len(log[1].positions) - 1  # the cut removes only the padding of the middle segment
     for partitions in ("1", "9"):
         given = {"failOnDataLoss": "false", "quarantine": str(tmp_path / partitions)}
         assert read(path, minPartitions=partitions, **given) == expected

@@ -32,7 +32,7 @@ def test_a_segment_deleted_between_plan_and_read_is_still_read(tmp_path):
         pieces = reader.partitions()
         store = Path(system["brokers"][0]["store"])
         for segment in sorted((store / "commitlog").iterdir())[:2]:
-            segment.unlink()  # what retention does: it neither truncates nor reuses
+            segment.unlink()  # as retention does: it neither truncates nor reuses files
         assert sum(batch.num_rows for piece in pieces for batch in reader.read(piece)) == 1200
         (kept,) = (store / "gantry" / "snapshots").iterdir()
         taken = snapshot.load(str(kept / "manifest.json"))

@@ -71,7 +71,7 @@ def test_batches_of_limited_size_give_the_same_rows_and_another_reader_continues
     while True:
         stream = reader(
             tmp_path, startingOffsets="earliest"
-        )  # as after a restart: the checkpoint is all it has
+        )  # as after a restart: only the checkpoint is left
         end = stream.latestOffset(offset, ReadMaxBytes(700))
         if end == offset:
             break
@@ -92,7 +92,7 @@ def test_latest_logs_its_start_as_an_empty_batch_so_that_a_restart_loses_nothing
     start = stream.initialOffset()
     first_end = stream.latestOffset(start, ALL)
     assert first_end == start
-    grow(store, 5)  # and now the query is killed before its first batch is done
+    grow(store, 5)  # the query is killed before its first batch completes
     again = reader(tmp_path)
     later = again.initialOffset()
     assert later != start

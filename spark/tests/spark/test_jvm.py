@@ -10,7 +10,7 @@ from gantry_spark.spark import jvm
 
 
 def fake_java(home: Path, version: str, *modules: str) -> Path:
-    """Write a `java` that tells a version and modules as real ones do, and otherwise prints its arguments."""
+    """Write a `java` that reports a version and modules as a real one does, and otherwise prints its arguments."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     listed = (
