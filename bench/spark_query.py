@@ -123,13 +123,13 @@ def measure(store: str, rounds: int, folder: Path) -> None:
     print(f"{size / 1e6:.0f} MB, {ours.rows} rows of result, best of {rounds + 1}")
     for name, best in found.items():
         part = name.split(maxsplit=2)[-1] if name.startswith("Spark") else name.split(",")[0]
-        part = "traffic query, beside a plain read" if "crc" in name else part
+        part = "traffic query, relative to a plain read" if "crc" in name else part
         figure(
             f"spark_query.{part}", ours.wall, "s", floor=best.wall, beside=name,
             words=f"{size / ours.wall / 1e6:.0f} MB/s; of CPU {ours.cpu / best.cpu:.2f} x",
         )  # fmt: skip
     if find_spec("duckdb") is None:
-        skipped("the traffic query beside DuckDB", "it is not installed (pip install duckdb)")
+        skipped("the traffic query relative to DuckDB", "it is not installed (pip install duckdb)")
 
 
 def main() -> None:

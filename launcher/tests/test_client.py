@@ -9,7 +9,7 @@ import pytest
 from gantry_launcher import client, control, install
 from gantry_launcher.layout import PYTHON
 from gantry_launcher.main import main
-from gantry_launcher.words import CLIENT_WORDS, USAGE
+from gantry_launcher.usage import CLIENT_COMMANDS, USAGE
 
 
 class Handed(Exception):
@@ -95,4 +95,4 @@ def test_unknown_commands_are_refused_in_one_line(
 
 
 def test_the_usage_names_every_command() -> None:
-    assert [word for word in CLIENT_WORDS if word not in USAGE] == []
+    assert [word for word in CLIENT_COMMANDS if word not in USAGE] == []

@@ -10,11 +10,11 @@ import pytest
 
 from gantry.cli.commands.completion import SCRIPTS
 from gantry_launcher import bench, install, options
-from gantry_launcher.completing import OWN_WORDS, bench_names, bench_options, complete
+from gantry_launcher.completing import OWN_COMMANDS, bench_names, bench_options, complete
 from gantry_launcher.layout import ROOT, SOURCES
 from gantry_launcher.main import COMMANDS, main
 from gantry_launcher.spark import MODULES
-from gantry_launcher.words import CLIENT_WORDS, USAGE
+from gantry_launcher.usage import CLIENT_COMMANDS, USAGE
 
 
 def bash(*words: str) -> list[str]:
@@ -33,7 +33,7 @@ def other(shell: str, line: str, **more: str) -> tuple[str, int]:
 
 
 def test_the_first_word_is_any_word_of_both() -> None:
-    assert bash("") == [*COMMANDS, *CLIENT_WORDS]
+    assert bash("") == [*COMMANDS, *CLIENT_COMMANDS]
     assert bash("st") == ["status"]
     assert bash("to") == ["topic"]
     assert bash("--h") == ["--help"]
@@ -42,7 +42,7 @@ def test_the_first_word_is_any_word_of_both() -> None:
 
 
 def test_options_are_offered_once_and_values_after_them() -> None:
-    assert set(bash("up", "")) == set(OWN_WORDS["up"].options)
+    assert set(bash("up", "")) == set(OWN_COMMANDS["up"].options)
     assert bash("up", "--f") == ["--free-ports", "--flush"]
     assert bash("up", "--free-ports", "--f") == ["--flush"]
     assert bash("up", "--set", "a.b=c", "--se") == ["--set"]
@@ -81,7 +81,7 @@ def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: p
     monkeypatch.setattr(options.Parser, "add_argument", note)
     monkeypatch.setattr(options.argparse._MutuallyExclusiveGroup, "add_argument", note, raising=True)
     options.parse_up([]) if word == "up" else options.parse_data(word, [])
-    offered = OWN_WORDS[word].options
+    offered = OWN_COMMANDS[word].options
     assert set(offered) | {"--json"} == set(taken)
     for name, values in offered.items():
         assert (values is None) == (taken[name].get("action") == "store_true"), name
@@ -89,8 +89,8 @@ def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: p
 
 
 def test_every_option_and_every_word_stands_in_the_usage() -> None:
-    assert list(OWN_WORDS) == list(COMMANDS)
-    for word, own in OWN_WORDS.items():
+    assert list(OWN_COMMANDS) == list(COMMANDS)
+    for word, own in OWN_COMMANDS.items():
         shown = help_of(word) if word in MODULES else USAGE
         assert all(option in shown for option in own.options), word
 

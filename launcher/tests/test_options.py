@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gantry_launcher.completing import OWN_WORDS
+from gantry_launcher.completing import OWN_COMMANDS
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import ROOT
 from gantry_launcher.main import main
@@ -79,14 +79,14 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"\n  {command} " in out
 
 
-def test_help_names_every_option_of_up_and_says_that_up_may_wait_without_end(
+def test_help_names_every_option_of_up_and_says_that_up_may_wait_forever(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["--help"])
     out = capsys.readouterr().out
-    for option in OWN_WORDS["up"].options:
+    for option in OWN_COMMANDS["up"].options:
         assert f" {option} " in out
-    assert "wait without end" in out
+    assert "wait forever" in out
 
 
 def test_nothing_to_stop_is_no_failure_and_help_says_so(

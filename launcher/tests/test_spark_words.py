@@ -8,7 +8,7 @@ import pytest
 from gantry_launcher import install
 from gantry_launcher.layout import PYTHON, ROOT
 from gantry_launcher.main import COMMANDS, main
-from gantry_launcher.words import USAGE
+from gantry_launcher.usage import USAGE
 
 from .becoming import Became, became
 

@@ -1,4 +1,4 @@
-"""A whole system that listens on an address of IPv6: every service starts, and every kind of message comes through."""
+"""A whole system on an IPv6 address: every service starts, and every kind of message is delivered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def call(method: str, url: str, body: object = None) -> Any:
         return json.load(answer)
 
 
-def test_a_system_on_an_address_of_six_takes_and_gives_every_kind_of_message(new_system, gantry) -> None:
+def test_a_system_on_an_ipv6_address_delivers_every_kind_of_message(new_system, gantry) -> None:
     system = new_system("--listen", "::1")
     http = system["http"]
     assert http.startswith("http://[::1]:")

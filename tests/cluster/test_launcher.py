@@ -1,4 +1,4 @@
-"""The launcher with the real system: what `up`, `status` and `down` promise to other people's scripts."""
+"""The launcher with a real system: what scripts may rely on in `up`, `status` and `down`."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def is_alive(pid: int) -> bool:
 def until(condition, seconds: float = 90) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.02)
 
 
-def test_the_json_line_has_the_promised_shape(system) -> None:
+def test_the_json_line_has_the_documented_shape(system) -> None:
     assert system["ready"] is True
     assert system["seconds"] > 0
     assert system["http"].startswith("http://127.0.0.1:")
@@ -75,7 +75,7 @@ def test_the_json_line_has_the_promised_shape(system) -> None:
     assert all(is_alive(pid) for pid in all_pids(system))
 
 
-def test_status_tells_the_same_with_live_pids_at_little_cost(system, gantry) -> None:
+def test_status_reports_the_same_with_live_pids_at_low_cost(system, gantry) -> None:
     states: list[dict[str, Any]] = []
 
     def is_all_ready() -> bool:
@@ -86,7 +86,7 @@ def test_status_tells_the_same_with_live_pids_at_little_cost(system, gantry) -> 
         return all(process["health"] == "ready" for process in states[-1]["processes"])
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    until(is_all_ready)  # a busy process may not answer within the moment that it is given
+    until(is_all_ready)  # a busy process may exceed the probe's timeout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     state = states[-1]
     for key in ("http", "nameserver", "nats", "redis"):
@@ -108,7 +108,7 @@ def test_status_tells_the_same_with_live_pids_at_little_cost(system, gantry) -> 
     assert used / len(states) < 0.5, "it must answer within 0.5 s on an idle machine"
 
 
-def test_what_keeps_running_holds_nothing_of_the_caller(system) -> None:
+def test_background_processes_keep_no_descriptor_of_the_caller(system) -> None:
     for pid in system["pids"]["launcher"]:
         aims = [str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in (0, 1, 2)]
         assert aims == ["/dev/null"] * 3
@@ -117,7 +117,7 @@ def test_what_keeps_running_holds_nothing_of_the_caller(system) -> None:
 
 
 def open_files(pid: int) -> Iterator[str]:
-    """What the descriptors of a process lead to; a running one closes some while they are read."""
+    """The targets of a process's descriptors; a running process closes some during the read."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
             yield str(entry.readlink())
@@ -156,20 +156,22 @@ def test_a_time_limit_on_a_detached_start_leaves_nothing_running(tmp_path: Path)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_setting_that_only_the_service_refuses_is_one_line_and_nothing_is_left_running(
+def test_a_setting_refused_by_the_service_gives_one_line_and_leaves_nothing_running(
     gantry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROKER_STORE_TOPIC_QUEUES_DEFAULT", "0")
     ran = gantry("up", "--free-ports", "--detach", "--data", str(tmp_path))
     assert ran.returncode == 2
-    lines = [line for line in ran.stderr.splitlines() if "still waiting for" not in line]  # on a busy machine
+    lines = [
+        line for line in ran.stderr.splitlines() if "still waiting for" not in line
+    ]  # printed on a busy machine
     assert len(lines) == 1
     assert "topic_queues_default" in lines[0]
     with (tmp_path / "gantry.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_directory_that_cannot_be_made_is_refused_in_one_line(gantry, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_refused_in_one_line(gantry, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for data in (tmp_path / "file" / "data", tmp_path / "file"):
         ran = gantry("up", "--free-ports", "--data", str(data))
@@ -178,7 +180,7 @@ def test_a_directory_that_cannot_be_made_is_refused_in_one_line(gantry, tmp_path
         assert "a file of that name is in the way" in ran.stderr
 
 
-def test_down_stops_everything_and_says_so(new_system, gantry) -> None:
+def test_down_stops_everything_and_reports_it(new_system, gantry) -> None:
     state = new_system("--brokers", "2", "--gateway-workers", "2")
     assert [broker["name"] for broker in state["brokers"]] == ["broker-a", "broker-b"]
     assert len(state["pids"]["gateway"]) == 2
@@ -189,7 +191,7 @@ def test_down_stops_everything_and_says_so(new_system, gantry) -> None:
     assert gantry("down", "--data", state["data"]).returncode == 0
 
 
-def test_a_killed_process_of_any_kind_comes_back_on_its_old_ports(new_system, gantry) -> None:
+def test_a_killed_process_of_any_kind_restarts_on_its_old_ports(new_system, gantry) -> None:
     state = new_system()
     call("PUT", f"{state['http']}/v1/topics/orders", {"readQueues": 1, "writeQueues": 1, "perm": "rw"})
     message = {"messages": [{"body": "kept"}]}
@@ -222,19 +224,17 @@ def test_a_killed_process_of_any_kind_comes_back_on_its_old_ports(new_system, ga
     assert "broker-a died (SIGKILL); starting it again on its old ports" in log
 
 
-def test_a_system_whose_launcher_is_killed_ends_by_itself_and_can_be_started_again(
-    new_system, gantry
-) -> None:
+def test_a_system_ends_after_its_launcher_is_killed_and_can_be_restarted(new_system, gantry) -> None:
     state = new_system()
     os.kill(state["pids"]["launcher"][0], signal.SIGKILL)
-    again = new_system()  # waits for what is left of the first
+    again = new_system()  # waits for the remaining processes of the first
     assert not [pid for pid in all_pids(state) if is_alive(pid)]
     assert all(is_alive(pid) for pid in all_pids(again))
     del gantry
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "passed on by who started it"])
-def test_ctrl_c_stops_a_system_in_the_foreground_in_order_and_leaves_nothing(
+def test_ctrl_c_stops_a_foreground_system_cleanly_and_leaves_nothing_running(
     tmp_path: Path, times: int
 ) -> None:
     command = [
@@ -259,7 +259,7 @@ def test_ctrl_c_stops_a_system_in_the_foreground_in_order_and_leaves_nothing(
             state = json.loads(line)
             for _ in range(
                 times
-            ):  # a wrapper in the same process group passes on what the terminal sent to all
+            ):  # a wrapper in the same process group forwards the signal that the terminal sent to all
                 process.send_signal(signal.SIGINT)
                 time.sleep(0.02)
             assert process.stdout.read() == ""
@@ -273,7 +273,7 @@ def test_ctrl_c_stops_a_system_in_the_foreground_in_order_and_leaves_nothing(
     assert said.endswith("gantry     | stopped\n")
 
 
-def test_every_service_listens_on_loopback_only_unless_told(system) -> None:
+def test_every_service_listens_only_on_loopback_by_default(system) -> None:
     listening = Path("/proc/net/tcp").read_text().splitlines()[1:]
     ours = {f"{int(address.rsplit(':', 1)[1]):04X}" for address in _addresses(system)}
     bound = {
@@ -297,7 +297,7 @@ def _addresses(state: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"], ids=["no stdin", "no stream at all"])
 def test_a_caller_without_standard_streams_gets_a_whole_system(gantry, tmp_path: Path, closed: str) -> None:
-    """As cron, CI and process managers may start it: the first files opened must not take the place of the streams."""
+    """As started by cron, CI and process managers: the first opened files must not get the descriptors of the streams."""
     data = tmp_path / "data"
     words = f'"{sys.executable}" "{LAUNCHER}" up --free-ports --detach --data "{data}" {closed}'
     try:

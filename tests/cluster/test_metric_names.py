@@ -1,4 +1,4 @@
-"""Every figure of every service is named by Prometheus' conventions, those that promtool checks and those of its guide to names."""
+"""The metrics of every service follow Prometheus' naming conventions: those that promtool checks and those of its naming guide."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ OTHERWISE = frozenset(
         "percentage",
     ]
 )
-"""Other units than seconds, bytes and ratios."""
+"""Units other than seconds, bytes and ratios."""
 RESERVED = ("_total", "_count", "_sum", "_bucket", "_created")
 
 
 def faults(text: str) -> Iterator[str]:
-    """Tell what of figures in Prometheus' text format goes against the conventions."""
+    """Return the violations of the conventions by metrics in Prometheus' text format."""
     helps: dict[str, str] = {}
     kinds: dict[str, str] = {}
     for line in text.splitlines():
@@ -126,11 +126,11 @@ def _of_sample(line: str, kinds: dict[str, str]) -> Iterator[str]:
         ("x_wait 1", "has no type"),
     ],
 )
-def test_the_check_sees_each_fault(line: str, fault: str) -> None:
+def test_the_check_reports_each_fault(line: str, fault: str) -> None:
     assert [one for one in faults(line) if fault in one]
 
 
-def test_the_check_passes_what_is_right() -> None:
+def test_the_check_accepts_correct_metrics() -> None:
     assert not list(
         faults(
             "# HELP x_wait_seconds Wait.\n# TYPE x_wait_seconds histogram\n"
@@ -142,7 +142,7 @@ def test_the_check_passes_what_is_right() -> None:
 
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
-def test_all_figures_of_all_services_are_named_by_the_conventions(system: dict[str, Any]) -> None:
+def test_all_metrics_of_all_services_follow_the_naming_conventions(system: dict[str, Any]) -> None:
     url = f"{system['http']}/v1/topics/metric-names"
     for method, path, body in (
         ("PUT", "", b""),

@@ -1,4 +1,4 @@
-"""What stands still is ended and started again; a launcher that stands still holds up nobody."""
+"""A paused process is killed and restarted; a paused launcher blocks no service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 RESETS = 1_000
-"""Each is a line of the store's log: together they are more than a pipe holds."""
+"""Each gives one line in the store's log; together they exceed the size of a pipe."""
 
 
 def status(gantry, data: str) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def call(method: str, url: str, body: object) -> None:
         answer.read()
 
 
-def test_a_stopped_store_and_one_stopped_gateway_of_two_are_started_again(new_system, gantry) -> None:
+def test_a_paused_store_and_one_paused_gateway_of_two_are_restarted(new_system, gantry) -> None:
     system = new_system("--gateway-workers", "2", "--hung-seconds", "10")
     stopped = {"broker-a": system["brokers"][0]["pid"], "gateway-1": system["pids"]["gateway"][0]}
     for pid in stopped.values():
@@ -50,7 +50,7 @@ def test_a_stopped_store_and_one_stopped_gateway_of_two_are_started_again(new_sy
         assert f"{name} (pid {pid}) has answered nothing for" in log
 
 
-def test_a_stopped_launcher_stops_no_service_however_much_they_log_and_no_line_is_lost(new_system) -> None:
+def test_a_paused_launcher_blocks_no_service_and_loses_no_log_line(new_system) -> None:
     system = new_system()
     call("PUT", f"{system['http']}/v1/topics/orders", {"readQueues": 1, "writeQueues": 1, "perm": "rw"})
     call("PUT", f"{system['http']}/v1/groups/readers", {})

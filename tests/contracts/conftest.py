@@ -1,4 +1,4 @@
-"""Lets the tests of this folder share golden_files, and shows the table of HTTP clients at the end of a run."""
+"""Makes golden_files importable for the tests of this folder, and prints the table of HTTP clients at the end of a run."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ ROW = "row of the table of HTTP clients"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show each client with its version and what became of it."""
+    """Print each client with its version and result."""
     rows: dict[str, tuple[str, str, str]] = {}
     for outcome in ("passed", "failed", "skipped"):
         for report in terminalreporter.getreports(outcome):

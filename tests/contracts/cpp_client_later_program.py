@@ -1,6 +1,6 @@
 """A user's program on the official C++ based client (`rocketmq` 0.4.4): a delay level, an orderly consumer, a message that fails.
 
-Run as a process of its own: python cpp_client_later_program.py NAMESERVER TOPIC. Prints one JSON line. The topics TOPIC-delayed, -ordered
+Run in its own process: python cpp_client_later_program.py NAMESERVER TOPIC. Prints one JSON line. The topics TOPIC-delayed, -ordered
 and -failing exist.
 """
 
@@ -30,7 +30,7 @@ def _message(topic: str, body: str) -> Message:
 def consume(
     nameserver: str, group: str, topic: str, taken: Callable[[Any], int], *, orderly: bool = False
 ) -> PushConsumer:
-    """Start a consumer that answers what `taken` returns. (The package's own `subscribe` turns a failure into success.)"""
+    """Start a consumer that returns the result of `taken` to the client. (The package's own `subscribe` turns a failure into success.)"""
     consumer = PushConsumer(group, orderly)
     consumer.set_namesrv_addr(nameserver)
     consumer.set_instance_name(group)
@@ -41,7 +41,7 @@ def consume(
 
 
 def delayed(nameserver: str, producer: Producer, topic: str) -> dict[str, object]:
-    """Level 1 is a second."""
+    """Level 1 is one second."""
     came: list[tuple[str, float]] = []
     arrived = threading.Event()
 
@@ -61,7 +61,7 @@ def delayed(nameserver: str, producer: Producer, topic: str) -> dict[str, object
 
 
 def ordered(nameserver: str, producer: Producer, topic: str) -> list[str]:
-    """All to one queue."""
+    """Send all messages to one queue."""
     for number in range(ORDERED):
         producer.send_orderly(_message(topic, str(number)), 7)
     came: list[str] = []
@@ -80,7 +80,7 @@ def ordered(nameserver: str, producer: Producer, topic: str) -> list[str]:
 
 
 def failing(nameserver: str, producer: Producer, topic: str) -> list[int]:
-    """Fails always; returns the reconsume times seen until a second has passed without another after the second try."""
+    """Fail every message; return the reconsume times seen until one second passes without another after the second attempt."""
     times: list[int] = []
     retried = threading.Event()
 
@@ -93,7 +93,7 @@ def failing(nameserver: str, producer: Producer, topic: str) -> list[int]:
     consumer = consume(nameserver, "cpp-failing", topic, take)
     producer.send_sync(_message(topic, "fails"))
     retried.wait(SECONDS_MAX)
-    time.sleep(1)  # the second failure is sent back meanwhile
+    time.sleep(1)  # time to send the second failure back
     consumer.shutdown()
     return times
 

@@ -1,6 +1,6 @@
-"""A user's program on the official C++ based client (`rocketmq` 0.4.4), unchanged: sends in every way, then pulls and is pushed.
+"""A user's program on the unmodified official C++ based client (`rocketmq` 0.4.4): sends in every mode, then consumes by pull and push.
 
-Run as a process of its own: python cpp_client_program.py NAMESERVER TOPIC COUNT. Prints one JSON line.
+Run in its own process: python cpp_client_program.py NAMESERVER TOPIC COUNT. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pull(nameserver: str, topic: str, expected: int) -> list[dict[str, str]]:
     consumer.start()
     found: dict[str, dict[str, str]] = {}
     try:
-        for _ in range(20):  # the one-way message may be under way
+        for _ in range(20):  # the one-way message may still be in flight
             for message in consumer.pull(topic):
                 found[message.id] = {"body": message.body.decode(), "tag": message.tags.decode(), "keys": message.keys.decode(),
                                      "number": message.get_property("number").decode()}  # fmt: skip
@@ -59,7 +59,7 @@ def pull(nameserver: str, topic: str, expected: int) -> list[dict[str, str]]:
 
 
 def push(nameserver: str, topic: str, expected: int) -> list[str]:
-    """Tag `even` only, from the first offset: what the consumer's callback saw."""
+    """Consume only the tag `even` from the first offset; return the bodies that the callback got."""
     bodies: list[str] = []
     enough = threading.Event()
 
@@ -74,7 +74,7 @@ def push(nameserver: str, topic: str, expected: int) -> list[str]:
     consumer.start()
     try:
         enough.wait(PUSH_SECONDS_MAX)
-        time.sleep(0.5)  # anything too many would come now
+        time.sleep(0.5)  # surplus messages would arrive now
     finally:
         consumer.shutdown()
     return bodies

@@ -37,7 +37,7 @@ RECORD_FIELDS: dict[str, Callable[[Record], object]] = {
     "propertiesLength": lambda record: len(record.properties),
     "properties": lambda record: record.properties.decode(),
 }
-"""How a golden file's name for a field of a record is read from ours."""
+"""Golden files' names of record fields, and how to read each from our records."""
 
 
 def read_golden(path: Path) -> tuple[Fields, dict[str, bytes]]:
@@ -51,7 +51,7 @@ def read_golden(path: Path) -> tuple[Fields, dict[str, bytes]]:
             sections[current] = []
         elif line.startswith("# "):
             name, separator, value = line[2:].partition(": ")
-            if separator and " " not in name:  # prose has spaces before its colon
+            if separator and " " not in name:  # prose has a space before its colon
                 fields[name] = json.loads(value)
         else:
             sections[current].append(line)
@@ -59,13 +59,13 @@ def read_golden(path: Path) -> tuple[Fields, dict[str, bytes]]:
 
 
 def under(fields: Fields, prefix: str) -> Fields:
-    """Return the fields whose names begin with `prefix.`, without it."""
+    """Return the fields whose names start with `prefix.`, without the prefix."""
     start = prefix + "."
     return {name.removeprefix(start): value for name, value in fields.items() if name.startswith(start)}
 
 
 def assert_record(record: Record, fields: Fields) -> None:
-    """Compare every field a golden file gives of a record; at least all that each record has must be there."""
+    """Compare every field of a record in a golden file; the fields that every record has are required."""
     compared = {name: RECORD_FIELDS[name](record) for name in fields if name in RECORD_FIELDS}
     expected = {name: fields[name] for name in compared}
     for name in ("bornHost", "storeHost"):  # IPv6 has more than one spelling

@@ -1,4 +1,4 @@
-"""Frames captured from RocketMQ's own broker, nameserver and clients mean to our codecs what they meant to RocketMQ.
+"""Our codecs decode frames captured from RocketMQ's broker, nameserver and clients to the same values as RocketMQ.
 
 Every `# name: value` line of a golden file is compared; format in golden/README.md.
 """
@@ -111,13 +111,13 @@ REPLY_HEADERS: dict[int, type[Header]] = {
     325: SendReplyHeader, 370: RecallReplyHeader,
 }  # fmt: skip
 WITH_HEADER = {0, 10, 11, 12, 19, 20, 21}
-"""Reply codes that carry their header; a refusal has none."""
+"""Response codes with a header; an error response has none."""
 REQUEST_BODIES: dict[int, type] = {
     34: HeartbeatData, 41: LockBatchRequestBody, 42: LockBatchRequestBody, 46: CheckClientRequestBody, 220: ResetOffsetBody,
     401: SetMessageRequestMode,
 }  # fmt: skip
 REWRITTEN_TO_THE_BYTE = {202, 203, 208, 308, 315, 317, 328, 345, 353, 401, 907}
-"""Bodies that tools parse by shape: ours are fastjson's own bytes."""
+"""Bodies that tools parse by shape: ours equal fastjson's byte for byte."""
 REPLY_BODIES: dict[int, type] = {
     38: ConsumerIdList, 41: LockBatchResponseBody, 103: KVTable, 105: TopicRouteData, 106: ClusterInfo, 206: TopicList,
     221: GetConsumerStatusBody, 222: ResetOffsetBody, 223: GetConsumerStatusBody,
@@ -142,7 +142,7 @@ def golden(request) -> Golden:
 
 
 class Golden:
-    """One golden file, its frame already taken apart by our codecs."""
+    """One golden file, its frame decoded by our codecs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -164,11 +164,11 @@ class Golden:
         return [under(self.fields, f"{kind}.{number}") for number in range(count)]
 
 
-def test_the_capture_is_there():
+def test_the_capture_exists():
     assert len(FILES) >= 170
 
 
-def test_frame_and_header_mean_what_was_captured(golden):
+def test_frame_and_header_decode_as_captured(golden):
     fields, raw, command = golden.fields, golden.raw, golden.command
     assert fields["frame.length"] == len(golden.data) - 4
     assert (fields["frame.serializeType"], fields["header.length"]) == (raw.serialize_type, len(raw.header))
@@ -186,7 +186,7 @@ def test_frame_and_header_mean_what_was_captured(golden):
         assert fields["body.text"] == raw.body.decode()
 
 
-def test_ext_fields_mean_what_was_captured(golden):
+def test_ext_fields_decode_as_captured(golden):
     command, ext = golden.command, golden.ext
     assert golden.fields["extFields"] in (None, len(ext))
     if isinstance(command.fields, dict):
@@ -202,7 +202,7 @@ def test_ext_fields_mean_what_was_captured(golden):
         assert value == (expected or ext[name]), name
 
 
-def test_stored_messages_mean_what_was_captured_and_are_rebuilt_to_the_byte(golden):
+def test_stored_messages_decode_as_captured_and_are_rebuilt_byte_for_byte(golden):
     wanted = golden.items("message")
     if "messages" not in golden.fields:
         assert not wanted
@@ -214,7 +214,7 @@ def test_stored_messages_mean_what_was_captured_and_are_rebuilt_to_the_byte(gold
     assert b"".join(map(rebuild_record, records)) == golden.raw.body
 
 
-def test_batches_mean_what_was_captured_and_are_rebuilt_to_the_byte(golden):
+def test_batches_decode_as_captured_and_are_rebuilt_byte_for_byte(golden):
     if "batch" not in golden.fields:
         return
     items = decode_batch(golden.raw.body)
@@ -229,7 +229,7 @@ def test_batches_mean_what_was_captured_and_are_rebuilt_to_the_byte(golden):
     assert encode_batch(items) == golden.raw.body
 
 
-def test_typed_bodies_are_read_and_mean_the_same_when_written_again(golden):
+def test_typed_bodies_survive_decoding_and_encoding(golden):
     kinds = REPLY_BODIES if golden.is_reply else REQUEST_BODIES
     kind = kinds.get(golden.request_code)
     if kind is None or not golden.raw.body:
@@ -241,14 +241,14 @@ def test_typed_bodies_are_read_and_mean_the_same_when_written_again(golden):
         assert encode_body(body) == golden.raw.body
 
 
-def test_binary_headers_are_rebuilt_to_the_byte():
+def test_binary_headers_are_rebuilt_byte_for_byte():
     binary = [golden for golden in map(Golden, FILES) if golden.raw.serialize_type == BINARY]
     assert len(binary) >= 8
     for golden in binary:
         assert encode_binary_header(decode_binary_header(golden.raw.header)) == golden.raw.header
 
 
-def test_register_bodies_hold_the_same_topics_in_both_forms():
+def test_register_bodies_hold_the_same_topics_in_both_formats():
     plain = Golden(FRAMES / "register-103-json.request.hex")
     zipped = Golden(FRAMES / "register-103-zlib-mislabelled.request.hex")
     for golden in (plain, zipped):
@@ -260,7 +260,7 @@ def test_register_bodies_hold_the_same_topics_in_both_forms():
         assert all(name == topic.topic_name for name, topic in topics.items())
 
 
-def test_any_cut_of_the_captured_stream_gives_the_captured_frames():
+def test_any_split_of_the_captured_stream_gives_the_captured_frames():
     stream = b"".join(read_golden(path)[1][""] for path in FILES)
     whole = FrameDecoder().receive(stream)
     assert len(whole) == len(FILES)

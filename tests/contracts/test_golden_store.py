@@ -1,7 +1,7 @@
-"""Files of a RocketMQ 5.3.3 store mean to our codecs what they meant to RocketMQ, and are rebuilt to the byte.
+"""Our codecs decode the files of a RocketMQ 5.3.3 store to the same values as RocketMQ and rebuild them byte for byte.
 
-The segments, queues, index and checkpoint of the capture belong together, so the derived files are also computed here from
-the segments and compared whole.
+The segments, queues, index and checkpoint of the capture belong together, so this test also computes the derived files from
+the segments and compares them whole.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ SEGMENTS = sorted(STORE.glob("segment-*.hex"))
 RECORD_FILES = sorted(STORE.glob("record-*.hex"))
 QUEUE_FILES = sorted(STORE.glob("consumequeue-*.hex"))
 FIRST_DELAY_MS = 1000
-"""The only delay level in the capture is the first: one second."""
+"""The only delay level in the capture is level 1: one second."""
 
 
 def whole_file(path: Path) -> bytes:
-    """Put the sections of a file at their positions and zeros around them."""
+    """Put the sections of a file at their positions, with zeros around them."""
     fields, sections = read_golden(path)
     content = bytearray(int(str(fields["file.size"])))
     for at, data in sections.items():
@@ -84,11 +84,11 @@ def queue_file(request):
     return read_golden(request.param)[0], whole_file(request.param)
 
 
-def test_the_capture_is_there():
+def test_the_capture_exists():
     assert (len(SEGMENTS), len(RECORD_FILES), len(QUEUE_FILES)) >= (4, 10, 12)
 
 
-def test_records_mean_what_was_captured_and_are_rebuilt_to_the_byte(record_file):
+def test_records_decode_as_captured_and_are_rebuilt_byte_for_byte(record_file):
     fields, sections = record_file
     count = fields["records"]
     blocks = [sections[""]] if count == 1 else [sections[f"record.{number}"] for number in range(count)]
@@ -98,7 +98,7 @@ def test_records_mean_what_was_captured_and_are_rebuilt_to_the_byte(record_file)
         assert rebuild_record(record) == data
 
 
-def test_every_flipped_bit_of_a_body_is_found(record_file):
+def test_every_flipped_bit_of_a_body_is_detected(record_file):
     _, sections = record_file
     data = next(part for part in sections.values() if part)
     record = decode_record(data)
@@ -112,7 +112,7 @@ def test_every_flipped_bit_of_a_body_is_found(record_file):
             decode_record(bytes(damaged))
 
 
-def test_segments_divide_into_the_records_that_were_captured(segment):
+def test_segments_split_into_the_captured_records(segment):
     fields, content = segment
     base = int(fields["file.name"])
     records = list(scan_records(content, base))
@@ -127,7 +127,7 @@ def test_segments_divide_into_the_records_that_were_captured(segment):
     assert b"".join(map(rebuild_record, records)) == content[: sum(record.size for record in records)]
 
 
-def test_segments_end_in_a_blank_or_in_zeros(segment):
+def test_segments_end_with_a_blank_record_or_zeros(segment):
     fields, content = segment
     end = sum(record.size for record in scan_records(content))
     if "end.position" in fields:
@@ -141,7 +141,7 @@ def test_segments_end_in_a_blank_or_in_zeros(segment):
     assert end + head.size == len(content)
 
 
-def test_queues_hold_the_units_that_the_records_give(queue_file):
+def test_queues_hold_the_units_of_the_records(queue_file):
     fields, content = queue_file
     units = {int(number): tuple(unit) for number, unit in under(fields, "unit").items()}
     first = int(fields["file.name"]) // CONSUME_QUEUE_UNIT.size
@@ -156,7 +156,7 @@ def test_queues_hold_the_units_that_the_records_give(queue_file):
     assert units.items() <= expected.items()
 
 
-def test_the_index_is_the_one_that_the_records_give():
+def test_the_index_equals_the_one_built_from_the_records():
     fields, _ = read_golden(STORE / "index.hex")
     content = whole_file(STORE / "index.hex")
     slots, entries_max = int(str(fields["maxHashSlotNum"])), int(str(fields["maxIndexNum"]))
@@ -188,7 +188,7 @@ def test_the_index_is_the_one_that_the_records_give():
     assert fields["slots"] == {str(slot): number for slot, number in enumerate(table) if number}
 
 
-def test_the_checkpoint_is_rebuilt_to_the_byte():
+def test_the_checkpoint_is_rebuilt_byte_for_byte():
     fields, sections = read_golden(STORE / "checkpoint.hex")
     names = (
         "physicMsgTimestamp",
@@ -214,19 +214,19 @@ def test_configuration_files_are_read():
     assert offsets.offset_table["GoldenTopic@GoldenPush"] == {0: 6, 1: 3}
 
 
-def test_a_cut_of_a_segment_gives_a_prefix_of_its_records_or_the_documented_error():
+def test_a_truncated_segment_gives_a_prefix_of_its_records_or_the_documented_error():
     content = whole_file(SEGMENTS[0])
     whole = list(scan_records(content))
     for end in range(0, sum(record.size for record in whole), 97):
         found: list[Record] = []
         try:
             for record in scan_records(content[:end]):
-                found.append(record)  # noqa: PERF402 - what came before the error counts
+                found.append(record)  # noqa: PERF402 - the records before the error count
         except MalformedRecord:
             pass
         assert found == whole[: len(found)]
         assert end - sum(record.size for record in found) < max(record.size for record in whole)
 
 
-def test_the_smallest_possible_record_is_larger_than_a_blank():
+def test_the_smallest_possible_record_is_larger_than_a_blank_record():
     assert RECORD_BYTES_MIN > len(build_blank(8)) == struct.calcsize(">ii")

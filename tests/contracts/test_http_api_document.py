@@ -1,4 +1,4 @@
-"""docs/http-api.md says what is: its lines work as written, and it names what the OpenAPI describes."""
+"""docs/http-api.md is correct: its commands work as written, and it names everything in the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs/http-api.md"
 FIRST = "GANTRY=http://127.0.0.1:8080\n"
 
 
-def test_its_lines_work_as_written_from_top_to_bottom(system: dict[str, Any]) -> None:
+def test_its_commands_work_as_written_from_top_to_bottom(system: dict[str, Any]) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert blocks[0] == FIRST
     assert len(blocks) > 8
@@ -27,7 +27,7 @@ def test_its_lines_work_as_written_from_top_to_bottom(system: dict[str, Any]) ->
     assert '"systemProperties"' in ran.stdout
 
 
-def test_it_names_every_path_parameter_and_code_of_the_description(system: dict[str, Any]) -> None:
+def test_it_names_every_path_parameter_and_code_in_the_openapi(system: dict[str, Any]) -> None:
     with urllib.request.urlopen(f"{system['http']}/openapi.json", timeout=60) as answer:
         described = json.load(answer)
     text = DOCUMENT.read_text()

@@ -1,6 +1,6 @@
-"""The HTTP clients of this machine, each with its defaults, against a running gateway: their first message, and what its body says, arrive.
+"""The HTTP clients of this machine, each with its defaults, against a running gateway: their first message arrives with its body.
 
-The bytes of each client's first request are recorded in the gateway's own tests, which need no client: `services/gateway/tests/connection/test_http_clients.py`.
+The gateway's own tests, which need no client, contain the bytes of each client's first request: `services/gateway/tests/connection/test_http_clients.py`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 HERE = Path(__file__).parent / "http_clients"
 SECONDS_MAX = 120
 ROW = "row of the table of HTTP clients"
-"""Under this name conftest.py finds what became of a client, and shows all at the end."""
+"""The property under which conftest.py finds the result of a client, to print all at the end."""
 MARK = "\n~status "
 
 
 class Client(NamedTuple):
-    """How a client is asked to make calls, one after the other, each on a connection of its own."""
+    """How to run a client: it makes calls one after another, each on its own connection."""
 
     program: str
-    """What must be installed: a program, or a package of this Python."""
+    """Requirements: a program, or a package of this Python."""
     asks_version: tuple[str, ...]
     calls: Callable[[str, list[tuple[str, str]]], list[tuple[int, str]]]
 
 
 def by_program(*words: str) -> Callable[[str, list[tuple[str, str]]], list[tuple[int, str]]]:
-    """Run a program of ours once for all calls."""
+    """Run one of our programs once for all calls."""
 
     def calls(base: str, wanted: list[tuple[str, str]]) -> list[tuple[int, str]]:
         pairs = [word for call in wanted for word in call]
@@ -47,7 +47,7 @@ def by_program(*words: str) -> Callable[[str, list[tuple[str, str]]], list[tuple
 
 
 def by_command(*words: str) -> Callable[[str, list[tuple[str, str]]], list[tuple[int, str]]]:
-    """Run a command once a call."""
+    """Run a command once per call."""
 
     def calls(base: str, wanted: list[tuple[str, str]]) -> list[tuple[int, str]]:
         answers: list[tuple[int, str]] = []
@@ -122,7 +122,7 @@ CLIENTS = {
 
 
 def version_of(client: Client) -> str | None:
-    """Return the version of a client, None where it is not installed."""
+    """Return the version of a client, or None if it is not installed."""
     if not client.asks_version:
         return version(client.program) if importlib.util.find_spec(client.program) else None
     if shutil.which(client.program) is None:
@@ -139,7 +139,7 @@ def call(method: str, url: str, body: object = None) -> Any:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_the_first_calls_of_a_client_do_what_their_bodies_say(
+def test_the_first_calls_of_a_client_have_the_effect_of_their_bodies(
     name: str, system: dict[str, Any], record_property: Callable[[str, object], None]
 ) -> None:
     client = CLIENTS[name]
@@ -164,7 +164,7 @@ def test_the_first_calls_of_a_client_do_what_their_bodies_say(
     assert [status for status, _ in answers] == [200] * 3, answers
     stored, redrive, received = [json.loads(text) for _, text in answers]
     assert stored["results"][0]["status"] == "SEND_OK"
-    assert redrive["dryRun"] is True, "an optional body that is lost would begin a real redrive"
+    assert redrive["dryRun"] is True, "without its optional body the call would start a real redrive"
     assert call("GET", f"{http}/v1/tasks/{redrive['id']}")["dryRun"] is True
     (message,) = received["messages"]
     assert (message["body"], message["properties"]) == ("hällo", {"by": name})

@@ -1,4 +1,4 @@
-"""An unmodified official client (C++ core, from PyPI) sends, pulls and is pushed by a real system."""
+"""An unmodified official client (C++ core, from PyPI) sends to a real system and consumes from it by pull and push."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 40
 
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
-def test_the_official_cpp_client_sends_pulls_and_is_pushed(system, tmp_path: Path) -> None:
+def test_the_official_cpp_client_sends_and_consumes_by_pull_and_push(system, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, str(PROGRAM), system["nameserver"], "cpp_orders", str(COUNT)],
         capture_output=True, text=True, timeout=300, env={**os.environ, "HOME": str(tmp_path)}, check=False,

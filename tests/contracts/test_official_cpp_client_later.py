@@ -1,4 +1,4 @@
-"""The official C++ client: a delay level, an orderly consumer, and a message that fails until it is a dead letter."""
+"""The official C++ client: a delay level, an orderly consumer, and a message that fails until it becomes a dead letter."""
 
 from __future__ import annotations
 

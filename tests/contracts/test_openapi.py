@@ -1,8 +1,8 @@
-"""The gateway of a running system, attacked with what its own OpenAPI says: valid and invalid data, other methods.
+"""Schemathesis tests the gateway of a running system against its own OpenAPI: valid and invalid data, other methods.
 
-Whatever comes, the answer is one that is described, of the described shape, and never a 500. The examples and the bounds of
-each field always, with short holds; by command (`./gantry test -m soak tests/contracts`) other values at random as well, and calls
-that are held for as long as they ask.
+Every response is a described one, of the described shape, and never a 500. The examples and the limits of
+each field always run, with short holds; on request (`./gantry test -m soak tests/contracts`) random values as well, and calls
+held for the full time.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ FUZZING_SECONDS_MAX = 1200
 
 
 @pytest.mark.timeout(SECONDS_MAX + 60)
-def test_the_gateway_does_what_its_description_says(system: dict[str, Any], tmp_path: Path) -> None:
+def test_the_gateway_matches_its_description(system: dict[str, Any], tmp_path: Path) -> None:
     attack(system["http"], tmp_path, "examples,coverage", SECONDS_MAX, WAIT_SECONDS_MAX="0.25")
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(FUZZING_SECONDS_MAX + 60)
-def test_the_gateway_does_what_its_description_says_for_long(system: dict[str, Any], tmp_path: Path) -> None:
+def test_the_gateway_matches_its_description_in_a_long_run(system: dict[str, Any], tmp_path: Path) -> None:
     attack(system["http"], tmp_path, "examples,coverage,fuzzing", FUZZING_SECONDS_MAX)
 
 
 def attack(http: str, tmp_path: Path, phases: str, seconds_max: int, **environment: str) -> None:
-    for path in ("/v1/topics/orders", "/v1/groups/g1"):  # so that not everything is 404
+    for path in ("/v1/topics/orders", "/v1/groups/g1"):  # otherwise every response is 404
         with urllib.request.urlopen(
             urllib.request.Request(f"{http}{path}", method="PUT"), timeout=90
         ) as answer:

@@ -1,4 +1,4 @@
-"""docs/protocol.md names the fields that our headers have: no more, no fewer, the same ones required."""
+"""docs/protocol.md names exactly the fields of our headers, with the same ones required."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HEADERS: dict[int, type[Header]] = {
 
 
 def documented() -> dict[int, tuple[str, str]]:
-    """Request code → (name, text of the column with its fields), from the tables of sections 8 and 9."""
+    """Request code → (name, text of the fields column), from the tables of sections 8 and 9."""
     rows: dict[int, tuple[str, str]] = {}
     for found in ROW.finditer(DOCUMENT[DOCUMENT.index("## 8.") : DOCUMENT.index("## 10.")]):
         names = found["names"].split(", ")

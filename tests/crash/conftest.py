@@ -1,4 +1,4 @@
-"""Options of the long runs."""
+"""Command-line options of the long runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What was attempted, what was acknowledged, what was read again: the judge of every crash test.
+"""The checker of every crash test: it records what was sent, acknowledged and read.
 
-Pure: it is told what happened and counts. A message is known by its name, which is its body.
+Pure: callers report events and it counts. The name of a message is its body.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ Place = tuple[str, int, int]  # topic, queue id, offset
 
 @dataclass(frozen=True)
 class Verdict:
-    """The count line of a run. Anything but zero in `lost`, `moved`, `foreign` or `doubled_keyed` is a broken promise."""
+    """The count line of a run. Any count but zero in `lost`, `moved`, `foreign` or `doubled_keyed` is a broken guarantee."""
 
     attempted: int
     acknowledged: int
-    recovered: int  # stored although the answer was lost with the crash: allowed
-    lost: int  # P1: acknowledged, not at its place
-    moved: int  # P2: one place held two different messages over time
+    recovered: int  # stored although the response was lost in the crash: allowed
+    lost: int  # P1: acknowledged, but not at its position
+    moved: int  # P2: one position held two different messages over time
     foreign: int  # P4: read, but never sent
     doubled_keyed: int  # P7: a key stored twice inside its window
     doubled_unkeyed: int  # the producer sent it twice: allowed
@@ -37,7 +37,7 @@ class Verdict:
 
 @dataclass
 class History:
-    """One run: tell it everything, ask `verdict()` after everything was read once from the first to the last offset."""
+    """One run: report every event, and call `verdict()` after reading everything once from the first to the last offset."""
 
     _keyed: dict[str, bool] = field(default_factory=dict[str, bool])
     _acknowledged: dict[str, Place] = field(default_factory=dict[str, Place])
@@ -46,21 +46,21 @@ class History:
     _latest: dict[Place, str] = field(default_factory=dict[Place, str])
 
     def attempt(self, name: str, *, keyed: bool) -> None:
-        """`name` is about to leave; telling it again for a retry changes nothing."""
+        """`name` is about to be sent; repeated calls for retries have no effect."""
         self._keyed[name] = keyed
 
     def acknowledge(self, name: str, place: Place) -> None:
-        """The store answered that `name` is stored at `place`."""
+        """The store acknowledged `name` at `place`."""
         self._acknowledged[name] = place
         self._hold(place, name)
 
     @property
     def acknowledged(self) -> int:
-        """How many sends were acknowledged so far."""
+        """Number of acknowledged sends so far."""
         return len(self._acknowledged)
 
     def begin_reading(self) -> None:
-        """A reading of everything starts; only what it sees counts for what is there now."""
+        """Start a full read; only its messages count as present."""
         self._latest.clear()
 
     def read(self, name: str, place: Place) -> None:
@@ -73,14 +73,14 @@ class History:
             self._moved.add(place)
 
     def doubled(self) -> dict[str, list[Place]]:
-        """Names that the last reading saw at more than one place, with the places: where to look for the reason."""
+        """Names that the last read found at more than one position, with the positions, to find the cause."""
         places: dict[str, list[Place]] = {}
         for place, name in self._latest.items():
             places.setdefault(name, []).append(place)
         return {name: found for name, found in places.items() if len(found) > 1}
 
     def verdict(self) -> Verdict:
-        """Judge the last reading against everything that was told."""
+        """Judge the last read against all reported events."""
         places: dict[str, list[Place]] = {}
         for place, name in self._latest.items():
             places.setdefault(name, []).append(place)

@@ -1,4 +1,4 @@
-"""An emulated power cut: a file system of the store's own, shut down without writing its log; dirty pages are thrown away.
+"""An emulated power cut: the store has its own file system, which is shut down without writing its log, so dirty pages are lost.
 
 Needs root, mkfs.ext4 and a loop device. Linux only.
 """
@@ -35,7 +35,7 @@ class PoweredDisk:
         subprocess.run(["mount", "-o", "loop", str(self.image), str(self.mount)], check=True)
 
     def cut(self) -> None:
-        """From here on every write fails, and what was not synced is gone after `power_on`."""
+        """From now on every write fails, and after `power_on` unsynced data is lost."""
         handle = os.open(self.mount, os.O_RDONLY)
         try:
             fcntl.ioctl(handle, EXT4_IOC_SHUTDOWN, struct.pack("I", EXT4_GOING_FLAGS_NOLOGFLUSH))

@@ -1,4 +1,4 @@
-"""One real broker-store process on ports of its own, started, killed and started again by a test."""
+"""One real broker-store process on its own ports; a test starts, kills and restarts it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")]
 
 
 def free_port_block() -> int:
-    """A port whose neighbours −2, +1 and +2 are free too, as a store derives them.
+    """A port whose neighbours −2, +1 and +2 are also free; a store uses them.
 
     Below the range the kernel takes for outgoing connections, and drawn by the system's own chance: a store that was killed finds its
     port free again, and tests that run beside each other, which share the seed of `random`, draw different ones.
@@ -47,7 +47,7 @@ def _is_free(port: int) -> bool:
 
 @dataclass
 class StoreProcess:
-    """Owns the process, never the directory. `settings` are given as --set name=value."""
+    """Owns the process, but not the directory. `settings` are passed as --set name=value."""
 
     store_dir: Path
     port: int = field(default_factory=free_port_block)
@@ -56,13 +56,13 @@ class StoreProcess:
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, wait: bool = True) -> float:
-        """Start it; seconds until it was ready (0.0 with wait=False)."""
+        """Start it; return the seconds until it was ready (0.0 with wait=False)."""
         values = {
             "port": str(self.port),
             "http_port": str(self.port + 2),
             "store_dir": str(self.store_dir),
             "nameservers": "",
-            "send_wait_ms_max": "60000",  # how busy the machine is, is not asked here
+            "send_wait_ms_max": "60000",  # a busy machine must not fail these tests
             **self.settings,
         }
         arguments = [item for name, value in values.items() for item in ("--set", f"{name}={value}")]
@@ -76,7 +76,7 @@ class StoreProcess:
         return self.wait_ready() if wait else 0.0
 
     def wait_ready(self) -> float:
-        """Seconds it took; raises with the end of its log when it died or never came up."""
+        """Return the seconds until it was ready; raise with the end of its log if it died or did not become ready."""
         began = time.monotonic()
         while time.monotonic() - began < READY_SECONDS_MAX:
             assert self._process is not None
@@ -89,7 +89,7 @@ class StoreProcess:
         raise RuntimeError(f"the store is not ready; its log ends with:\n{log.read_text()[-3000:]}")
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body of its HTTP port; status 0 while nothing listens."""
+        """Status and body from its HTTP port; status 0 while nothing listens."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port + 2, timeout=30)
         try:
             connection.request("GET", path)
@@ -109,11 +109,11 @@ class StoreProcess:
         return self._process.pid
 
     def kill(self) -> None:
-        """kill -9, and reap it."""
+        """Kill it with -9 and reap it."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """A clean end; its exit status."""
+        """Stop it cleanly; return its exit status."""
         return self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> int:

@@ -1,4 +1,4 @@
-"""The judge must be able to say no: each broken promise, told to it, is counted."""
+"""The checker counts each broken guarantee that it is given."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ def _told(*, keyed: bool = False) -> History:
     return history
 
 
-def test_an_acknowledged_message_at_its_place_holds() -> None:
+def test_an_acknowledged_message_at_its_position_passes() -> None:
     history = _told()
     history.read("a", PLACE)
     assert history.verdict().holds
 
 
-def test_an_acknowledged_message_that_is_gone_is_lost() -> None:
+def test_a_missing_acknowledged_message_is_lost() -> None:
     verdict = _told().verdict()
     assert verdict.lost == 1
     assert not verdict.holds
 
 
-def test_an_acknowledged_message_elsewhere_is_lost_at_its_place() -> None:
+def test_an_acknowledged_message_at_another_position_is_lost() -> None:
     history = _told()
     history.read("a", ("t", 0, 8))
     assert history.verdict().lost == 1
 
 
-def test_another_message_at_its_place_is_moved_and_lost() -> None:
+def test_another_message_at_its_position_counts_as_moved_and_lost() -> None:
     history = _told()
     history.attempt("b", keyed=False)
     history.read("b", PLACE)
@@ -43,7 +43,7 @@ def test_another_message_at_its_place_is_moved_and_lost() -> None:
     assert (verdict.lost, verdict.moved) == (1, 1)
 
 
-def test_a_message_nobody_sent_is_foreign() -> None:
+def test_a_message_that_was_never_sent_is_foreign() -> None:
     history = _told()
     history.read("a", PLACE)
     history.read("ghost", ("t", 0, 8))
@@ -51,7 +51,7 @@ def test_a_message_nobody_sent_is_foreign() -> None:
 
 
 @pytest.mark.parametrize(("keyed", "counts"), [(True, (1, 0)), (False, (0, 1))])
-def test_a_double_counts_by_whether_it_had_a_key(keyed: bool, counts: tuple[int, int]) -> None:
+def test_duplicates_count_separately_with_and_without_a_key(keyed: bool, counts: tuple[int, int]) -> None:
     history = _told(keyed=keyed)
     history.read("a", PLACE)
     history.read("a", ("t", 0, 8))
@@ -60,7 +60,7 @@ def test_a_double_counts_by_whether_it_had_a_key(keyed: bool, counts: tuple[int,
     assert verdict.holds is not keyed
 
 
-def test_an_unanswered_message_that_is_there_is_recovered() -> None:
+def test_a_stored_message_without_acknowledgement_is_recovered() -> None:
     history = _told()
     history.attempt("b", keyed=True)
     history.read("a", PLACE)

@@ -1,7 +1,7 @@
-"""P1, P2, P4, P7: nothing acknowledged is lost, moved or doubled when the store is killed under load, again and again.
+"""P1, P2, P4, P7: no acknowledged message is lost, moved or duplicated when the store is killed repeatedly under load.
 
-The interval of checkpoints and the flush mode are drawn for each life: recovery begins now at a checkpoint of the life that
-was killed, now before it; it never rebuilds. 20 cycles always; any number by command: `./gantry test -m soak tests/crash --kill-cycles 1000 --seed 7`.
+Each run gets a random checkpoint interval and flush mode: recovery starts from a checkpoint of the killed run
+or from an earlier one, and never rebuilds. 20 cycles always; any number on request: `./gantry test -m soak tests/crash --kill-cycles 1000 --seed 7`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from .history import History, Verdict
-from .recoveries import Recoveries, draw_life
+from .recoveries import Recoveries, random_settings
 from .store_process import StoreProcess
 from .traffic import Traffic, read_everything
 
@@ -25,9 +25,9 @@ SETTINGS = {"segment_bytes": str(4 << 20)}
 
 
 async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, Recoveries]:
-    """Kill the store `cycles` times under load, a fifth of them while it still recovers; judge all of it at the end."""
+    """Kill the store `cycles` times under load, a fifth of the times during recovery; judge everything at the end."""
     dice = random.Random(seed)
-    store = StoreProcess(directory / "store", settings=SETTINGS | draw_life(dice))
+    store = StoreProcess(directory / "store", settings=SETTINGS | random_settings(dice))
     history, recoveries = History(), Recoveries()
     check_every_cycles = max(10, cycles // CHECKS_PER_RUN)  # each check reads everything
     store.start()
@@ -38,7 +38,7 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, 
             await traffic.acknowledges(SENDS_PER_CYCLE_MIN)
             await asyncio.sleep(dice.uniform(0.05, 0.9))
             await asyncio.to_thread(store.kill)
-            store.settings = SETTINGS | draw_life(dice)
+            store.settings = SETTINGS | random_settings(dice)
             if dice.random() < 0.2:
                 store.start(wait=False)
                 await asyncio.sleep(dice.uniform(0.0, 0.5))
@@ -61,7 +61,7 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, 
 def test_twenty_kills_under_load_lose_nothing(tmp_path: Path, seed: int) -> None:
     verdict, recoveries = asyncio.run(run_cycles(tmp_path, 20, seed))
     assert verdict.acknowledged >= 20 * SENDS_PER_CYCLE_MIN
-    assert 0 < recoveries.from_last_life < recoveries.starts
+    assert 0 < recoveries.from_last_run < recoveries.starts
 
 
 @pytest.mark.soak
@@ -69,4 +69,4 @@ def test_twenty_kills_under_load_lose_nothing(tmp_path: Path, seed: int) -> None
 def test_many_kills_under_load_lose_nothing(tmp_path: Path, seed: int, kill_cycles: int) -> None:
     verdict, recoveries = asyncio.run(run_cycles(tmp_path, kill_cycles, seed))
     assert verdict.acknowledged > 10 * kill_cycles
-    assert 0 < recoveries.from_last_life < recoveries.starts == kill_cycles
+    assert 0 < recoveries.from_last_run < recoveries.starts == kill_cycles

@@ -1,6 +1,6 @@
-"""P1 under flush=sync when the power goes: dirty pages are lost, acknowledged messages are not.
+"""P1 under flush=sync in a power cut: dirty pages are lost, acknowledged messages are not.
 
-By command and as root: `./gantry test -m soak tests/crash --power-cuts 20`.
+On request and as root: `./gantry test -m soak tests/crash --power-cuts 20`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTINGS = {"segment_bytes": str(16 << 20), "flush": "sync"}
 
 
 async def run_cuts(directory: Path, cuts: int, seed: int) -> Verdict:
-    """Cut the power `cuts` times under load and judge every time."""
+    """Cut the power `cuts` times under load and judge after each cut."""
     dice = random.Random(seed)
     disk = PoweredDisk(directory / "disk.img", directory / "disk")
     disk.create()

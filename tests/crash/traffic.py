@@ -1,6 +1,6 @@
-"""Producers that never stop: they send over remoting, tell the history, live through the store's death, and send again.
+"""Producers that never stop: they send over remoting, report to the history, survive crashes of the store, and retry.
 
-Half of the messages carry an idempotency key and are repeated until they are answered; the other half is sent once.
+Half of the messages carry an idempotency key and are resent until they are acknowledged; the other half is sent once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACKNOWLEDGED_SECONDS_MAX = 120.0
 
 
 class NoAnswer(Exception):
-    """The connection ended or stayed silent: nobody knows whether the request was carried out."""
+    """The connection closed or timed out: the outcome of the request is unknown."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Line:
     _opaques: itertools.count[int] = field(default_factory=itertools.count)
 
     async def call(self, code: int, header: SendHeaderV2 | PullHeader, body: bytes = b"") -> Command:
-        """The answer of the store, whatever its code; NoAnswer when there is none."""
+        """The store's response, with any code; NoAnswer if there is none."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 if self._writer is None:
@@ -68,7 +68,7 @@ class Line:
 
 @dataclass
 class Traffic:
-    """`producers` lines towards one store; runs until `stop` is called, over any number of deaths of the store."""
+    """`producers` connections to one store; runs until `stop` is called, across any number of crashes of the store."""
 
     port: int
     topic: str
@@ -83,14 +83,14 @@ class Traffic:
         self._tasks = [asyncio.ensure_future(self._produce(f"{run}-{n}", n)) for n in range(self.producers)]
 
     async def acknowledges(self, count: int) -> None:
-        """Wait until so many more sends were acknowledged: a slow machine takes its time."""
+        """Wait for this many more acknowledged sends, for as long as a slow machine needs."""
         enough = self.history.acknowledged + count
         async with asyncio.timeout(ACKNOWLEDGED_SECONDS_MAX):
             while self.history.acknowledged < enough:
                 await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
-        """Let every keyed message get its answer, then stop."""
+        """Wait until every keyed message is acknowledged, then stop."""
         self._stopping = True
         await asyncio.gather(*self._tasks)
 
@@ -131,7 +131,7 @@ class Traffic:
 
 
 async def read_everything(port: int, topic: str, queue_count: int, history: History) -> None:
-    """Read each queue from its first offset to its end, and tell the history what lay where."""
+    """Read each queue from its first offset to its end, and report each message's position to the history."""
     history.begin_reading()
     line = Line(port)
     for queue_id in range(queue_count):
@@ -142,7 +142,7 @@ async def read_everything(port: int, topic: str, queue_count: int, history: Hist
             for record in scan_records(answer.body):
                 history.read(record.body.decode(), (topic, queue_id, record.queue_offset))
             if reply.next_begin_offset <= offset and reply.max_offset > offset:
-                msg = f"queue {queue_id} stands still at {offset} of {reply.max_offset}: code {answer.code} {answer.remark}"
+                msg = f"queue {queue_id} makes no progress at {offset} of {reply.max_offset}: code {answer.code} {answer.remark}"
                 raise AssertionError(msg)
             offset, end = reply.next_begin_offset, reply.max_offset
     line.close()

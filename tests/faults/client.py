@@ -1,4 +1,4 @@
-"""A blocking remoting client, one request at a time, and raw frames for those that lie. Knows frames, not what a store promises."""
+"""A blocking remoting client, one request at a time, and raw frames for invalid ones. Knows frames, not the guarantees of a store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_MATCHED = 20
 
 
 def frame(header: bytes, body: bytes = b"", *, length: int | None = None, mark: int | None = None) -> bytes:
-    """A frame with any header; `length` and `mark` (serialize type and header length) may lie."""
+    """A frame with any header; `length` and `mark` (serialize type and header length) may be wrong."""
     true_length = 4 + len(header) + len(body)
     words = [true_length if length is None else length, len(header) if mark is None else mark]
     return b"".join(word.to_bytes(4, "big", signed=word < 0) for word in words) + header + body
@@ -46,7 +46,7 @@ class Client:
         self.socket.sendall(data)
 
     def answer(self) -> Command | None:
-        """The next frame that comes; None when the other side closes."""
+        """The next frame; None if the peer closes."""
         while not self._answers:
             try:
                 data = self.socket.recv(1 << 20)
@@ -58,17 +58,17 @@ class Client:
         return self._answers.pop(0)
 
     def ask(self, code: int, header: object = None, body: bytes = b"") -> Command:
-        """The answer to one request; an error when the connection ends instead."""
+        """The response to one request; an error if the connection closes."""
         opaque = next(self._opaques)
         self.write(encode_request(code, opaque, header, body))  # pyright: ignore[reportArgumentType]
         answer = self.answer()
         if answer is None:
-            raise ConnectionError("closed instead of answered")
+            raise ConnectionError("the peer closed the connection without a response")
         assert answer.opaque == opaque
         return answer
 
     def try_send(self, body: bytes, topic: str = "faults", queue_id: int = 0, key: str = "") -> Command:
-        """The answer to one send, whatever its code."""
+        """The response to one send, with any code."""
         properties = {"KEYS": body[:40].decode("latin-1"), **({KEY_PROPERTY: key} if key else {})}
         header = SendHeaderV2(
             producer_group="faults",
@@ -84,7 +84,7 @@ class Client:
         return self.ask(RequestCode.SEND_MESSAGE_V2, header, body)
 
     def send(self, body: bytes, topic: str = "faults", queue_id: int = 0, key: str = "") -> int:
-        """Send one message that must be stored; its queue offset."""
+        """Send one message that must be stored; return its queue offset."""
         answer = self.try_send(body, topic, queue_id, key)
         assert answer.code == OK, (answer.code, answer.remark)
         return answer.read(SendReplyHeader).queue_offset
@@ -107,7 +107,7 @@ class Client:
         return self.ask(RequestCode.PULL_MESSAGE, header)
 
     def read_all(self, topic: str = "faults", queue_id: int = 0) -> dict[int, bytes]:
-        """Offset → body of everything a reader gets that follows nextBeginOffset from 0 to the end."""
+        """Offset → body of everything that a reader gets when it follows nextBeginOffset from 0 to the end."""
         return dict(self._read(topic, queue_id))
 
     def _read(self, topic: str, queue_id: int) -> Iterator[tuple[int, bytes]]:
@@ -119,5 +119,5 @@ class Client:
             for record in scan_records(answer.body):
                 yield record.queue_offset, record.body
             reply = answer.read(PullReplyHeader)
-            assert reply.next_begin_offset > offset, f"a reader stands still at {offset}"
+            assert reply.next_begin_offset > offset, f"a reader makes no progress at {offset}"
             offset = reply.next_begin_offset

@@ -1,4 +1,4 @@
-"""Stores of a test's own, killed at its end however it ended."""
+"""Stores owned by one test, killed when it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = {
 
 @pytest.fixture
 def new_store(tmp_path: Path) -> Iterator[NewStore]:
-    """A maker of stores on `tmp_path/store`: new_store(checkpoint_seconds="0.1"); small segments, sync flush."""
+    """A factory of stores on `tmp_path/store`: new_store(checkpoint_seconds="0.1"); small segments, sync flush."""
     made: list[StoreProcess] = []
 
     def make(directory: Path | None = None, **settings: str) -> StoreProcess:
@@ -42,7 +42,7 @@ def new_store(tmp_path: Path) -> Iterator[NewStore]:
 
 @pytest.fixture(scope="module")
 def gateway_port(system: dict[str, Any]) -> int:
-    """Port of a gateway that has the topic, and a group of its name, of the raw tests."""
+    """Port of a gateway with the topic of the raw tests and a group of the same name."""
     port = int(system["http"].rpartition(":")[2])
     with HttpLine(port) as line:
         made = line.call("PUT", f"/v1/topics/{TOPIC}", b'{"readQueues":2,"writeQueues":2}', JSON)

@@ -1,4 +1,4 @@
-"""A store directory with a known content, and what must still be true of it after something happened to its files."""
+"""A store directory with known content, and what must still hold after its files are damaged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PER_QUEUE = 330
 BODY_BYTES = 2600
 COMMITTED_OFFSET = 7
 CONFIRM_AT = 32
-"""Where the checkpoint file holds the confirm offset (docs/log-format.md)."""
+"""Position of the confirm offset in the checkpoint file (docs/log-format.md)."""
 
 
 def body_of(queue_id: int, offset: int) -> bytes:
@@ -35,7 +35,7 @@ def body_of(queue_id: int, offset: int) -> bytes:
 
 @dataclass
 class Filled:
-    """The directory `store_dir`, filled by a run that has ended."""
+    """The directory `store_dir`, filled by a previous run."""
 
     store_dir: Path
     messages: dict[int, dict[int, bytes]] = field(default_factory=dict[int, dict[int, bytes]])
@@ -49,7 +49,7 @@ class Filled:
         return sorted((self.store_dir / "commitlog").iterdir())
 
     def find(self, body: bytes) -> tuple[Path, int]:
-        """The segment and the byte in it where the body of a message begins."""
+        """The segment of a message, and the position of its body in it."""
         for segment in self.segments():
             at = segment.read_bytes().find(body)
             if at >= 0:
@@ -63,7 +63,7 @@ class Filled:
 
 
 def fill(store: StoreProcess) -> Filled:
-    """Send PER_QUEUE messages to each queue, commit an offset; the store is left running."""
+    """Send PER_QUEUE messages to each queue and commit an offset; leave the store running."""
     filled = Filled(store.store_dir, {queue_id: {} for queue_id in range(QUEUE_COUNT)})
     with Client(store.port) as client:
         for offset in range(PER_QUEUE):
@@ -71,14 +71,14 @@ def fill(store: StoreProcess) -> Filled:
                 body = body_of(queue_id, offset)
                 assert client.send(body, TOPIC, queue_id) == offset
                 filled.messages[queue_id][offset] = body
-        client.pull(0, TOPIC)  # makes the group
+        client.pull(0, TOPIC)  # creates the group
         commit(client, COMMITTED_OFFSET)
     _await_group_kept(filled.store_dir)
     return filled
 
 
 def _await_group_kept(store_dir: Path, group: bytes = b"faults-reader") -> None:
-    """Wait until the group lies in its file: it is written beside the loop, and a kill before that forgets a group that made itself."""
+    """Wait until the group is in its file: a thread writes it, and an earlier kill loses a group that was created automatically."""
     file, until = store_dir / "config/subscriptionGroup.json", time.monotonic() + 30
     while not (file.exists() and group in file.read_bytes()):
         assert time.monotonic() < until, f"{file} does not hold the group"
@@ -99,7 +99,7 @@ def committed(client: Client, group: str = "faults-reader") -> int:
 
 
 def by_key(client: Client, body: bytes) -> list[bytes]:
-    """Bodies the index finds under the key that `Client.send` made of the body."""
+    """Bodies that the index finds under the key that `Client.send` derives from the body."""
     header = QueryMessageHeader(
         topic=TOPIC, key=body[:40].decode("latin-1"), max_num=4, begin_timestamp=0, end_timestamp=INT64_MAX
     )
@@ -110,7 +110,7 @@ def by_key(client: Client, body: bytes) -> list[bytes]:
 def check_whole(
     store: StoreProcess, filled: Filled, *, without: frozenset[tuple[int, int]] = frozenset()
 ) -> None:
-    """Every message lies at its place (but those named), offsets go on where they ended, the index finds all."""
+    """Every message is at its position (except those in `without`), offsets continue, and the index finds all."""
     with Client(store.port) as client:
         for queue_id, bodies in filled.messages.items():
             expected = {offset: body for offset, body in bodies.items() if (queue_id, offset) not in without}

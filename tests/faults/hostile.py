@@ -1,4 +1,4 @@
-"""What a hostile peer may send to a remoting port, and what it must get: a table, shared by store and nameserver."""
+"""What a hostile peer may send to a remoting port, and the expected reaction: a table shared by store and nameserver."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from .client import frame
 
 CLOSED = None
-"""The connection ends; everything whole before was answered."""
+"""The connection closes after responses to all valid frames before."""
 NOT_SUPPORTED = 3
 DEEP = 10_000
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Bytes, and the code of the one answer, or CLOSED."""
+    """Bytes, and the code of the one response, or CLOSED."""
 
     name: str
     data: bytes
@@ -29,7 +29,7 @@ def header(**fields: object) -> bytes:
 
 
 def binary_header(code: int, *, remark_length: int = 0, fields_length: int = 0, rest: bytes = b"") -> bytes:
-    """RocketMQ's binary header; the two lengths may lie."""
+    """RocketMQ's binary header; the two lengths may be wrong."""
     return (
         code.to_bytes(2, "big") + b"\x00" + (479).to_bytes(2, "big") + (1).to_bytes(4, "big") + bytes(4)
         + remark_length.to_bytes(4, "big", signed=True) + fields_length.to_bytes(4, "big", signed=True) + rest

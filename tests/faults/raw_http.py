@@ -1,4 +1,4 @@
-"""HTTP by hand over a real socket: requests nobody would write, answers read to the byte. Beside that, one topic and one message of the API."""
+"""Raw HTTP over a socket: malformed requests, responses read byte by byte. Also one topic and one message of the API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Answer:
 
 
 class HttpLine:
-    """One connection to the gateway; `call` opens another when the gateway had announced that it closes."""
+    """One connection to the gateway; `call` reconnects after the gateway announced a close."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -48,7 +48,7 @@ class HttpLine:
         self.socket.sendall(data)
 
     def answer(self, *, has_body: bool = True) -> Answer | None:
-        """The next answer; None when the connection ends instead."""
+        """The next response; None if the connection closes."""
         try:
             first = self._reader.readline()
             if not first:
@@ -77,8 +77,8 @@ def chunked(*parts: bytes) -> bytes:
 
 
 def check_refused(answer: Answer | None, what: object) -> None:
-    """A 4xx problem with its parts."""
-    assert answer is not None, f"{what}: closed without an answer"
+    """Check a 4xx problem and its fields."""
+    assert answer is not None, f"{what}: closed without a response"
     assert 400 <= answer.status < 500, f"{what}: {answer.status} {answer.body[:300]!r}"
     assert answer.headers["content-type"] == "application/problem+json", what
     problem = answer.document

@@ -1,4 +1,4 @@
-"""Real file systems that fill up or break under a store: by command and as root, `./gantry test -m soak tests/faults`.
+"""Real file systems that fill up or break under a store. On request and as root: `./gantry test -m soak tests/faults`.
 
 Needs mkfs.ext4 and loop devices. Linux only.
 """
@@ -58,7 +58,7 @@ async def judge(store: StoreProcess, traffic: Traffic) -> None:
 
 
 def fill_up(path: Path, leave_bytes: int) -> None:
-    """Take all free space but this much; others take some at the same time."""
+    """Use all free space except this much; other programs use some at the same time."""
     with path.open("wb") as file:
         for _ in range(100):
             stat = os.statvfs(path.parent)
@@ -70,7 +70,7 @@ def fill_up(path: Path, leave_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("minimum", [0, 24 * MIB], ids=["to the last byte", "with a minimum"])
-def test_a_file_system_fills_up_under_load_and_gets_space_again(
+def test_a_file_system_that_fills_up_under_load_gets_space_again(
     tmp_path: Path, new_store: NewStore, minimum: int
 ) -> None:
     with mounted(tmp_path / "disk.img", tmp_path / "disk", 256 * MIB) as disk:
@@ -107,25 +107,25 @@ async def fill_and_heal(store: StoreProcess, disk: Path, minimum: int) -> None:
 def expect_full(store: StoreProcess, disk: Path, round_number: int) -> None:
     with Client(store.port) as client:
         stop_at = 60 * MIB // 50_000
-        for _ in range(stop_at):  # the load alone would take long for the rest
+        for _ in range(stop_at):  # the load alone would need long for the rest
             if client.try_send(b"x" * 50_000, "ballast").code != 0:
                 break
         until(lambda: metric(store, "gantry_store_log_state") == DISK_FULL)
         answer = client.try_send(b"x", "ballast")
         assert (answer.code, answer.ext.get("gantryCode")) == (REFUSED, "DISK_FULL")
         until(lambda: not (disk / "store" / "gantry" / "reserve").exists())
-        assert client.pull(0, TOPIC).code == 0, "reads go on"
+        assert client.pull(0, TOPIC).code == 0, "reads continue"
         commit_to(client, round_number + 1)
 
 
 def commit_to(client: Client, offset: int) -> None:
-    client.pull(0, "faults")  # the group is known
+    client.pull(0, "faults")  # creates the group
     client.try_send(b"x")
     commit(client, offset)
 
 
-def test_a_device_that_refuses_what_is_flushed_stops_the_store(tmp_path: Path, new_store: NewStore) -> None:
-    """The image lies on a tmpfs that is full: writes reach the page cache, the flush fails with EIO."""
+def test_a_device_that_fails_a_flush_stops_the_store(tmp_path: Path, new_store: NewStore) -> None:
+    """The image is on a full tmpfs: writes reach the page cache, the flush fails with EIO."""
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     run("mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(shelf))
@@ -151,9 +151,9 @@ async def break_and_mend(store: StoreProcess, shelf: Path, disk: Path) -> None:
     fill_up(filler, 0)
     acknowledged = await asyncio.to_thread(expect_stopped, store)
     filler.unlink()
-    assert await asyncio.to_thread(expect_stopped, store) == {}, "a disk that is well again changes nothing"
+    assert await asyncio.to_thread(expect_stopped, store) == {}, "a repaired disk does not restart the store"
     await asyncio.to_thread(store.kill)
-    mend(shelf / "disk.img", disk)
+    repair(shelf / "disk.img", disk)
     await asyncio.to_thread(store.start)
     await judge(store, traffic)
     with Client(store.port) as client:
@@ -161,7 +161,7 @@ async def break_and_mend(store: StoreProcess, shelf: Path, disk: Path) -> None:
 
 
 def write_page_by_page(image: Path) -> None:
-    """A loop device takes a write that its file took in part for a whole one; of a single page there are no parts."""
+    """A loop device reports a partial write of its file as complete; a single page cannot be written partially."""
     found = subprocess.run(
         ["losetup", "-n", "-O", "NAME", "-j", str(image)], check=True, capture_output=True, text=True
     )
@@ -169,14 +169,14 @@ def write_page_by_page(image: Path) -> None:
     Path("/sys/block", device, "queue", "max_sectors_kb").write_text("4")
 
 
-def mend(image: Path, disk: Path) -> None:
+def repair(image: Path, disk: Path) -> None:
     run("umount", str(disk))
     subprocess.run(["e2fsck", "-y", str(image)], check=False, stdout=subprocess.DEVNULL)
     run("mount", "-o", "loop", str(image), str(disk))
 
 
 def expect_stopped(store: StoreProcess) -> dict[int, bytes]:
-    """Send until the store says that it stopped; what it acknowledged before."""
+    """Send until the store reports that it stopped; return the messages acknowledged before."""
     acknowledged: dict[int, bytes] = {}
     with Client(store.port) as client:
         for number in range(1000):
@@ -187,15 +187,13 @@ def expect_stopped(store: StoreProcess) -> dict[int, bytes]:
             if answer.code == 0:
                 acknowledged[int(answer.ext["queueOffset"])] = body
         assert answer.ext.get("gantryCode") == "STORE_STOPPED", (answer.code, answer.remark)
-        assert client.pull(0, TOPIC).code == 0, "reads go on"
+        assert client.pull(0, TOPIC).code == 0, "reads continue"
     assert metric(store, "gantry_store_log_state") == STOPPED
     assert store.get("/health/ready")[0] == 503
     return acknowledged
 
 
-def test_a_file_system_that_is_gone_stops_the_store_and_nothing_is_lost(
-    tmp_path: Path, new_store: NewStore
-) -> None:
+def test_a_lost_file_system_stops_the_store_and_loses_nothing(tmp_path: Path, new_store: NewStore) -> None:
     disk = PoweredDisk(tmp_path / "disk.img", tmp_path / "disk")
     disk.create()
     try:

@@ -1,4 +1,4 @@
-"""Files torn, flipped, garbled or gone between two runs: what was acknowledged is read again, what is lost is said."""
+"""Files torn, flipped, garbled or deleted between two runs: acknowledged messages are read again, losses are reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS = ["stopped", "killed"]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Filled]:
-    """The same content after an end by SIGTERM, and by SIGKILL with some of it behind the last checkpoint."""
+    """The same content after SIGTERM, and after SIGKILL with part of it after the last checkpoint."""
     ended: dict[str, Filled] = {}
     for name in ENDS:
         directory = tmp_path_factory.mktemp("runs")

@@ -1,4 +1,4 @@
-"""The log itself and the configuration beside it, torn or flipped: a hole is said and passed, everything else is read."""
+"""The log and the configuration, torn or flipped: the store reports a hole and skips it, and everything else is readable."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .filled import COMMITTED_OFFSET, PER_QUEUE, TOPIC, Filled, check_whole, com
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 OLD = 100
-"""An offset whose record lies in the first of two segments."""
+"""An offset whose record is in the first of two segments."""
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """A filled directory, killed: with checkpoints 600 s apart the whole log is walked by the next start."""
+    """A filled directory of a killed store: checkpoints are 600 s apart, so the next start walks the whole log."""
     store = StoreProcess(
         tmp_path_factory.mktemp("log") / "store", settings=SETTINGS | {"checkpoint_seconds": "600"}
     )
@@ -35,7 +35,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Filled:
 
 
 def flip(filled: Filled, body: bytes, back_bytes: int) -> None:
-    """Flip one byte of the record that holds this body, so many bytes before the body begins."""
+    """Flip one byte of the record with this body, `back_bytes` before the body."""
     segment, at = filled.find(body)
     data = bytearray(segment.read_bytes())
     data[at - back_bytes] ^= 0x55
@@ -55,7 +55,7 @@ def log_of(store: StoreProcess) -> str:
 
 
 FLIPS = {"body": -40, "body size": 1, "magic": 88 - 4 + 3, "record size": 88 - 1, "position": 88 - 28 - 7}
-"""Which byte, counted back from the body: docs/log-format.md."""
+"""Bytes before the body, by field: docs/log-format.md."""
 
 
 @pytest.mark.parametrize("part", FLIPS)
@@ -75,7 +75,7 @@ def test_a_flipped_byte_in_an_old_segment_is_a_reported_hole_and_nothing_else_is
     assert metric(store, "gantry_store_recovery_holes") >= 1
 
 
-def test_a_byte_that_decayed_behind_a_clean_stop_is_found_at_its_first_read(
+def test_a_byte_damaged_after_a_clean_stop_is_detected_at_its_first_read(
     killed: Filled, new_store: NewStore, tmp_path: Path
 ) -> None:
     filled = killed.copy(tmp_path / "store")
@@ -92,7 +92,7 @@ def test_a_byte_that_decayed_behind_a_clean_stop_is_found_at_its_first_read(
         assert "damaged records are left out of a reply" in log_of(store)
 
 
-def test_a_pull_that_meets_nothing_but_a_hole_is_told_to_go_past_it(
+def test_a_pull_inside_a_hole_gets_the_offset_after_it(
     killed: Filled, new_store: NewStore, tmp_path: Path
 ) -> None:
     filled = killed.copy(tmp_path / "store")
@@ -108,7 +108,7 @@ def test_a_pull_that_meets_nothing_but_a_hole_is_told_to_go_past_it(
 
 
 @pytest.mark.parametrize("torn_bytes", [4, 88, 2000])
-def test_a_torn_tail_is_cut_and_said_and_offsets_go_on(
+def test_a_torn_tail_is_cut_and_reported_and_offsets_continue(
     killed: Filled, new_store: NewStore, tmp_path: Path, torn_bytes: int
 ) -> None:
     filled = killed.copy(tmp_path / "store")
@@ -126,7 +126,7 @@ def test_a_torn_tail_is_cut_and_said_and_offsets_go_on(
     assert "unconfirmed tail of the log cut" in log_of(store)
 
 
-def test_kill_9_again_and_again_during_recovery_loses_nothing(
+def test_repeated_kill_9_during_recovery_loses_nothing(
     killed: Filled, new_store: NewStore, tmp_path: Path
 ) -> None:
     filled = killed.copy(tmp_path / "store")
@@ -141,11 +141,11 @@ def test_kill_9_again_and_again_during_recovery_loses_nothing(
     check_whole(store, filled)
 
 
-def test_a_damaged_configuration_is_read_from_its_backup_and_said(
+def test_a_damaged_configuration_is_read_from_its_backup_and_reported(
     killed: Filled, new_store: NewStore, tmp_path: Path
 ) -> None:
     filled = killed.copy(tmp_path / "store")
-    for run in (1, 2):  # each leaves another version of the files
+    for run in (1, 2):  # each writes another version of the files
         before = new_store()
         before.start()
         with Client(before.port) as client:
@@ -164,7 +164,7 @@ def test_a_damaged_configuration_is_read_from_its_backup_and_said(
         assert COMMITTED_OFFSET <= committed(client) <= COMMITTED_OFFSET + 2
 
 
-def test_configuration_damaged_with_its_backup_does_not_keep_the_messages_away(
+def test_messages_stay_readable_with_a_damaged_configuration_and_backup(
     killed: Filled, new_store: NewStore, tmp_path: Path
 ) -> None:
     filled = killed.copy(tmp_path / "store")
@@ -175,7 +175,7 @@ def test_configuration_damaged_with_its_backup_does_not_keep_the_messages_away(
     check_whole(store, filled)
 
 
-def test_a_second_store_on_the_directory_is_refused_in_words_and_the_first_goes_on(
+def test_a_second_store_on_the_directory_is_refused_with_a_message_and_the_first_keeps_serving(
     new_store: NewStore,
 ) -> None:
     first = new_store()

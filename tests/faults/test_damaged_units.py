@@ -1,4 +1,4 @@
-"""Units of a ConsumeQueue that decayed in the middle of a file of the right size: what a reader gets."""
+"""Corrupt units in the middle of a ConsumeQueue file of the right size: what a reader gets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .filled import TOPIC, Filled, fill
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 FIRST, LAST = 40, 60
-"""The units that are damaged."""
+"""The damaged units."""
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-"""A disk that is full or refuses writes, without root: limits of the process and of the store stand for the disk's own.
+"""A disk that is full or refuses writes, without root: limits of the process and of the store stand in for the disk's own.
 
-`test_broken_disks.py` does the same with real file systems, by command and as root.
+`test_broken_disks.py` does the same with real file systems, on request and as root.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .test_parts_die import Traffic, call, until
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 MIB = 1 << 20
 MARGIN_BYTES = 256 * MIB
-"""Space left above the store's limit; others use the disk too while this runs."""
+"""Free space above the store's limit; other programs also use the disk during the test."""
 FILLER_BYTES = 2 * MARGIN_BYTES
 STOPPED, DISK_FULL = 2, 1
 SYSTEM_ERROR, REFUSED = 1, 14
@@ -38,7 +38,7 @@ def limit_file_size(pid: int, size: int) -> None:
 
 
 def send_until_refused(client: Client, acknowledged: dict[int, bytes]) -> tuple[int, str]:
-    """Send until the store refuses; its code and remark."""
+    """Send until the store refuses; return its code and remark."""
     for number in range(20_000):
         body = b"%d:" % number + b"." * 4000
         answer = client.try_send(body)
@@ -48,7 +48,7 @@ def send_until_refused(client: Client, acknowledged: dict[int, bytes]) -> tuple[
     raise AssertionError("the store never refused")
 
 
-def test_a_write_that_fails_stops_the_store_until_a_restart_has_looked_at_everything(
+def test_a_failed_write_stops_the_store_until_a_restart_checks_everything(
     new_store: NewStore,
 ) -> None:
     store = new_store(segment_bytes=str(64 * MIB))
@@ -66,7 +66,7 @@ def test_a_write_that_fails_stops_the_store_until_a_restart_has_looked_at_everyt
             answer = client.try_send(b"never again without a restart")
             assert (answer.code, answer.ext.get("gantryCode")) == (REFUSED, "STORE_STOPPED")
         assert len(acknowledged) > 100
-        assert client.read_all() == acknowledged, "reads go on"
+        assert client.read_all() == acknowledged, "reads continue"
         assert committed(client) == 1
     assert metric(store, "gantry_store_log_state") == STOPPED
     status, body = store.get("/health/ready")
@@ -93,7 +93,7 @@ def fill_disk(path: Path) -> None:
         os.posix_fallocate(filler.fileno(), 0, FILLER_BYTES)
 
 
-def test_a_full_disk_is_507_over_http_and_heals_by_itself(new_system: Any, tmp_path: Path) -> None:
+def test_a_full_disk_is_507_over_http_and_recovers_by_itself(new_system: Any, tmp_path: Path) -> None:
     limit = free_bytes(tmp_path) - MARGIN_BYTES
     state = new_system(
         "--set", f"broker-store.free_bytes_min={limit}", "--set", f"broker-store.ballast_bytes={MIB}"
@@ -127,7 +127,9 @@ def test_a_full_disk_is_507_over_http_and_heals_by_itself(new_system: Any, tmp_p
     traffic.judge()
 
 
-def test_a_full_disk_refuses_with_14_and_reads_and_commits_go_on(new_store: NewStore, tmp_path: Path) -> None:
+def test_a_full_disk_refuses_sends_with_14_but_serves_reads_and_commits(
+    new_store: NewStore, tmp_path: Path
+) -> None:
     store = new_store(free_bytes_min=str(free_bytes(tmp_path) - MARGIN_BYTES), ballast_bytes=str(MIB))
     store.start()
     filler = tmp_path / "filler"
@@ -147,7 +149,7 @@ def test_a_full_disk_refuses_with_14_and_reads_and_commits_go_on(new_store: NewS
             filler.unlink()
         until(lambda: client.try_send(b"x").code == 0)
         assert committed(client) == 1
-        assert (store.store_dir / "gantry" / "reserve").stat().st_size == MIB, "the ballast is made again"
+        assert (store.store_dir / "gantry" / "reserve").stat().st_size == MIB, "the ballast is recreated"
         assert acknowledged.items() <= client.read_all().items()
     assert is_ready(store)
 

@@ -1,6 +1,6 @@
-"""The gateway from outside: every parameter and field of its OpenAPI with values it must not take.
+"""The gateway from outside: every parameter and field of its OpenAPI with invalid values.
 
-Always a 4xx problem that says what is wrong, never a 500; and the gateway goes on.
+The response is always a 4xx problem that names the fault, never a 500, and the gateway keeps serving.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def parameters(operation: dict[str, Any], place: str) -> list[str]:
     return [one["name"] for one in operation.get("parameters", []) if one["in"] == place]
 
 
-def test_every_path_parameter_refuses_what_it_cannot_be(gateway_port: int, described: dict[str, Any]) -> None:
+def test_every_path_parameter_refuses_invalid_values(gateway_port: int, described: dict[str, Any]) -> None:
     tried = 0
     with HttpLine(gateway_port) as line:
         for method, path, operation in calls(described):
@@ -96,9 +96,7 @@ def test_every_path_parameter_refuses_what_it_cannot_be(gateway_port: int, descr
     goes_on(gateway_port)
 
 
-def test_every_query_parameter_refuses_what_it_cannot_be(
-    gateway_port: int, described: dict[str, Any]
-) -> None:
+def test_every_query_parameter_refuses_invalid_values(gateway_port: int, described: dict[str, Any]) -> None:
     tried = 0
     with HttpLine(gateway_port) as line:
         for method, path, operation in calls(described):
@@ -106,7 +104,7 @@ def test_every_query_parameter_refuses_what_it_cannot_be(
                 if name in ("key", "filter") and value not in ("%FF", "x" * 9000):
                     continue  # any text is a key or a tag
                 if name == "sql" and value in ("NaN", "x" * 9000):
-                    continue  # a condition: that the property of this name is true
+                    continue  # a condition: the property of this name is true
                 if name in ("topic", "producerGroup", "broker", "group") and value in ("-1", "NaN", "9" * 40):
                     continue  # a legal name
                 if (name, value) in {("from", "9" * 40), ("to", "-1")} and path == "/v1/messages":
@@ -152,7 +150,7 @@ BODIES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def mutations(document: Any) -> Iterator[tuple[str, Any]]:
-    """(path of the field, the document with another value there) for every field and every value."""
+    """(path of the field, the document with another value there), for every field and value."""
     if isinstance(document, dict):
         for name, value in document.items():
             for other in FIELD_VALUES:
@@ -169,11 +167,11 @@ MEANINGFUL = (
     "paused=True", "broadcast=True", "retryMaxTimes=-1", "topics=[]", "groups=[]", "keys=[]", "properties={}",
     "body=", "=\x00", "body=" + "x" * 20,
 )  # fmt: skip
-"""Mutations that are legal requests."""
+"""Mutations that are valid requests."""
 
 
 @pytest.mark.parametrize(("method", "target", "good"), BODIES, ids=[body[1] for body in BODIES])
-def test_every_field_of_every_body_refuses_what_it_cannot_be(
+def test_every_field_of_every_body_refuses_invalid_values(
     gateway_port: int, method: str, target: str, good: dict[str, Any]
 ) -> None:
     refused = 0
@@ -185,9 +183,7 @@ def test_every_field_of_every_body_refuses_what_it_cannot_be(
             answer = line.call(method, target, json.dumps(document).encode(), JSON)
             assert answer is not None, path
             if answer.status == 200:
-                is_absent = method == "POST" and path.endswith(
-                    "=None"
-                )  # in a message null is as if it were not there
+                is_absent = method == "POST" and path.endswith("=None")  # in a message null means absent
                 assert is_absent or path.endswith(MEANINGFUL), f"{path!r} was taken"
                 continue
             check_refused(answer, path)
@@ -196,7 +192,7 @@ def test_every_field_of_every_body_refuses_what_it_cannot_be(
     goes_on(gateway_port)
 
 
-def test_offsets_below_and_above_a_queue_are_told_where_to_go_on(gateway_port: int) -> None:
+def test_offsets_outside_a_queue_get_the_next_valid_offset(gateway_port: int) -> None:
     goes_on(gateway_port)
     with HttpLine(gateway_port) as line:
         path = f"/v1/topics/{TOPIC}/queues/broker-a/0/messages"

@@ -1,4 +1,4 @@
-"""Frames that lie, peers that never finish and readers that never read: each is answered or closed, nobody else notices."""
+"""Invalid frames, peers that never finish and readers that never read: each gets a response or is closed, and no other client is affected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .hostile import ATTACKS, CLOSED, Attack, header
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 MIB = 1024 * 1024
 HEALTHY_SECONDS_MAX = 30.0
-"""Far beyond a send on a busy machine, far below what an attack would have to last to be felt."""
+"""Far longer than a send on a busy machine, far shorter than an attack with an effect."""
 SLOW_PEERS = 200
 
 
@@ -44,12 +44,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
     yield store
     with Client(store.port) as client:
         assert client.read_all()[0] == b"first"
-    assert store.stop() == 0, "after all of that it still stops in order"
+    assert store.stop() == 0, "it stops cleanly after all attacks"
 
 
 @pytest.fixture(scope="module")
 def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of a nameserver of its own."""
+    """The port of the module's own nameserver."""
     directory = tmp_path_factory.mktemp("nameserver")
     port = free_port_block()
     sources = [*SOURCES, ROOT / "services/nameserver/src"]
@@ -77,7 +77,7 @@ def wait_for_port(port: int) -> None:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
         except OSError:
-            assert time.monotonic() < end, "the nameserver does not listen"
+            assert time.monotonic() < end, "the nameserver is not listening"
             time.sleep(0.02)
         else:
             return
@@ -88,15 +88,15 @@ def check_attack(port: int, attack: Attack) -> None:
         client.write(attack.data)
         answer = client.answer()
         if attack.answer is CLOSED:
-            assert answer is None, f"answered with {answer and answer.code} instead of closed"
+            assert answer is None, f"answered with {answer and answer.code} instead of a close"
         else:
-            assert answer is not None, "closed instead of answered"
+            assert answer is not None, "closed without a response"
             assert answer.code == attack.answer
-            assert client.ask(9998).code == 3, "the connection goes on"
+            assert client.ask(9998).code == 3, "the connection stays open"
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=[attack.name for attack in ATTACKS])
-def test_a_store_answers_or_closes_and_others_go_on(store: StoreProcess, attack: Attack) -> None:
+def test_a_store_responds_or_closes_and_serves_other_clients(store: StoreProcess, attack: Attack) -> None:
     with Client(store.port) as healthy:
         healthy.send(b"before")
         check_attack(store.port, attack)
@@ -106,14 +106,14 @@ def test_a_store_answers_or_closes_and_others_go_on(store: StoreProcess, attack:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=[attack.name for attack in ATTACKS])
-def test_a_nameserver_answers_or_closes_and_others_go_on(nameserver: int, attack: Attack) -> None:
+def test_a_nameserver_responds_or_closes_and_serves_other_clients(nameserver: int, attack: Attack) -> None:
     with Client(nameserver) as healthy:
         assert healthy.ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
         check_attack(nameserver, attack)
         assert healthy.ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
 
 
-def test_what_was_whole_before_a_lying_frame_is_answered(store: StoreProcess) -> None:
+def test_valid_frames_before_an_invalid_one_get_a_response(store: StoreProcess) -> None:
     with Client(store.port) as client:
         client.write(frame(header(code=9999, opaque=5)) + frame(b"", length=-7))
         answer = client.answer()
@@ -137,9 +137,7 @@ BAD_REQUESTS = [
 
 @pytest.mark.parametrize("number", range(len(BAD_REQUESTS)))
 @pytest.mark.parametrize("code", [310, 320])
-def test_a_send_that_cannot_be_is_refused_and_stores_nothing(
-    store: StoreProcess, code: int, number: int
-) -> None:
+def test_an_invalid_send_is_refused_and_stores_nothing(store: StoreProcess, code: int, number: int) -> None:
     fields, body = BAD_REQUESTS[number]
     with Client(store.port) as client:
         end = len(client.read_all())
@@ -169,15 +167,15 @@ HANDLED = [
     ],
     ids=["nothing", "absurd", "no numbers", "outside"],
 )  # fmt: skip
-def test_any_code_with_bad_fields_gets_an_answer(
+def test_any_code_with_invalid_fields_gets_a_response(
     store: StoreProcess, code: int, fields: dict[str, str], body: bytes
 ) -> None:
     with Client(store.port) as client:
         client.write(frame(header(code=code, extFields=fields), body))
         answer = client.answer()
         assert answer is not None
-        assert "Error: " not in (answer.remark or ""), "a refusal in words, not an exception that got out"
-        client.send(b"goes on")
+        assert "Error: " not in (answer.remark or ""), "a refusal with a message, not an escaped exception"
+        client.send(b"continues")
 
 
 @contextlib.contextmanager
@@ -186,7 +184,9 @@ def peers(port: int, count: int) -> Iterator[list[socket.socket]]:
         yield [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
 
 
-def test_peers_that_send_a_byte_at_a_time_slow_nobody_and_are_closed_when_idle(store: StoreProcess) -> None:
+def test_peers_that_send_a_byte_at_a_time_slow_no_client_and_are_closed_when_idle(
+    store: StoreProcess,
+) -> None:
     whole = encode_request(RequestCode.GET_MAX_OFFSET, 1, {"topic": "faults", "queueId": "0"})
     with peers(store.port, SLOW_PEERS) as slow, Client(store.port) as healthy:
         for byte in range(10):
@@ -203,7 +203,7 @@ def test_peers_that_send_a_byte_at_a_time_slow_nobody_and_are_closed_when_idle(s
         client.send(b"after")
 
 
-def test_readers_that_never_read_are_cut_off_and_cost_a_bounded_memory(store: StoreProcess) -> None:
+def test_readers_that_never_read_are_disconnected_and_use_bounded_memory(store: StoreProcess) -> None:
     with Client(store.port) as client:
         for _ in range(8):
             client.send(b"large" * 20_000, "large")

@@ -1,4 +1,4 @@
-"""HTTP that is hardly HTTP, over a real socket: refused with a 4xx problem or closed, never a 500, and the gateway goes on."""
+"""Malformed HTTP over a real socket: refused with a 4xx problem or closed, never a 500, and the gateway keeps serving."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("name", GARBAGE)
-def test_what_is_no_http_is_refused_or_closed_and_others_go_on(gateway_port: int, name: str) -> None:
+def test_invalid_http_is_refused_or_closed_and_other_clients_are_served(gateway_port: int, name: str) -> None:
     with HttpLine(gateway_port) as healthy, HttpLine(gateway_port) as line:
         try:
             line.write(GARBAGE[name])
@@ -46,13 +46,13 @@ def test_what_is_no_http_is_refused_or_closed_and_others_go_on(gateway_port: int
         else:
             answer = line.answer()
         assert answer is None or 400 <= answer.status < 500, answer
-        assert line.answer() is None, "nothing of it is taken for a second request"
+        assert line.answer() is None, "no part of it is parsed as a second request"
         going = healthy.call("POST", ORDERS, ONE, JSON)
         assert going is not None
         assert going.status == 200
 
 
-def test_chunked_bodies_of_any_cut_are_messages(gateway_port: int) -> None:
+def test_chunked_bodies_of_any_split_are_messages(gateway_port: int) -> None:
     with HttpLine(gateway_port) as line:
         for size in (1, 2, 7, 100):
             parts = [ONE[at : at + size] for at in range(0, len(ONE), size)]
@@ -99,7 +99,7 @@ def test_expect_100_is_answered_before_the_body_or_with_the_refusal(gateway_port
         assert answer.status == 413
 
 
-def test_pipelined_requests_are_answered_in_order_also_behind_refused_ones(gateway_port: int) -> None:
+def test_pipelined_requests_are_answered_in_order_even_after_refused_ones(gateway_port: int) -> None:
     good = POST + b"Content-Length: %d\r\n\r\n" % len(ONE) + ONE
     bad = POST + b"Content-Length: 1\r\n\r\n["
     with HttpLine(gateway_port) as line:
@@ -108,7 +108,7 @@ def test_pipelined_requests_are_answered_in_order_also_behind_refused_ones(gatew
     assert statuses == [200, 400] * 25
 
 
-def test_slow_clients_and_bodies_that_never_come_hinder_nobody(gateway_port: int) -> None:
+def test_slow_clients_and_missing_bodies_block_no_client(gateway_port: int) -> None:
     with HttpLine(gateway_port) as healthy:
         slow = [HttpLine(gateway_port) for _ in range(100)]
         for number, line in enumerate(slow):
@@ -122,7 +122,7 @@ def test_slow_clients_and_bodies_that_never_come_hinder_nobody(gateway_port: int
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
-def test_methods_nobody_asked_for_are_4xx(gateway_port: int, method: str) -> None:
+def test_unsupported_methods_are_4xx(gateway_port: int, method: str) -> None:
     with HttpLine(gateway_port) as line:
         answer = line.call(method, ORDERS)
         assert answer is None or 400 <= answer.status < 500

@@ -1,6 +1,6 @@
-"""The tables of settings in docs/operations.md, made from the settings themselves.
+"""Generates the tables of settings in docs/operations.md from the settings.
 
-`python tests/tidy/settings_tables.py` writes them anew; the tidy test only compares.
+`python tests/tidy/settings_tables.py` rewrites them; the tidy test only compares.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def table(service: str) -> str:
 
 
 def section(guide: str, service: str) -> str:
-    """What stands in the guide under the heading of a service."""
+    """The text under a service's heading in the guide."""
     return guide.split(f"### Settings of {service}\n\n", 1)[1].split("\n#", 1)[0]
 
 
-def written_anew(guide: str) -> str:
-    """The guide with the tables as they should be."""
+def with_tables(guide: str) -> str:
+    """The guide with generated tables."""
     for service in SERVICES:
         guide = guide.replace(section(guide, service), table(service), 1)
     return guide
@@ -58,4 +58,4 @@ def _default(setting: Setting) -> str:
 
 
 if __name__ == "__main__":
-    GUIDE.write_text(written_anew(GUIDE.read_text()))
+    GUIDE.write_text(with_tables(GUIDE.read_text()))

@@ -1,4 +1,4 @@
-"""Services take clocks, randomness and threads from their `Environment`, so that a whole system can run under another one."""
+"""Services take clocks, randomness and threads from their `Environment`, so that a simulation can replace them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = frozenset(
 METHODS = frozenset({"run_in_executor"})
 CLASSES = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor"})
 TYPES = frozenset({"random.Random"})
-"""May be named as the type of what was passed in, and not called."""
+"""Allowed as the type of an argument, but not as a call."""
 FREE = {
     "libs/chassis/src/gantry_chassis/environment.py": "makes the Environment of this machine",
     "libs/chassis/src/gantry_chassis/fine_timer.py": "is a timer of the kernel; other loops have their own",
@@ -64,12 +64,12 @@ NOT_YET = (
     "services/gateway/src/gateway/http/call.py",
     "services/gateway/src/gateway/process/app.py",
 )
-"""Files that still look at the machine by themselves. Remove an entry when it does not; add none."""
+"""Files that still access the machine directly. Remove an entry once its file does not; add none."""
 SOURCES = tracked("services/*/src/**/*.py", "libs/*/src/**/*.py")
 
 
 def _found(text: str) -> Iterator[str]:
-    """Yield the line and the name of each look at the machine."""
+    """Yield the line and the name of each access to the machine."""
     tree = ast.parse(text)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
@@ -87,16 +87,16 @@ def _found(text: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     "path", [path for path in SOURCES if named(path) not in {*FREE, *NOT_YET}], ids=named
 )
-def test_a_service_looks_at_its_machine_through_its_environment(path: Path) -> None:
+def test_a_service_accesses_the_machine_only_through_its_environment(path: Path) -> None:
     found = list(_found(path.read_text()))
     assert not found, f"{named(path)}: take these from gantry_chassis.environment.Environment: {found}"
 
 
 @pytest.mark.parametrize("name", [*FREE, *NOT_YET])
-def test_an_exception_that_needs_none_leaves_the_list(name: str) -> None:
+def test_an_exception_that_is_not_needed_leaves_the_list(name: str) -> None:
     path = next((path for path in SOURCES if named(path) == name), None)
     assert path is not None, f"{name} does not exist"
-    assert list(_found(path.read_text())), f"{name} takes nothing from the machine: remove it"
+    assert list(_found(path.read_text())), f"{name} does not access the machine: remove it"
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_an_exception_that_needs_none_leaves_the_list(name: str) -> None:
         ("async def f(self): return self.loop.time()\n", 0),
     ],
 )
-def test_a_look_at_the_machine_is_found(text: str, count: int) -> None:
+def test_an_access_to_the_machine_is_found(text: str, count: int) -> None:
     assert len(list(_found(text))) == count

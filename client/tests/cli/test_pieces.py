@@ -22,7 +22,7 @@ from gantry.cli.screen import Screen
 from gantry.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
 from gantry.formats.compression import UnreadableBody
 from gantry.formats.json_bodies import TEXT_BYTES_MAX, body_fields
-from gantry_launcher.words import CLIENT_WORDS
+from gantry_launcher.usage import CLIENT_COMMANDS
 
 MESSAGE: dict[str, Any] = {
     "messageId": "A1", "offsetMessageId": "B2", "topic": "orders", "broker": "broker-a", "queueId": 3, "queueOffset": 17,
@@ -293,4 +293,4 @@ def test_invalid_environment_names_are_omitted() -> None:
 def test_the_launcher_knows_every_command() -> None:
     app = make_app()
     words = [one.name for one in app.registered_commands] + [one.name for one in app.registered_groups]
-    assert sorted(map(str, words)) == sorted(CLIENT_WORDS)
+    assert sorted(map(str, words)) == sorted(CLIENT_COMMANDS)

@@ -19,7 +19,7 @@ SPARK = "spark_"
 
 
 ALL = "run"
-"""Runs all of them, one table at the end; not a program of its own name."""
+"""Runs all programs, with one table at the end; it is not a bench program itself."""
 
 
 def bench(words: list[str]) -> int:
@@ -76,14 +76,14 @@ def programs() -> dict[str, str]:
 
 
 def help_text(known: dict[str, str]) -> str:
-    """Return the programs by name, each with what it says of itself."""
+    """Return the programs by name, each with its description."""
     lines = [f"  {name:<12} {words}" for name, words in known.items()]
     return "\n".join(
         [
-            "usage: ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]   all, one table",
-            "       ./gantry bench --against rocketmq,nats,redis,rabbitmq [--jars DIR[:DIR...]]                   other brokers beside",
-            "       ./gantry bench --table FILE... [--into DOCUMENT]              the tables of the bench.json that --out DIR wrote; several as one",
-            "       ./gantry bench NAME... | NAME OPTION...                       these alone, with options: NAME --help",
+            "usage: ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]   everything, one table",
+            "       ./gantry bench --against rocketmq,nats,redis,rabbitmq [--jars DIR[:DIR...]]                   compare with other brokers",
+            "       ./gantry bench --table FILE... [--into DOCUMENT]              merge bench.json files of --out DIR into one table",
+            "       ./gantry bench NAME... | NAME OPTION...                       only these; options: NAME --help",
             "",
             *lines,
             "",

@@ -7,7 +7,7 @@ from gantry_launcher import control, install
 from gantry_launcher.ending import unresponsive
 from gantry_launcher.layout import PYTHON, ROOT
 from gantry_launcher.terminal import say
-from gantry_launcher.words import COMPLETING
+from gantry_launcher.usage import COMPLETING
 
 HTTP = "GANTRY_HTTP"
 

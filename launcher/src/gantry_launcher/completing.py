@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gantry_launcher.bench import FOLDER
 from gantry_launcher.layout import ROOT
-from gantry_launcher.words import CLIENT_WORDS, COMPLETING
+from gantry_launcher.usage import CLIENT_COMMANDS, COMPLETING
 
 HELP = "--help"
 _OPTION = re.compile(r"""add_argument\(\s*["'](--[a-z][a-z-]*)["']""")
@@ -35,7 +35,7 @@ class OwnWord:
 OPTIONS_ONLY = frozenset({"up", "status", "down", "report", "export"})
 """Words that take nothing but options: these are offered before their dashes are typed."""
 _DATA: Mapping[str, Values] = {"--data": ANYTHING}
-OWN_WORDS = {
+OWN_COMMANDS = {
     "up": OwnWord(
         "start everything",
         {
@@ -97,7 +97,7 @@ class Typed:
 def complete(environment: Mapping[str, str]) -> tuple[str, int] | None:
     """Return what to print and the exit status; None where the client answers."""
     typed = _read(environment)
-    if typed is None or (typed.before and typed.before[0] in CLIENT_WORDS):
+    if typed is None or (typed.before and typed.before[0] in CLIENT_COMMANDS):
         return None
     found = {word: help_ for word, help_ in _candidates(typed) if word.startswith(typed.begun)}
     if typed.shell == "fish" and environment.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
@@ -141,13 +141,13 @@ def _split(line: str) -> list[str]:
 def _candidates(typed: Typed) -> Iterator[tuple[str, str]]:
     """Yield all that may stand at the cursor, each with what it is; nothing where names of files may."""
     if not typed.before:
-        yield from ((word, own.help) for word, own in OWN_WORDS.items())
-        yield from ((word, "") for word in CLIENT_WORDS)
+        yield from ((word, own.help) for word, own in OWN_COMMANDS.items())
+        yield from ((word, "") for word in CLIENT_COMMANDS)
         if typed.begun:
             yield HELP, ""
         return
     word, *rest = typed.before
-    own = OWN_WORDS.get(word)
+    own = OWN_COMMANDS.get(word)
     if own is None:
         return
     options = own.options

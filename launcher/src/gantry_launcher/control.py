@@ -21,7 +21,7 @@ ASK_SECONDS_MAX = 10.0
 """A launcher answers in milliseconds, and in seconds on an overloaded machine."""
 RETRY_SECONDS = 0.05
 CALLERS_MAX = 1024
-"""Callers that may wait for a launcher that is stopped: each `status` beside it leaves one behind."""
+"""Callers that may wait for a paused launcher: each `status` leaves one waiting."""
 ANSWER_SECONDS_MAX = 0.1
 """An answer fits into the buffer of the socket, so the launcher waits only for a caller that does not read."""
 WORD_BYTES_MAX = 64

@@ -1,4 +1,4 @@
-"""`demo`: a minute on a throwaway system: send and pull, what waits, dies and comes back, and kill -9 of the store under load."""
+"""`demo`: a minute on a throwaway system: send and pull, delayed messages, dead letters and their redrive, and kill -9 of the store under load."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the demo shows beside sending: a message that waits, one that is cancelled, a transaction, and a dead letter that comes back."""
+"""The features that the demo shows besides sending: a delayed message, a cancelled one, a transaction, and a dead letter that is redriven."""
 
 import time
 from collections.abc import Callable

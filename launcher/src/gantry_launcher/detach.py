@@ -1,4 +1,4 @@
-"""Runs the launcher in a process of its own, which reports the start to its caller over a pipe (`up --detach`)."""
+"""Runs the launcher in its own process, which reports the start to its caller over a pipe (`up --detach`)."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_detached(options: UpOptions, lock: int) -> int:
-    """Start the launcher in a session of its own, and wait until it is ready or fails."""
+    """Start the launcher in its own session, and wait until it is ready or fails."""
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()

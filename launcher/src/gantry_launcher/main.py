@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from gantry_launcher.errors import Refused
 from gantry_launcher.terminal import fill_standard_streams
-from gantry_launcher.words import CLIENT_WORDS, COMPLETING, USAGE
+from gantry_launcher.usage import CLIENT_COMMANDS, COMPLETING, USAGE
 
 INTERRUPTED = 130
 
@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
     try:
         if COMPLETING in os.environ:
             return _complete(words)
-        if command in CLIENT_WORDS:
+        if command in CLIENT_COMMANDS:
             return _client(words)
         if command in {"help", "-h", "--help"} or (
             command not in WITH_OWN_HELP and {"-h", "--help"} & set(rest[:1])
@@ -126,7 +126,7 @@ def _meant(command: str) -> str:
         return ": the word comes first, its options after it"
     from difflib import get_close_matches
 
-    near = get_close_matches(command, [*COMMANDS, *CLIENT_WORDS], n=2)
+    near = get_close_matches(command, [*COMMANDS, *CLIENT_COMMANDS], n=2)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

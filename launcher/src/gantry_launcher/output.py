@@ -1,6 +1,6 @@
 """Writes the log lines of all processes to a rotated file, and to the terminal if there is one.
 
-Each has a thread of its own, so a stopped terminal (Ctrl-S) delays neither the file nor the supervisor.
+Each has its own thread, so a stopped terminal (Ctrl-S) delays neither the file nor the supervisor.
 """
 
 import contextlib

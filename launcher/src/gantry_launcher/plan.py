@@ -206,7 +206,7 @@ class _Planner:
     def _worker(
         self, service: str, module: str, known: int, step: int, nameserver: str, nats_url: str
     ) -> ProcessPlan:
-        """Return a scheduler or txn-checker: it works on the queues of the stores and keeps no state of its own that cannot be rebuilt."""
+        """Return a scheduler or txn-checker: it works on the queues of the stores, and all its own state can be rebuilt."""
         port = self._port(service, known, step, WORKER_BLOCK)
         http_port = int(self._asked(service, "http_port", str(port + 2)))
         settings = {

@@ -1,4 +1,4 @@
-"""`check` and `test`: the same steps for everyone, by hand and in CI."""
+"""`check` and `test`: the same steps locally and in CI."""
 
 import os
 import subprocess
@@ -62,7 +62,7 @@ def pytest_command(words: list[str]) -> tuple[str, ...]:
 def test_environment(ours: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the tests. They start a thousand processes, which compile no source again and again.
 
-    Where compiled files may not lie beside the sources, they lie in the virtual environment.
+    If compiled files cannot be next to the sources, they are in the virtual environment.
     """
     theirs = dict(ours)
     if theirs.pop("PYTHONDONTWRITEBYTECODE", ""):

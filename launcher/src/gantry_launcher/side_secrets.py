@@ -1,6 +1,6 @@
 """The secrets of NATS, Valkey and a Spark cluster, in files that only their user may read, and the configuration files that name them.
 
-Every local user, and every container beside them, reaches their ports. No secret is an argument or in an environment, where `ps`,
+Every local user and every container on this machine can reach their ports. No secret is an argument or in an environment, where `ps`,
 `docker inspect` or another process would show it. The launcher makes new ones at each start. With docker-compose, a container runs
 this module; it keeps the secrets that are there, because servers and services that run already know them.
 """

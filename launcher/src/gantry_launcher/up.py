@@ -1,4 +1,4 @@
-"""`up`: install everything, lock the data directory, start the system here or in a process of its own."""
+"""`up`: install everything, lock the data directory, start the system in this process or in its own."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Makes each call with a client of its own: `kind base (path body)...`; prints one line a call, status and body."""
+"""Makes each call with its own client: `kind base (path body)...`; prints one line per call, status and body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A system with two schedulers and two txn-checkers whose processes are killed; what dies comes back."""
+"""A system with two schedulers and two txn-checkers whose processes are killed and restarted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...conftest import ROOT, run_gantry, start_system, stop_system  # noqa: TID252
-from ..recoveries import Recoveries, draw_life  # noqa: TID252
+from ..recoveries import Recoveries, random_settings  # noqa: TID252
 from ..store_process import free_port_block  # noqa: TID252
 
 READY_SECONDS_MAX = 90.0
@@ -28,7 +28,7 @@ SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")]
 
 @dataclass
 class Second:
-    """A second scheduler or txn-checker beside the launcher's; started again by the test after a kill."""
+    """A second scheduler or txn-checker beside the launcher's; the test restarts it after a kill."""
 
     service: str
     nameserver: str
@@ -62,7 +62,7 @@ class Second:
 
 @dataclass
 class MixedSystem:
-    """The launcher's system and the two seconds."""
+    """The launcher's system, a second scheduler and a second txn-checker."""
 
     data: Path
     brokers: int = 1
@@ -71,15 +71,15 @@ class MixedSystem:
     seconds: list[Second] = field(default_factory=list[Second])
     kills: dict[str, int] = field(default_factory=dict[str, int])
     recoveries: dict[str, Recoveries] = field(default_factory=dict[str, Recoveries])
-    """Of each store, by its name."""
+    """Recoveries by store name."""
     _seen_pids: set[int] = field(default_factory=set[int])
-    """Processes of stores whose start was looked at."""
+    """Processes of stores whose start has been checked."""
 
     def start(self, dice: random.Random) -> None:
-        """Start on the directory as it is, with an interval of checkpoints and a flush mode that the dice choose."""
-        life = draw_life(dice)
-        words = ["--set", "broker-store.segment_bytes=8388608", "--flush", life["flush"]]
-        words += ["--set", f"broker-store.checkpoint_seconds={life['checkpoint_seconds']}"]
+        """Start on the existing directory, with a random checkpoint interval and flush mode."""
+        settings = random_settings(dice)
+        words = ["--set", "broker-store.segment_bytes=8388608", "--flush", settings["flush"]]
+        words += ["--set", f"broker-store.checkpoint_seconds={settings['checkpoint_seconds']}"]
         self.state = start_system(self.data / "system", "--brokers", str(self.brokers), *words)
         self.http = self.state["http"]
         self._note_starts(was_killed=False)
@@ -95,7 +95,7 @@ class MixedSystem:
         stop_system(self.data / "system")
 
     def kill_one(self, dice: random.Random) -> str:
-        """Kill -9 a store, a scheduler or a checker, chosen by the dice; returns which."""
+        """Kill -9 a random store, scheduler or checker; return which."""
         kind = dice.choice(("store", "scheduler", "txn-checker"))
         self.kills[kind] = self.kills.get(kind, 0) + 1
         if kind == "store":
@@ -119,19 +119,17 @@ class MixedSystem:
                 self._note_starts()
                 return
             time.sleep(0.1)
-        raise AssertionError(f"not whole again: {state.get('processes')}")
+        raise AssertionError(f"not all ready again: {state.get('processes')}")
 
     @property
     def counts(self) -> str:
-        """Say how stores began after kills. None rebuilt: a start that does fails the run."""
+        """Return how stores recovered after kills. A start that rebuilds fails the run."""
         starts = sum(one.starts for one in self.recoveries.values())
-        from_last = sum(one.from_last_life for one in self.recoveries.values())
-        return (
-            f"starts after kills {starts}, from a checkpoint of the life just killed {from_last}, rebuilds 0"
-        )
+        from_last = sum(one.from_last_run for one in self.recoveries.values())
+        return f"starts after kills {starts}, from a checkpoint of the killed run {from_last}, rebuilds 0"
 
     def _note_starts(self, *, was_killed: bool = True) -> None:
-        """Look how each store began that is ready; one that is killed while it recovers says nothing."""
+        """Check the recovery of each ready store; one that is killed during its recovery is not counted."""
         for broker in self._status()["brokers"]:
             pid, name = broker["pid"], broker["name"]
             if pid is None or pid in self._seen_pids:
@@ -146,6 +144,6 @@ class MixedSystem:
         return json.loads(run_gantry("status", "--data", str(self.data / "system"), "--json").stdout)
 
     def _kill_pid(self, pid: int | None) -> None:
-        if pid is not None:  # it may just be starting again
+        if pid is not None:  # it may be restarting
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

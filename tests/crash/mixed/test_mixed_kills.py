@@ -1,6 +1,6 @@
 """P6 to P9: delays, transactions, leases and dead letters while stores, schedulers and checkers are killed at random.
 
-Six kills always; any number by command: `./gantry test -m soak tests/crash/mixed --kill-cycles 200 --seed 7`.
+Six kills always; any number on request: `./gantry test -m soak tests/crash/mixed --kill-cycles 200 --seed 7`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gantry_loadtest.mixed.reading import wait_until_settled
 from .system import MixedSystem
 
 ACKNOWLEDGED_PER_KILL = 21
-"""Fewer would say little: on a machine so busy that nothing starts between two kills, the next one waits for them."""
+"""Fewer acknowledgements prove little: on a machine too busy to restart a process between two kills, the next kill waits for them."""
 PATIENCE_SECONDS = 120
 KILLS_PER_ROUND = 10
-"""After so many kills the load rests, everything is judged, and the stores go on with another interval of checkpoints and flush mode."""
+"""After this many kills the load pauses, the test judges everything, and the stores restart with another checkpoint interval and flush mode."""
 
 
 def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tuple[Count, MixedSystem]:
-    """Kill `kills` times under mixed load and judge everything that was ever promised."""
+    """Kill `kills` times under mixed load and judge every guarantee."""
     dice = random.Random(seed)
     system = MixedSystem(directory, brokers=brokers)
     ledger = Ledger()
@@ -37,7 +37,7 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
         _prepare(http)
         done = 0
         while done < kills:
-            if done:  # with other settings: the launcher starts what is killed again with the same ones
+            if done:  # to change the settings: the launcher restarts a killed process with the same ones
                 http.close()
                 system.stop()
                 system.start(dice)
@@ -82,7 +82,7 @@ def _prepare(http: Http) -> None:
 
 
 def _rest(system: MixedSystem, http: Http, ledger: Ledger, journeys: list[Journey]) -> None:
-    """Let the senders end, give what is on its way its time, then the consumers end."""
+    """Stop the senders, wait for the messages in flight, then stop the consumers."""
     senders = [journey for journey in journeys if journey.is_sender]
     for journey in senders:
         journey.finish()
@@ -94,20 +94,20 @@ def _rest(system: MixedSystem, http: Http, ledger: Ledger, journeys: list[Journe
 
 
 def _some(ledger: Ledger) -> dict[str, list[str]]:
-    return {promise: names[:5] for promise, names in ledger.broken().items() if names}
+    return {guarantee: names[:5] for guarantee, names in ledger.broken().items() if names}
 
 
 @pytest.mark.crash
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
-def test_a_few_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int) -> None:
+def test_a_few_kills_under_mixed_load_break_no_guarantee(tmp_path: Path, seed: int) -> None:
     count, _ = run_mixed(tmp_path, 6, seed)
     assert count.acknowledged > 50
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
-def test_many_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int, kill_cycles: int) -> None:
+def test_many_kills_under_mixed_load_break_no_guarantee(tmp_path: Path, seed: int, kill_cycles: int) -> None:
     count, system = run_mixed(tmp_path, kill_cycles, seed)
     assert count.acknowledged >= 20 * kill_cycles
     assert set(system.kills) == {"store", "scheduler", "txn-checker"}
@@ -115,6 +115,6 @@ def test_many_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int,
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
-def test_many_kills_of_several_stores_break_no_promise(tmp_path: Path, seed: int, kill_cycles: int) -> None:
+def test_many_kills_of_several_stores_break_no_guarantee(tmp_path: Path, seed: int, kill_cycles: int) -> None:
     count, _ = run_mixed(tmp_path, kill_cycles, seed, brokers=2)
     assert count.acknowledged >= 20 * kill_cycles

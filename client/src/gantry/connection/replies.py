@@ -112,4 +112,4 @@ def _host(text: str) -> bytes:
     try:
         return pack_host(*split_address(text.rpartition("/")[2]))
     except (LinkError, ValueError):
-        return pack_host("0.0.0.0", 0)  # noqa: S104 - an address nobody knows
+        return pack_host("0.0.0.0", 0)  # noqa: S104 - an unknown address

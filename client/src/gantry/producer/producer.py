@@ -399,7 +399,7 @@ class Producer:
                 per_item=gathered.is_keyed, waiting=gathered.waiting,
             )  # fmt: skip
             sender.begin(send, _fixed(gathered.queue))
-        except Exception as error:  # noqa: BLE001 - one message that cannot be written; everybody must hear of it
+        except Exception as error:  # noqa: BLE001 - a message that cannot be encoded fails its whole batch
             for waiting in gathered.waiting:
                 if not waiting.done():
                     waiting.set_exception(error)

@@ -2,7 +2,7 @@
 
     {"broker-a": {"logId": "…", "position": 4096}}
 
-Two more keys record what a start excluded for good: `queues` the first offset of queues, `storedFrom` the first store time (ms). They are
+Two more keys record what a start excluded permanently: `queues` the first offset of queues, `storedFrom` the first store time (ms). They are
 part of the offset so that a restart with other options continues as before.
 """
 

@@ -55,7 +55,9 @@ def pack(folder: Path) -> Path:
 def _root(package: str) -> Path:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"the package {package} is not installed beside gantry_spark", name=package)
+        raise ModuleNotFoundError(
+            f"the package {package} is not installed next to gantry_spark", name=package
+        )
     return Path(spec.origin).parent
 
 

@@ -97,7 +97,7 @@ def _resolved(function: Callable[..., Any], said: str) -> Any:
     names: dict[str, Any] = getattr(code, "__globals__", None) or {}
     try:
         return eval(said, names)  # noqa: S307 - as typing.get_type_hints reads it: the program's own text
-    except Exception:  # noqa: BLE001 - whatever the text does when nobody imported what it names
+    except Exception:  # noqa: BLE001 - the text may raise anything, for example for names that are not imported
         return said
 
 
