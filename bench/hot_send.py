@@ -13,7 +13,6 @@ import pstats
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +25,7 @@ from broker_store.process.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
+from gantry_chassis.environment import machine
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import FrameDecoder, encode_request
@@ -62,13 +62,13 @@ class Store:
     def __init__(self, directory: Path, flush: Literal["sync", "async"] = "async") -> None:
         clock = StoreClock(time.time, time.monotonic)
         settings = Settings(store_dir=directory, flush=flush, zero_ahead_bytes=0)
-        opening = Opening(settings, RealFiles(), clock, pack_host("127.0.0.1", 10911))
+        opening = Opening(settings, RealFiles(), clock, pack_host("127.0.0.1", 10911), machine())
         for _ in opening.run():
             pass
         self.classes = classes = request_classes()
         self._work: dict[object, None] = {}
         self.sending = Sending(
-            opening.store, classes, self._at_turn_end, ThreadPoolExecutor(1), fast_paths=True
+            opening.store, classes, self._at_turn_end, machine().workers(1, "disk"), fast_paths=True
         )
         self.sending.appends.request_sync = lambda: None
         self.table = CommandTable(self.classes, KnownHeaders())

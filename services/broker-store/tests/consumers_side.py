@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 
 from sending_side import ScriptedPeer, SendingSide
 
@@ -14,6 +15,13 @@ from gantry_wire.frame import Command, FrameDecoder, encode_request
 from gantry_wire.headers import ConsumerSendBackHeader
 
 WAIT_TURNS = 6000
+
+
+class Middle(random.Random):
+    """Draws the middle."""
+
+    def random(self) -> float:
+        return 0.5
 
 
 class Consumers:
@@ -31,7 +39,7 @@ class Consumers:
                 deferred=DeferredReplies(self.side.classes["send"], self.side.clock.now_ms),
                 consumer_of=lambda peer, _group: f"client@{peer.id}", broker_ip="127.0.0.1",
                 on_sent_back=lambda topic, group: self.sent_back.append((topic, group)),
-                rng=lambda: 0.5,
+                rng=Middle(),
             )
         )  # fmt: skip
         self.side.table.add_all(self.retrying.commands())

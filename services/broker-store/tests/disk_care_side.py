@@ -7,12 +7,13 @@ from sending_side import SendingSide
 
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare
+from gantry_chassis.environment import machine
 
 MIB = 1024 * 1024
 
 
 def care_of(side: SendingSide) -> DiskCare:
-    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id)
+    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id, machine().secret_bytes)
     return DiskCare(
         side.settings,
         side.files,

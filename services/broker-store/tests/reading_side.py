@@ -1,6 +1,7 @@
 """A whole reading side on in-memory ports, and requests in the clients' form."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 from memory_store import MemoryPeer, MemoryStore
@@ -12,6 +13,7 @@ from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.process.reading import Consuming, ConsumingParts
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import request_classes
+from gantry_chassis.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_wire.codes import ResponseCode
 from gantry_wire.command import FLAG_ONEWAY
@@ -47,7 +49,7 @@ class ReadingSide:
                 config_dir=str(directory / "config"),
                 own_dir=str(directory / "gantry"),
                 now_ms=self.now_ms,
-                steady_ms=lambda: self.steady_ms,
+                environment=replace(machine(), steady=lambda: self.steady_ms / 1000),
                 classes=self.classes,
                 metrics=self.metrics,
                 config=self.config,

@@ -1,6 +1,5 @@
 """A sending side over a simulated disk, moved by the test: turns end, flushes happen and time passes on demand."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from broker_store.process.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
+from gantry_chassis.environment import Environment, machine
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
@@ -69,10 +69,12 @@ class SendingSide:
         boot: str = "the first boot",
         *,
         fast_paths: bool = True,
+        environment: Environment | None = None,
         **settings: Any,
     ) -> None:
         """`monotonic_s` equals the wall clock by default: no clock has stepped."""
         self.files = files or SimulatedFiles()
+        self.environment = environment or machine()
         self.wall_s = wall_s
         self.monotonic_s = wall_s - START_S if monotonic_s is None else monotonic_s
         self.boot = boot
@@ -82,7 +84,7 @@ class SendingSide:
         self.settings = Settings(store_dir=Path(DIRECTORY), **settings)
         note = load_clock_note(clock_file(self.files, DIRECTORY))
         self.clock = StoreClock(lambda: self.wall_s, lambda: self.monotonic_s, boot, note)
-        self.opening = Opening(self.settings, self.files, self.clock, HOST)
+        self.opening = Opening(self.settings, self.files, self.clock, HOST, self.environment)
         for _ in self.opening.run():
             pass
         self.store = self.opening.store
@@ -91,7 +93,7 @@ class SendingSide:
         self.topics = self.store.topics
         self.classes = request_classes()
         self._work: dict[Any, None] = {}
-        self.thread = ThreadPoolExecutor(1)
+        self.thread = self.environment.workers(1, "disk")
         self.sending = Sending(
             self.store, self.classes, self._at_turn_end, self.thread, fast_paths=fast_paths
         )
@@ -187,7 +189,9 @@ class SendingSide:
         """Open the same disk again as after a kill: nothing was closed."""
         chosen = {"segment_bytes": self.settings.segment_bytes, "flush": self.settings.flush, **settings}
         moment = (self.wall_s + 1, self.monotonic_s + 1, self.boot)
-        return type(self)(self.files, *moment, fast_paths=self.fast_paths, **chosen)
+        return type(self)(
+            self.files, *moment, fast_paths=self.fast_paths, environment=self.environment, **chosen
+        )
 
 
 def send_header(topic: str, queue_id: int = 0, **more: Any) -> SendHeaderV2:

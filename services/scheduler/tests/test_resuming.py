@@ -1,7 +1,7 @@
 """A term continues with the rows of an earlier one if the store's log confirms them; otherwise it rebuilds them."""
 
-import os
 import sqlite3
+from dataclasses import replace
 from time import monotonic
 
 import pytest
@@ -10,7 +10,6 @@ from schedule_records import record
 from gantry_chassis.environment import machine
 from gantry_link.store_client import Pulled
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from scheduler import kept_rows
 from scheduler.due_queue_names import DELAYS, INSTANTS, due_queue_of
 from scheduler.due_queues import DueQueues
 from scheduler.entries import TIMER, entry_of, queue_of, scan_items
@@ -23,7 +22,7 @@ from scheduler.store_clock import StoreClock
 pytestmark = pytest.mark.anyio
 NOW_MS = 1_700_000_000_000
 LEVEL_MS = (3_600_000,)
-FOR = made_for("broker-a", LEVEL_MS, os.urandom)
+FOR = made_for("broker-a", LEVEL_MS, machine())
 
 
 class Store:
@@ -200,7 +199,7 @@ async def test_a_damaged_or_foreign_file_is_rebuilt(parts, tmp_path, is_old):
         with sqlite3.connect(tmp_path / "a.due.sqlite") as database:
             database.execute("DROP TABLE cancels")
         database.close()
-    due_queues = begin(FOR if is_old else made_for("broker-a", (5000,), os.urandom))
+    due_queues = begin(FOR if is_old else made_for("broker-a", (5000,), machine()))
     assert due_queues.far.is_old is is_old
     known = await resume("broker-a", store, due_queues, store.states(), LEVEL_MS)
     assert left_over(known[0], 6) == list(range(6))
@@ -219,17 +218,17 @@ async def test_an_orderly_stop_also_keeps_unwritten_rows(parts):
     assert due_queues.pending == 3
 
 
-def test_a_file_is_valid_for_one_boot_and_one_list_of_levels(monkeypatch, tmp_path):
-    assert made_for("b", (1, 2), os.urandom) == made_for("b", (1, 2), os.urandom)
+def test_a_file_is_valid_for_one_boot_and_one_list_of_levels():
+    assert made_for("b", (1, 2), machine()) == made_for("b", (1, 2), machine())
     assert (
         len(
             {
-                made_for("b", (1, 2), os.urandom),
-                made_for("c", (1, 2), os.urandom),
-                made_for("b", (1, 3), os.urandom),
+                made_for("b", (1, 2), machine()),
+                made_for("c", (1, 2), machine()),
+                made_for("b", (1, 3), machine()),
             }
         )
         == 3
     )
-    monkeypatch.setattr(kept_rows, "_BOOT_ID", tmp_path / "none")
-    assert made_for("b", (1, 2), os.urandom) != made_for("b", (1, 2), os.urandom)
+    nameless = replace(machine(), boot_id="")
+    assert made_for("b", (1, 2), nameless) != made_for("b", (1, 2), nameless)

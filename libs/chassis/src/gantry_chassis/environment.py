@@ -12,8 +12,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
 
+BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -37,9 +40,8 @@ class Thread(Protocol):
         """Wait for its end, at most `timeout` seconds."""
         ...
 
-    def is_alive(self) -> bool:
-        """Whether it still runs."""
-        ...
+
+StartThread = Callable[[Callable[[], None], str], Thread]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,10 @@ class Environment:
     """Nanoseconds since 1970. Somebody may set this clock."""
     steady: Callable[[], float]
     """Seconds that never go back; where they begin means nothing."""
+    since_boot: Callable[[], float]
+    """Seconds since the machine started, with the time it slept."""
+    boot_id: str
+    """Names this run of the machine; empty where the system has no name."""
     rng: random.Random
     """Spreads retries and choices; anybody may predict it."""
     secret_bytes: Callable[[int], bytes]
@@ -57,12 +63,16 @@ class Environment:
     process_id: int
     workers: Callable[[int, str], Workers]
     """Make this many threads with this name."""
-    start_thread: Callable[[Callable[[], None], str], Thread]
+    start_thread: StartThread
     """Start a thread with this name that does not keep the process alive."""
 
     def wall(self) -> float:
         """Return the wall clock in seconds since 1970."""
         return self.wall_ns() / 1e9
+
+    def secret_below(self, end: int) -> int:
+        """Return a number from 0 to below `end` that nobody can predict."""
+        return int.from_bytes(self.secret_bytes(16 + (end.bit_length() + 7) // 8)) % end
 
     def wall_ms(self) -> int:
         """Return the wall clock in milliseconds since 1970."""
@@ -74,12 +84,21 @@ def machine() -> Environment:
     return Environment(
         wall_ns=time.time_ns,
         steady=time.monotonic,
+        since_boot=partial(time.clock_gettime, BOOT_CLOCK),
+        boot_id=_boot_id(),
         rng=random.Random(),  # noqa: S311 - see Environment.rng
         secret_bytes=os.urandom,
         process_id=os.getpid(),
         workers=_ThreadWorkers,
         start_thread=_start_thread,
     )
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 class _ThreadWorkers:

@@ -1,7 +1,6 @@
 """A whole store while its wall clock steps: delays, leases and the idempotency window follow the time that passes."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from broker_store.clocks.clock_note import load_clock_note, store_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.steady_wall import STEP_LASTS_SECONDS
 from broker_store.clocks.store_clock import SLOWER_RATE
+from gantry_chassis.environment import machine
 from gantry_wire.headers import SendReplyHeader
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.settle_headers import SettleOutput
@@ -239,7 +239,7 @@ async def test_an_instant_is_late_by_no_more_than_a_step_takes_to_be_trusted():
 async def test_the_clock_loop_reports_a_step_once_and_saves_its_note(capsys):
     side = SendingSide()
     file = clock_file(side.files, DIRECTORY)
-    thread = ThreadPoolExecutor(1)
+    thread = machine().workers(1, "disk")
     care = ClockCare(side.clock, file, thread)
     side.wall_s += 2 * HOUR
     for _ in range(int(STEP_LASTS_SECONDS) + 30):
@@ -253,7 +253,7 @@ async def test_the_clock_loop_reports_a_step_once_and_saves_its_note(capsys):
     assert note is not None
     assert [shift.by_ms for shift in note.shifts] == [pytest.approx(2 * HOUR * 1000, abs=2)]
     assert abs(side.clock.difference_s()) < 0.01
-    thread.shutdown()
+    thread.close()
 
 
 async def test_an_unreadable_clock_note_does_not_fail_the_start():

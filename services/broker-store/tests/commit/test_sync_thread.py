@@ -3,6 +3,7 @@ import threading
 
 from broker_store.commit.sync_thread import SyncThread
 from broker_store.log.errors import LogError, LogStopped, NoDescriptorLeft
+from gantry_chassis.environment import machine
 
 WAIT_SECONDS = 60
 
@@ -32,6 +33,7 @@ def started(device: Device):
         lambda function, argument: function(argument),
         lambda position: results.put(("synced", position)),
         lambda error: results.put(("failed", error)),
+        machine().start_thread,
     )
     thread.start()
     return thread, results

@@ -1,7 +1,6 @@
 """Requests 25 and 26: settings changed at run time and kept across a restart."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from broker_store.config.configuration_handler import ConfigurationHandlers
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.files import RealFiles
 from broker_store.process.disk_care import read_hours
+from gantry_chassis.environment import machine
 from gantry_wire.codes import ResponseCode
 from gantry_wire.config_text import parse_config_text
 from gantry_wire.errors import RefusedRequest
@@ -32,7 +32,7 @@ async def side(tmp_path):
 def open_side(directory):
     """A reading side whose settings are kept in `directory`."""
     side = ReadingSide(directory)
-    side.thread = ThreadPoolExecutor(1)
+    side.thread = machine().workers(1, "disk")
     side.kept = RuntimeConfigFile(side.config, RealFiles(), str(directory / "config"), side.thread)
     side.commands.update(ConfigurationHandlers(side.config).commands())
     side.kept.restore()
@@ -42,7 +42,7 @@ def open_side(directory):
 async def close_side(side):
     await side.kept.close()
     await side.consuming.stop()
-    side.thread.shutdown()
+    side.thread.close()
 
 
 async def test_settings_are_listed_and_changed_at_run_time(side):

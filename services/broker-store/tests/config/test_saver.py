@@ -1,13 +1,14 @@
 """Saves follow changes: one write at a time, always the newest state, answers only after it."""
 
 import asyncio
+import contextlib
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from broker_store.config import saver as saver_module
 from broker_store.config.saver import Saver
+from gantry_chassis.environment import machine
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +41,7 @@ def disk():
 
 @pytest.fixture
 async def saver(state, disk):
-    with ThreadPoolExecutor(1) as thread:
+    with contextlib.closing(machine().workers(1, "disk")) as thread:
         yield Saver("x.json", lambda: b"%d" % state["value"], disk.store, thread)
 
 
@@ -96,7 +97,7 @@ async def test_closing_stops_on_a_failing_disk(saver, disk):
 
 async def test_saved_returns_once_the_newest_state_is_written_though_an_older_write_was_running():
     disk, state = Disk(), {"value": b"old"}
-    with ThreadPoolExecutor(1) as thread:
+    with contextlib.closing(machine().workers(1, "disk")) as thread:
         saver = Saver("x.json", lambda: state["value"], disk.store, thread)
         disk.gate.clear()
         saver.changed()
@@ -119,7 +120,7 @@ async def test_saved_raises_what_stopped_the_write(error):
         raise error
 
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    with ThreadPoolExecutor(1) as thread:
+    with contextlib.closing(machine().workers(1, "disk")) as thread:
         saver = Saver("x.json", lambda: b"", store, thread)
         saver.changed()
         with pytest.raises(type(error)):

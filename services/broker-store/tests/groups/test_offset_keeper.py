@@ -10,6 +10,7 @@ from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files import RealFiles
+from gantry_chassis.environment import machine
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +31,9 @@ def opened(directory, files=None):
     table = OffsetTable()
     file = ConfigFile(files, str(directory / "config" / "consumerOffset.json"))
     journal = str(directory / "gantry" / "offsets.journal")
-    keeper = OffsetKeeper(table, file, files, journal, DataVersionCounter(lambda: 1))
+    keeper = OffsetKeeper(
+        table, file, files, journal, DataVersionCounter(lambda: 1), machine().workers(1, "offsets")
+    )
     keeper.load()
     return keeper, table
 

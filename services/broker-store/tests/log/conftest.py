@@ -1,5 +1,7 @@
 """A small store: log, queues, index and checkpoint assembled as in the broker, over any disk."""
 
+import os
+
 import pytest
 
 from broker_store.log.checkpoint import Checkpoint
@@ -43,7 +45,7 @@ class MiniStore:
     def __init__(self, files, settings=SMALL, rebuild=False, directory=STORE, preamble=True):
         self.files, self.settings, self.directory = files, settings, directory
         make_durable_dirs(files, f"{directory}/commitlog")
-        self.checkpoint = Checkpoint(files, directory)
+        self.checkpoint = Checkpoint(files, directory, os.urandom)
         self.last = self.checkpoint.last
         self.checkpoint.begin(process_id=1)
         self.log = CommitLog(

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 
 import pytest
 
@@ -16,7 +17,7 @@ ROOT = "/store"
 
 def opened(files):
     files.make_dirs(ROOT)
-    return Checkpoint(files, ROOT)
+    return Checkpoint(files, ROOT, os.urandom)
 
 
 def ran(files, close=False):

@@ -1,6 +1,7 @@
 """Snapshots: a reader's view stays the same, whatever the store does meanwhile."""
 
 import json
+import os
 
 import pytest
 
@@ -23,7 +24,7 @@ def store(mini, disk):
 
 @pytest.fixture
 def snapshots(disk):
-    return Snapshots(disk, "/store", b"\xab" * 16)
+    return Snapshots(disk, "/store", b"\xab" * 16, os.urandom)
 
 
 def make(snapshots, store, now_ms=1000, ttl_ms=500):
@@ -106,7 +107,7 @@ def test_on_the_real_disk_segments_are_links(mini, tmp_path):
     store = mini(RealFiles(), directory=str(tmp_path)).open()
     for number in range(60):
         store.send(b"body %d" % number)
-    snapshots = Snapshots(RealFiles(), str(tmp_path), b"\0" * 16)
+    snapshots = Snapshots(RealFiles(), str(tmp_path), b"\0" * 16, os.urandom)
     manifest = make(snapshots, store)
     for name in manifest.segments:
         assert (tmp_path / "commitlog" / name).stat().st_ino == (

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import deque
-from concurrent.futures import Executor, Future
+from dataclasses import replace
 
 import pytest
-import sending_side
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.opening import checkpoints
+from gantry_chassis.environment import machine
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.properties import index_key_hash
 
@@ -16,14 +16,17 @@ pytestmark = pytest.mark.anyio
 KEYS = [f"K{number}" for number in range(5)]
 
 
-class SteppedThread(Executor):
+class SteppedThread:
     """A thread that runs a job only on demand."""
 
     def __init__(self):
         self._waiting, self._is_free = deque(), False
 
-    def submit(self, work, /, *arguments):
-        future = Future()
+    def workers(self, _count, _name):
+        return self
+
+    def run(self, work, *arguments):
+        future = asyncio.get_running_loop().create_future()
         self._waiting.append((future, work, arguments))
         if self._is_free:
             self._step()
@@ -36,7 +39,7 @@ class SteppedThread(Executor):
             await asyncio.sleep(0)
         return False
 
-    async def run(self, jobs):
+    async def step(self, jobs):
         """Run up to `jobs` jobs. Returns whether there were as many."""
         for _ in range(jobs):
             if not await self.until_waiting():
@@ -51,7 +54,7 @@ class SteppedThread(Executor):
 
     def _step(self):
         future, work, arguments = self._waiting.popleft()
-        if future.set_running_or_notify_cancel():
+        if not future.cancelled():
             try:
                 future.set_result(work(*arguments))
             except Exception as error:  # noqa: BLE001 - as a real one
@@ -62,13 +65,12 @@ async def test_a_stop_in_the_middle_of_a_checkpoint_leaves_everything_on_disk(mo
     monkeypatch.setattr(checkpoints, "REST_SECONDS_MAX", 0.0)  # its steps are counted in turns of the loop
     for jobs in range(30):
         thread = SteppedThread()
-        monkeypatch.setattr(sending_side, "ThreadPoolExecutor", lambda _size, thread=thread: thread)
-        side, peer = SendingSide(), ScriptedPeer()
+        side, peer = SendingSide(environment=replace(machine(), workers=thread.workers)), ScriptedPeer()
         for key in KEYS:
             side.send(peer, properties={"UNIQ_KEY": key})
         side.flush()
         taking = asyncio.create_task(side.sending.checkpoints.take())
-        is_within = await thread.run(jobs)
+        is_within = await thread.step(jobs)
         taking.cancel()
         await asyncio.sleep(0)
         closing = asyncio.create_task(side.sending.checkpoints.close())

@@ -14,6 +14,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.settings import Settings
+from gantry_chassis.environment import machine
 
 DERIVED_DIRECTORIES = ("consumequeue", "index", "gantry/keys", "gantry/units")
 DERIVED_FILES = ("gantry/queues.json", "gantry/queues.json.bak", "gantry/settled.snapshot")
@@ -78,7 +79,7 @@ def open_copy(
         if copy.exists(f"{DIRECTORY}/commitlog/{0:020d}"):
             copy.remove(f"{DIRECTORY}/{LEASES_FILE}")
     clock = StoreClock(lambda: wall_s, lambda: 0.0)
-    opening = Opening(Settings(store_dir=Path(DIRECTORY), **settings), copy, clock, HOST)
+    opening = Opening(Settings(store_dir=Path(DIRECTORY), **settings), copy, clock, HOST, machine())
     for _ in opening.run():
         pass
     return opening, copy

@@ -18,6 +18,7 @@ from broker_store.leases.subscriptions import QueueLeases
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.sending.idempotency import ENTRY, Remembered
+from gantry_chassis.environment import machine
 from gantry_wire.properties import index_key_hash
 from gantry_wire.record import Record, decode_record
 from gantry_wire.units import CONSUME_QUEUE_UNIT
@@ -157,7 +158,14 @@ def _committed(opening: Opening, disk: SimulatedFiles) -> dict[tuple[str, str, i
     store, table = opening.store, OffsetTable()
     file = ConfigFile(disk, f"{store.config_dir}/consumerOffset.json")
     version = DataVersionCounter(store.clock.now_ms)
-    OffsetKeeper(table, file, disk, f"{store.directory}/gantry/offsets.journal", version).load()
+    OffsetKeeper(
+        table,
+        file,
+        disk,
+        f"{store.directory}/gantry/offsets.journal",
+        version,
+        machine().workers(1, "offsets"),
+    ).load()
     return {
         (group, topic, queue_id): offset
         for topic, group, of_queues in table.all()

@@ -6,9 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from gantry_chassis.environment import Environment, machine
 
 SETTLE_ROUNDS_MAX = 400
 """Rounds of the loop until nothing more happens by itself. A store that needs more hangs."""
@@ -20,7 +23,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
     def __init__(self, threads: Threads) -> None:
         super().__init__()
         self.now_s = 0.0
-        self._threads = threads.executor()
+        self._threads = SteppedExecutor(threads.jobs)
 
     def time(self) -> float:
         return self.now_s
@@ -34,30 +37,30 @@ class Threads:
     """All threads of one store, as one queue of jobs that `step` runs in the loop, one at a time."""
 
     def __init__(self) -> None:
-        self._jobs: deque[Callable[[], None]] = deque()
+        self.jobs: deque[Callable[[], None]] = deque()
 
     @property
     def has_work(self) -> bool:
-        return bool(self._jobs)
+        return bool(self.jobs)
 
-    def executor(self, *_arguments: Any, **_named: Any) -> SteppedExecutor:
-        """Replaces ThreadPoolExecutor."""
-        return SteppedExecutor(self._jobs)
+    def environment(self) -> Environment:
+        """Return the machine with these threads and a clock that stands still: no work takes long."""
+        return replace(machine(), workers=lambda _count, _name: SteppedWorkers(self.jobs), steady=lambda: 0.0)
 
     def step(self) -> None:
         """Run the oldest job. Raises what the disk raises for a crash."""
-        if self._jobs:
-            self._jobs.popleft()()
+        if self.jobs:
+            self.jobs.popleft()()
 
     def drop(self) -> None:
         """Drop the remaining jobs: the process is gone."""
-        self._jobs.clear()
+        self.jobs.clear()
 
     async def settle(self) -> None:
         """Run jobs and callbacks until there are no more."""
         quiet = 0
         for _ in range(SETTLE_ROUNDS_MAX):
-            quiet = 0 if self._jobs else quiet + 1
+            quiet = 0 if self.jobs else quiet + 1
             if quiet > 8:
                 return
             self.step()
@@ -90,24 +93,17 @@ class SteppedExecutor(Executor):
         """Do nothing: no job runs by itself."""
 
 
-EXECUTORS = (
-    "sending_side.ThreadPoolExecutor",
-    "broker_store.process.reading.ThreadPoolExecutor",
-    "broker_store.groups.offset_keeper.ThreadPoolExecutor",
-    "broker_store.groups.locks.lock_handler.ThreadPoolExecutor",
-)
+class SteppedWorkers:
+    """Workers over stepped jobs."""
 
+    def __init__(self, jobs: deque[Callable[[], None]]) -> None:
+        self._executor = SteppedExecutor(jobs)
 
-class _StillTime:
-    """Replaces the module `time` where work measures its duration, which is then always short."""
+    def run(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
 
-    @staticmethod
-    def monotonic() -> float:
-        return 0.0
-
-    @staticmethod
-    def perf_counter() -> float:
-        return 0.0
+    def close(self, *, wait: bool = True) -> None:
+        """Nothing runs by itself."""
 
 
 def run_stepped(live: Callable[[Threads], Coroutine[Any, Any, None]], *, has_journal: bool) -> None:
@@ -120,10 +116,6 @@ def run_stepped(live: Callable[[Threads], Coroutine[Any, Any, None]], *, has_jou
         pytest.MonkeyPatch.context() as patch,
         asyncio.Runner(loop_factory=lambda: SteppedLoop(threads)) as runner,
     ):
-        for name in EXECUTORS:
-            patch.setattr(name, threads.executor)
-        patch.setattr("broker_store.opening.checkpoints.time", _StillTime)
-        patch.setattr("broker_store.commit.loop_yielding.time", _StillTime)
         if has_journal:
             patch.setattr("broker_store.opening.queue_saving.QUEUES_WITHOUT_JOURNAL_MAX", 1)
         runner.run(live(threads))

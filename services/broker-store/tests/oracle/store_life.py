@@ -92,7 +92,9 @@ class StoreLife:
         if dice.random() < 0.2:
             self.files.crash_after = dice.randint(0, 150)
         self._opened = None
-        side = self.side = self._opened = WholeSide(self.files, self.wall_s, **self.settings)
+        side = self.side = self._opened = WholeSide(
+            self.files, self.wall_s, environment=self.threads.environment(), **self.settings
+        )
         if dice.random() < 0.7 and self.files.crash_after is None:
             self.files.crash_after = dice.randint(20, 600)
         self.acts.begin(side)

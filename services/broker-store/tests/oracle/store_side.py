@@ -15,6 +15,7 @@ from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare
 from broker_store.process.transactions import TransactionParts, Transactions
+from gantry_chassis.environment import machine
 from gantry_link.pool import ConnectionPool
 
 KEEP_MS = 30_000
@@ -34,9 +35,13 @@ class WholeSide(LeasingSide, SettlingSide):
                 ConnectionPool(), "127.0.0.1:10911", lambda: None,
             )
         )  # fmt: skip
-        self.locks = QueueLocks(LockFile(files, f"{store.directory}/gantry/locks"), self.clock.now_ms)
+        self.locks = QueueLocks(
+            LockFile(files, f"{store.directory}/gantry/locks"),
+            self.clock.now_ms,
+            self.environment.workers(1, "locks"),
+        )
         self.table.add_all({**self.transactions.commands(), **self.locks.commands()})
-        snapshots = Snapshots(files, store.directory, store.checkpoint.log_id)
+        snapshots = Snapshots(files, store.directory, store.checkpoint.log_id, machine().secret_bytes)
         self.care = DiskCare(
             self.settings, files, store.log, store.queues, store.index, snapshots, self.thread, self.clock
         )

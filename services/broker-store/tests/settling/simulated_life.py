@@ -300,10 +300,10 @@ class Life:
         await self.side.sending.checkpoints.take()
         self._account(self.side)
         self.wall_s, self.steady_s = self.side.wall_s, self.side.monotonic_s
-        self.side.thread.shutdown()
+        self.side.thread.close()
         await self._start_again(self.files.killed())
         self._account(self.side)
-        self.side.thread.shutdown()
+        self.side.thread.close()
 
     def _account(self, side: SettlingSide) -> None:
         """Check that every item is decided by exactly its records, and every acknowledged message was delivered, cancelled or rolled back."""

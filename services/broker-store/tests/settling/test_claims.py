@@ -9,6 +9,7 @@ from settling_side import SettlingSide, deliver
 
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.settling.claims import ClaimTable, raise_boot_count
+from gantry_chassis.environment import machine
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
@@ -31,7 +32,7 @@ KEY = ("t", 0)
 
 
 def table(boot=1):
-    return ClaimTable(boot)
+    return ClaimTable(boot, machine().secret_below)
 
 
 def claim(claims, owner="a", now_ms=0, peer=1, ttl_ms=3000):

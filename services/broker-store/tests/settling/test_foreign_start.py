@@ -29,7 +29,7 @@ def begin(side, slices):
 
     None: kill it after the opening, before it logs anything.
     """
-    opening = Opening(side.settings, side.files, side.clock, HOST)
+    opening = Opening(side.settings, side.files, side.clock, HOST, side.environment)
     running = opening.run()
     if slices is None:
         list(running)

@@ -1,7 +1,6 @@
 """Decided items across restarts: replay, snapshots, their loss; what retention must keep; copies for RocketMQ."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sending_side import ScriptedPeer
@@ -14,6 +13,7 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare
 from broker_store.settling.copies import KEPT_FILE, Copies, keep_foreign_cursors, read_kept_cursors
+from gantry_chassis.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.settle_headers import SettleItem
@@ -169,7 +169,7 @@ async def test_retention_asks_to_roll_forward_what_it_may_not_delete(peer, decid
 
 
 def care_of(side):
-    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id)
+    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id, machine().secret_bytes)
     care = DiskCare(
         side.settings,
         side.files,
@@ -177,7 +177,7 @@ def care_of(side):
         side.queues,
         side.store.index,
         snapshots,
-        ThreadPoolExecutor(1),
+        machine().workers(1, "disk"),
         side.clock,
     )
     care.held_from = lambda: lowest_pin(side.store.states.all())

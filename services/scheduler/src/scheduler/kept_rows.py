@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
 
+from gantry_chassis.environment import Environment
 from scheduler import far_rows
 from scheduler.due_queue_names import due_queue_of
 from scheduler.entries import OFFSET_BITS, OFFSET_MASK, Entry, key_of
@@ -20,7 +20,6 @@ from scheduler.known_offsets import Compared, QueueState, compare
 
 LAYOUT = 1
 """Raise it with every change of the tables, of `Entry`, or of its decoding. Older files are then rebuilt."""
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Kept(NamedTuple):
@@ -34,12 +33,9 @@ class Kept(NamedTuple):
     """The first and the last row of each source. If the log has both unchanged, it has all rows between them."""
 
 
-def made_for(broker: str, level_ms: Sequence[int], secret_bytes: Callable[[int], bytes]) -> str:
+def made_for(broker: str, level_ms: Sequence[int], environment: Environment) -> str:
     """Return the identity of a file created now. It matches no other file where the boot id is unknown."""
-    try:
-        run = _BOOT_ID.read_text().strip()
-    except OSError:
-        run = secret_bytes(16).hex()
+    run = environment.boot_id or environment.secret_bytes(16).hex()
     return json.dumps([LAYOUT, run, broker, list(level_ms)])
 
 

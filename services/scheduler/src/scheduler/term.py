@@ -83,7 +83,7 @@ class Term:
             SqliteIndex(
                 index_file,
                 environment.workers,
-                made_for(store.broker, store.level_ms, environment.secret_bytes),
+                made_for(store.broker, store.level_ms, environment),
             ),
             self.clock,
             self._steady,

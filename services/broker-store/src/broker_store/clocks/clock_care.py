@@ -1,13 +1,13 @@
 """Reads the clocks once a second, reports steps of the wall clock, and saves what the next start continues from."""
 
 import asyncio
-from concurrent.futures import Executor
 
 from broker_store.clocks.clock_note import ClockNote, store_clock_note
 from broker_store.clocks.shifts import Shift
 from broker_store.clocks.steady_wall import STEP_SECONDS_MIN
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.config.config_files import ConfigFile
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 
 LOOK_SECONDS = 1.0
@@ -49,7 +49,7 @@ class ClockKeeping:
 class ClockCare:
     """The loop that watches the store's clock."""
 
-    def __init__(self, clock: StoreClock, file: ConfigFile, thread: Executor) -> None:
+    def __init__(self, clock: StoreClock, file: ConfigFile, thread: Workers) -> None:
         self._clock = clock
         self._file = file
         self._thread = thread
@@ -72,7 +72,7 @@ class ClockCare:
         if note is None:
             return
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, store_clock_note, self._file, note)
+            await self._thread.run(store_clock_note, self._file, note)
         except OSError as error:
             _log.warning("the clock note cannot be saved", path=self._file.path, error=str(error))
         else:

@@ -1,15 +1,9 @@
 """The saved state of a store's clocks, so that the next start need not trust the wall clock: `gantry/clock.json`."""
 
-import time
-from collections.abc import Callable
-from pathlib import Path
-
 import msgspec
 
 from broker_store.clocks.shifts import Shift
 from broker_store.config.config_files import ConfigFile
-
-_BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ClockNote(msgspec.Struct, rename="camel"):
@@ -45,18 +39,3 @@ def store_clock_note(file: ConfigFile, note: ClockNote) -> None:
             "isKnown": note.is_known, "shifts": [list(shift) for shift in note.shifts],
         }
     )  # fmt: skip
-
-
-def boot_name() -> str:
-    """Return a name of this run of the machine, "" where the system has none."""
-    try:
-        return _BOOT_FILE.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def steady_clock() -> Callable[[], float]:
-    """Return the monotonic clock: seconds since the machine started, including sleep."""
-    boot_time: int = time.CLOCK_BOOTTIME
-    read = time.clock_gettime
-    return lambda: read(boot_time)

@@ -2,29 +2,29 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable
-from concurrent.futures import Executor
+
+from gantry_chassis.environment import Workers
 
 
 class LoopYielding:
     """For one background task: call `begin` when it starts, then await only through this object."""
 
-    def __init__(self, thread: Executor) -> None:
-        self._thread = thread
+    def __init__(self, thread: Workers, steady: Callable[[], float]) -> None:
+        self._thread, self._steady = thread, steady
         self._since_s = 0.0
         self.longest_turn_s = 0.0
         """Longest time this task held the loop, in seconds."""
 
     def begin(self) -> None:
         """Record that the task holds the loop from now on."""
-        self._since_s = time.perf_counter()
+        self._since_s = self._steady()
 
     async def in_thread(self, work: Callable[[], object]) -> None:
         """Run `work` in the thread. Raises what it raises."""
         self._note()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            await self._thread.run(work)
         finally:
             self.begin()
 
@@ -44,8 +44,8 @@ class LoopYielding:
 
     async def pause_after(self, seconds: float) -> None:
         """Yield once the task has held the loop for `seconds`."""
-        if time.perf_counter() - self._since_s >= seconds:
+        if self._steady() - self._since_s >= seconds:
             await self.pause()
 
     def _note(self) -> None:
-        self.longest_turn_s = max(self.longest_turn_s, time.perf_counter() - self._since_s)
+        self.longest_turn_s = max(self.longest_turn_s, self._steady() - self._since_s)

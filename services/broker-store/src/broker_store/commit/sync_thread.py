@@ -4,10 +4,10 @@ Each call covers every request made before it; the loop then gets the position r
 """
 
 import queue
-import threading
 from collections.abc import Callable
 
 from broker_store.log.errors import LogStopped, NoDescriptorLeft
+from gantry_chassis.environment import StartThread, Thread
 
 RETRY_SECONDS = 0.05
 """Pause between retries while no file descriptor is free to sync the log directory."""
@@ -25,23 +25,25 @@ class SyncThread:
         in_loop: InLoop,
         on_synced: Callable[[int], None],
         on_failed: Callable[[LogStopped], None],
+        start_thread: StartThread,
     ) -> None:
         self._sync = sync
         self._in_loop = in_loop
         self._on_synced = on_synced
         self._on_failed = on_failed
         self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
+        self._start_thread = start_thread
+        self._thread: Thread | None = None
         self.request: Callable[[], None] = self._request
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread.start()
+        self._thread = self._start_thread(self._run, "sync")
 
     def stop(self) -> None:
         """Stop after the running sync. Blocks until then."""
         self._requests.put(False)
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
 
     def _request(self) -> None:

@@ -4,12 +4,12 @@ A start applies them over all other settings and logs them. The operator's file,
 written.
 """
 
-from concurrent.futures import Executor
 from pathlib import PurePath
 
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.saver import Saver
 from broker_store.log.files import Files
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 from gantry_wire.config_text import format_config_text, parse_config_text
 from gantry_wire.errors import MalformedBody
@@ -23,7 +23,7 @@ _log = get_logger()
 class RuntimeConfigFile:
     """The file of one broker."""
 
-    def __init__(self, config: BrokerConfig, files: Files, directory: str, thread: Executor) -> None:
+    def __init__(self, config: BrokerConfig, files: Files, directory: str, thread: Workers) -> None:
         self.config = config
         self._files = files
         self.path = f"{directory}/{FILE}"

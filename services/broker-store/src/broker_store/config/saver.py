@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
 
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 
 RETRY_SECONDS = 5.0
@@ -17,7 +17,7 @@ class Saver:
     """Writes `encode()` with `store` in a thread whenever `changed` was called."""
 
     def __init__(
-        self, name: str, encode: Callable[[], bytes], store: Callable[[bytes], None], thread: Executor
+        self, name: str, encode: Callable[[], bytes], store: Callable[[bytes], None], thread: Workers
     ) -> None:
         self._name = name
         self._encode = encode
@@ -73,7 +73,7 @@ class Saver:
         waiting, self._waiting = self._waiting, []
         self._is_dirty = False
         content = self._encode()
-        self._writing = asyncio.get_running_loop().run_in_executor(self._thread, self._store, content)
+        self._writing = self._thread.run(self._store, content)
         self._writing.add_done_callback(lambda done: self._written(done, waiting))
 
     def _written(self, done: "asyncio.Future[None]", waiting: list[Answer]) -> None:

@@ -10,7 +10,6 @@ steps, no old entry is replayed over a newer one.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple, cast
@@ -21,6 +20,7 @@ import msgspec
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files import File, Files
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import DataVersion
 
@@ -60,13 +60,14 @@ class OffsetKeeper:
         files: Files,
         journal_path: str,
         version: DataVersionCounter,
+        thread: Workers,
     ) -> None:
         self._table = table
         self.before_commit: BeforeCommit | None = None
         """Called before each commit. Set by the leases, which log the offset first."""
         self._file = file
         self._version = version
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="offsets")
+        self._thread = thread
         self._journal = _Journal(files, journal_path)
         self._number = 0
         self._saved_changes = 0
@@ -131,9 +132,8 @@ class OffsetKeeper:
                 return
             self._version.bump()
             content = self._table.encode(msgspec.json.encode(self._version.value), self._number)
-            loop = asyncio.get_running_loop()
             try:
-                await loop.run_in_executor(self._thread, self._replace, content)
+                await self._thread.run(self._replace, content)
             except OSError as error:
                 _log.error(
                     "offsets could not be saved; commits stay in memory",
@@ -146,9 +146,9 @@ class OffsetKeeper:
     async def close(self) -> None:
         """Write everything and stop the thread."""
         await self.flush()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.close)
+        await self._thread.run(self._journal.close)
         self._is_closed = True
-        self._thread.shutdown(wait=False)
+        self._thread.close(wait=False)
 
     def _write_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -158,7 +158,7 @@ class OffsetKeeper:
             return
         self._is_writing = True
         lines = b"".join([line for line, _ in waiting])
-        future = asyncio.get_running_loop().run_in_executor(self._thread, self._journal.append, lines)
+        future = self._thread.run(self._journal.append, lines)
         future.add_done_callback(lambda done: self._written(done, waiting))
 
     def _written(self, done: "asyncio.Future[None]", waiting: list[tuple[bytes, Answer]]) -> None:

@@ -3,8 +3,8 @@
 Decides at opening how much of it is valid. A writer other than this program invalidates all of it.
 """
 
-import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 
@@ -69,9 +69,10 @@ def _foreign_trace(note: LogNote, times: Times, confirm: int, abort: bytes | Non
 class Checkpoint:
     """The files of one store directory. `last` is read before anything changes."""
 
-    def __init__(self, files: Files, store_directory: str) -> None:
+    def __init__(self, files: Files, store_directory: str, secret_bytes: Callable[[int], bytes]) -> None:
         self._files = files
         self._directory = store_directory
+        self._secret_bytes = secret_bytes
         self._abort_path = f"{store_directory}/abort"
         make_durable_dirs(files, f"{store_directory}/gantry")
         self._file = CheckpointFile(files, f"{store_directory}/checkpoint")
@@ -103,7 +104,7 @@ class Checkpoint:
             self._begin(process_id)
 
     def _begin(self, process_id: int) -> None:
-        token = os.urandom(ID_BYTES)
+        token = self._secret_bytes(ID_BYTES)
         last = self.last
         note = self._notes.note if not last.foreign else None
         note = note or LogNote(
@@ -171,6 +172,6 @@ class Checkpoint:
         content = self._files.read_bytes(path) or b""
         if _LOG_ID.fullmatch(content):
             return bytes.fromhex(content.decode())
-        log_id = self._notes.note.log_id if self._notes.note else os.urandom(ID_BYTES)
+        log_id = self._notes.note.log_id if self._notes.note else self._secret_bytes(ID_BYTES)
         self._files.replace_atomically(path, log_id.hex().encode() + b"\n")
         return log_id

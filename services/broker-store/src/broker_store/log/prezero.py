@@ -6,6 +6,7 @@ the lock to announce what they write, and the writer waits in the rare case that
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from broker_store.log.files import SPACE_ERRORS, File, Files
 from broker_store.log.segment import Segment, cut_segment, open_segment
@@ -14,6 +15,18 @@ from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 
 _NOBODY = 1 << 62
 """Start of the current stretch when there is none: above every position."""
+
+
+class Thread(Protocol):
+    """A started thread."""
+
+    def join(self) -> None:
+        """Wait for its end."""
+        ...
+
+
+StartThread = Callable[[Callable[[], None], str], Thread]
+"""Starts a thread with a name."""
 
 
 class Prezero:
@@ -43,13 +56,12 @@ class Prezero:
         self._wake = threading.Event()
         self._wake_at = _NOBODY
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
 
-    def start_thread(self) -> None:
+    def start(self, start_thread: StartThread) -> None:
         """Start the background thread. Does nothing when switched off."""
         if self._settings.prezero_bytes and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="prezero", daemon=True)
-            self._thread.start()
+            self._thread = start_thread(self._run, "prezero")
 
     def close(self) -> None:
         """Stop the background thread after its current slice."""

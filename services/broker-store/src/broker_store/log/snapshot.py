@@ -4,8 +4,7 @@ Everything below the manifest's end is immutable, so reading a snapshot twice re
 Retention unlinks and never truncates, so links keep what it deletes until the snapshot is dropped.
 """
 
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -58,8 +57,11 @@ class Plan(msgspec.Struct, frozen=True):
 class Snapshots:
     """Makes and drops snapshots in `gantry/snapshots` of a store."""
 
-    def __init__(self, files: Files, store_directory: str, log_id: bytes) -> None:
+    def __init__(
+        self, files: Files, store_directory: str, log_id: bytes, secret_bytes: Callable[[int], bytes]
+    ) -> None:
         self._files = files
+        self._secret_bytes = secret_bytes
         self._store = store_directory
         self._root = f"{store_directory}/gantry/snapshots"
         self._log_id = log_id.hex()
@@ -72,7 +74,7 @@ class Snapshots:
         Consumer offsets are copied before queues are measured, and queues before the end, so lag is never
         negative.
         """
-        snapshot_id = os.urandom(8).hex()
+        snapshot_id = self._secret_bytes(8).hex()
         self._making.add(snapshot_id)
         try:
             return self._plan(snapshot_id, log, queues, now_ms, ttl_ms)

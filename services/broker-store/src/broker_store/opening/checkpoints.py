@@ -5,9 +5,7 @@ Runs in slices between sends: the loop copies memory a little at a time, and a t
 
 import asyncio
 import errno
-import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
@@ -29,6 +27,7 @@ from broker_store.opening.queue_saving import QueueSaving
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
 from broker_store.settling.copies import KEPT_FILE
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 
 HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM, errno.EAGAIN}
@@ -79,7 +78,8 @@ class CheckpointParts:
     The next start reads no record below the checkpoint that names a topic.
     """
     checkpoint: Checkpoint
-    thread: Executor
+    thread: Workers
+    steady: Callable[[], float]
     ago_ms: Callable[[int], int]
     """Returns the store time `ms` ago."""
     is_whole: bool
@@ -94,7 +94,7 @@ class Checkpoints:
     def __init__(self, parts: CheckpointParts) -> None:
         self._parts = parts
         self._lock = asyncio.Lock()
-        self._yielding = LoopYielding(parts.thread)
+        self._yielding = LoopYielding(parts.thread, parts.steady)
         self.position = parts.checkpoint.position
         self._saving = QueueSaving(
             parts.files, parts.log.directory, parts.log.settings, parts.queues, parts.unit_journal, self._yielding,
@@ -214,10 +214,10 @@ class Checkpoints:
     async def _save_index(self, index: IndexFiles) -> None:
         left_s = self._parts.interval_s * REST_INTERVALS_MAX
         for job in index.checkpoint():
-            began_s = time.monotonic()
+            began_s = self._parts.steady()
             await self._yielding.in_thread(job)
             if left_s > 0 and self.behind_bytes < CALM_BYTES:
-                rest_s = min((time.monotonic() - began_s) * REST_SHARE, REST_SECONDS_MAX, left_s)
+                rest_s = min((self._parts.steady() - began_s) * REST_SHARE, REST_SECONDS_MAX, left_s)
                 left_s -= rest_s
                 await self._yielding.rest(rest_s, self._hurry)
 

@@ -19,6 +19,7 @@ from broker_store.opening.queue_note import QueueNote, Reason
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
 from broker_store.settings import Settings
+from gantry_chassis.environment import Environment
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class OpenedStore:
     settings: Settings
     files: Files
     clock: StoreClock
+    environment: Environment
     store_host: bytes
     checkpoint: Checkpoint
     log: CommitLog

@@ -3,7 +3,6 @@
 Works in slices, so that the loop can serve reads meanwhile. Never accepts a send.
 """
 
-import os
 from collections.abc import Generator
 
 from broker_store.clocks.clock_note import store_clock_note
@@ -37,6 +36,7 @@ from broker_store.settings import Settings
 from broker_store.settling.claims import raise_boot_count
 from broker_store.settling.copies import KEPT_FILE, keep_foreign_cursors, read_kept_cursors
 from broker_store.settling.mark import records_together
+from gantry_chassis.environment import Environment
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import WireError
 from gantry_wire.names import SCHEDULE_TOPIC
@@ -50,15 +50,23 @@ _PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
 class Opening:
     """One start of a store. `run` yields between slices. `store` is complete when it has ended."""
 
-    def __init__(self, settings: Settings, files: Files, clock: StoreClock, store_host: bytes) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        files: Files,
+        clock: StoreClock,
+        store_host: bytes,
+        environment: Environment,
+    ) -> None:
         self._settings = settings
         self._files = files
         self._clock = clock
         self._store_host = store_host
+        self._environment = environment
         self._directory = str(settings.store_dir)
         for name in ("commitlog", "consumequeue", "index", "config"):
             files.make_dirs(f"{self._directory}/{name}")
-        self._checkpoint = Checkpoint(files, self._directory)
+        self._checkpoint = Checkpoint(files, self._directory, environment.secret_bytes)
         self.is_rebuild = False
         self._boot_count = 0
         self.rebuild_reason: Reason | None = None
@@ -86,7 +94,7 @@ class Opening:
         has_log = bool(self.store.log.segments)
         if not self._is_ours:
             keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
-        self._checkpoint.begin(os.getpid())
+        self._checkpoint.begin(self._environment.process_id)
         self._boot_count = self.store.boot_count = raise_boot_count(self._files, self._directory)
         is_covered = (self._checkpoint.last.position or 0) > self.store.log.min_position
         if (
@@ -171,6 +179,7 @@ class Opening:
             settings=settings,
             files=files,
             clock=self._clock,
+            environment=self._environment,
             store_host=self._store_host,
             checkpoint=self._checkpoint,
             log=log,

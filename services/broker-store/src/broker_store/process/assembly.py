@@ -3,9 +3,7 @@
 import asyncio
 import gc
 import socket
-import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from broker_store.clocks.clock_care import ClockCare
@@ -64,8 +62,8 @@ class StoreProcess:
         self._settings = settings
         self._life = life
         self._files = RealFiles()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
-        self._clock = open_clock(self._files, str(settings.store_dir))
+        self._thread = life.environment.workers(1, "disk")
+        self._clock = open_clock(self._files, str(settings.store_dir), life.environment)
         self._metrics = Metrics()
         self._classes = request_classes()
         self._fast_paths = fast_paths
@@ -75,7 +73,7 @@ class StoreProcess:
         budget = settings.make_budget(life.environment.steady)
         show_budget(self._metrics, "gantry_store", budget)
         self._listeners = Listeners(settings, routes, budget, self._closed)
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(rng=life.environment.rng)
         self._hints = Hints(settings.nats_url, "broker-store", life.environment.rng, settings.nats_token_file)
         self._opening: Opening | None = None
         self._sending: Sending | None = None
@@ -113,7 +111,7 @@ class StoreProcess:
         self._listeners.reason = "recovering the log"
         store_host = pack_host(_resolve(settings.advertised_host), port)
         try:
-            self._opening = Opening(settings, self._files, self._clock, store_host)
+            self._opening = Opening(settings, self._files, self._clock, store_host, self._life.environment)
             slices = self._opening.run()
             if await self._recover(self._opening, slices, until_rebuild=True):
                 self._build(self._opening)
@@ -126,15 +124,16 @@ class StoreProcess:
 
     async def _recover(self, opening: Opening, slices: Slices, *, until_rebuild: bool) -> bool:
         """Run slices of the recovery to its end, or to where a rebuild begins. False when asked to stop meanwhile."""
-        logged_s = time.monotonic()
+        steady = self._life.environment.steady
+        logged_s = steady()
         for _ in slices:
             if until_rebuild and opening.is_rebuild:
                 return True
             await asyncio.sleep(0)
             if self._life.stopping.is_set():
                 return False
-            if time.monotonic() - logged_s > PROGRESS_SECONDS:
-                logged_s = time.monotonic()
+            if steady() - logged_s > PROGRESS_SECONDS:
+                logged_s = steady()
                 _log.info("recovering", position=opening.store.log.visible_end, rebuild=opening.is_rebuild)
         self._is_recovered = True
         return True
@@ -207,7 +206,9 @@ class StoreProcess:
 
     def _start_loops(self, opening: Opening, sending: Sending, consuming: Consuming) -> None:
         store = opening.store
-        snapshots = Snapshots(self._files, store.directory, store.checkpoint.log_id)
+        snapshots = Snapshots(
+            self._files, store.directory, store.checkpoint.log_id, self._life.environment.secret_bytes
+        )
         self._snapshot_routes.open(store, snapshots)
         care = DiskCare(
             self._settings, self._files, store.log, store.queues, store.index, snapshots, self._thread,
@@ -253,7 +254,7 @@ class StoreProcess:
         elif self._opening is not None:
             self._opening.abandon()
         await self._pool.close()
-        self._thread.shutdown()
+        self._thread.close()
 
     def _not_ready(self) -> str | None:
         if not self._listeners.reason and self._sending is not None:

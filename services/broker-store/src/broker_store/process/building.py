@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic
 
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.log.files import Files
@@ -69,7 +68,7 @@ def build_consuming(
             config_dir=store.config_dir,
             own_dir=f"{store.directory}/gantry",
             now_ms=around.now_ms,
-            steady_ms=lambda: int(monotonic() * 1000),
+            environment=store.environment,
             classes=around.classes,
             metrics=around.metrics,
             config=config,

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,6 +17,7 @@ from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
 from broker_store.reading.searching import store_ms_at
 from broker_store.settings import Settings
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 
 SPACE_SECONDS = 1.0
@@ -63,7 +63,7 @@ class DiskCare:
         queues: QueueTable,
         index: IndexFiles | None,
         snapshots: Snapshots,
-        thread: Executor,
+        thread: Workers,
         clock: StoreClock,
     ) -> None:
         self._files = files
@@ -104,7 +104,7 @@ class DiskCare:
         """Check free space about once a second. Supervised."""
         while True:
             self._wake.clear()  # before the check, so that a full disk reported meanwhile is not missed
-            state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
+            state = await self._thread.run(self._space.check)
             if state is not self._logged_state:
                 reason = self._log.stop_reason if state is LogState.STOPPED else ""
                 _log.error(
@@ -128,7 +128,7 @@ class DiskCare:
                 if not await self._delete_oldest():
                     break
             expire = self._snapshots.expire
-            await asyncio.get_running_loop().run_in_executor(self._thread, expire, self._clock.now_ms())
+            await self._thread.run(expire, self._clock.now_ms())
 
     async def delete_expired(self) -> int:
         """Delete expired segments at any hour. Returns how many."""
@@ -187,7 +187,7 @@ class DiskCare:
     async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
         now_ms = self._clock.trusted_ms()
         ages = self._ages(now_ms)
-        hour = datetime.now().astimezone().hour
+        hour = datetime.fromtimestamp(self._clock.wall_s()).astimezone().hour
         if any_hour:
             hour = min(self.retention.value.delete_hours)
         verdict = judge_oldest(self.retention.value, ages, self.use(), now_ms, hour, self.held_from())
@@ -199,7 +199,7 @@ class DiskCare:
             return False
         path = self._log.drop_first_segment()
         self._removed.discard(path)
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, path)
+        await self._thread.run(self._files.remove, path)
         minimum = self._log.min_position
         _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
         self.deleted_segments += 1

@@ -5,7 +5,6 @@ know each other.
 """
 
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 from typing import Protocol
 
 from broker_store.config.config_files import ConfigFile
@@ -24,6 +23,7 @@ from broker_store.process.transactions import build_transactions
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying, RetryingParts
 from broker_store.settling.copies import Copies
+from gantry_chassis.environment import Workers
 
 Loops = dict[str, Callable[[], Awaitable[None]]]
 
@@ -67,7 +67,7 @@ def build_features(
     store: OpenedStore,
     sending: Sending,
     consuming: Consuming,
-    thread: Executor,
+    thread: Workers,
     kept: RuntimeConfigFile,
 ) -> list[Feature]:
     """Return all features of one opened store."""
@@ -106,18 +106,21 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
             consumer_of=consuming.clients.consumer_name,
             broker_ip=around.address.rpartition(":")[0],
             on_sent_back=consuming.metrics.on_sent_back,
+            rng=store.environment.rng,
         )
     )
 
 
-def _copies(store: OpenedStore, consuming: Consuming, thread: Executor) -> Copies:
+def _copies(store: OpenedStore, consuming: Consuming, thread: Workers) -> Copies:
     file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
     return Copies(store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms)
 
 
 def _locks(store: OpenedStore, sending: Sending, consuming: Consuming) -> QueueLocks:
     file = LockFile(store.files, f"{store.directory}/gantry/locks")
-    locks = QueueLocks(file, lambda: int(store.clock.monotonic() * 1000))
+    locks = QueueLocks(
+        file, lambda: int(store.clock.monotonic() * 1000), store.environment.workers(1, "locks")
+    )
     consuming.on_unregister.append(locks.unregistered)
     sending.retries.is_orderly = locks.is_orderly
     return locks

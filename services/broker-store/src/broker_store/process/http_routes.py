@@ -1,12 +1,11 @@
 """The store's HTTP side: health, metrics, snapshots for programs that read the files."""
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
 
 from broker_store.log.errors import LogError
 from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
 from broker_store.opening.opening import OpenedStore
+from gantry_chassis.environment import Workers
 from gantry_chassis.http import Request, Response, Routes, json_response
 
 TTL_SECONDS_DEFAULT = 600
@@ -16,7 +15,7 @@ TTL_SECONDS_MAX = 86_400
 class SnapshotRoutes:
     """POST /snapshots?ttlSeconds=, DELETE /snapshots/{id}. Answers 503 until the store is open."""
 
-    def __init__(self, thread: Executor, now_ms: Callable[[], int]) -> None:
+    def __init__(self, thread: Workers, now_ms: Callable[[], int]) -> None:
         self._thread = thread
         self._now_ms = now_ms
         self._store: OpenedStore | None = None
@@ -40,9 +39,7 @@ class SnapshotRoutes:
         units = [queue.units for queue in self._store.queues.all()]
         plan = self._snapshots.plan(self._store.log, units, self._now_ms(), int(text) * 1000)
         try:
-            manifest = await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._snapshots.finish, plan
-            )
+            manifest = await self._thread.run(self._snapshots.finish, plan)
         except OSError as error:
             self._snapshots.drop(plan.manifest.id)
             return json_response({"error": f"the snapshot could not be copied: {error}"}, 507)
@@ -53,9 +50,7 @@ class SnapshotRoutes:
         if self._snapshots is None:
             return _not_open()
         try:
-            await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._snapshots.drop, request.path_params["id"]
-            )
+            await self._thread.run(self._snapshots.drop, request.path_params["id"])
         except SnapshotUnknown as error:
             return json_response({"error": str(error)}, 404)
         except (LogError, OSError) as error:

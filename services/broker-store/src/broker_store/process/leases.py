@@ -1,7 +1,5 @@
 """Builds the leases from the two halves of the store."""
 
-import random
-
 from broker_store.leases.dead_lettering import DeadLetteringParts
 from broker_store.leases.leasing import Leasing
 from broker_store.leases.parts import LeaseParts
@@ -31,7 +29,7 @@ def build_leasing(
         in_thread=consuming.in_thread,
         now_ms=around.now_ms,
         steady_ms=store.clock.steady_ms,
-        rng=random.random,
+        rng=store.environment.rng.random,
         boot=store.boot_count,
     )
     leasing = Leasing(parts, DeadLetteringParts(sending.settling, sending.retries, lambda _group: ""))

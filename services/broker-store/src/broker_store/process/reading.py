@@ -5,10 +5,9 @@ Owns groups, committed offsets, clients and held pulls. Writes to the log only t
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from time import localtime
 from typing import Any
 
 from broker_store.admin.admin_handler import AdminHandlers
@@ -43,6 +42,7 @@ from broker_store.reading.read_settings import ReadSettings, bind_settings
 from broker_store.reading.searching import Searching
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
+from gantry_chassis.environment import Environment
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.process import StartRefused
@@ -75,8 +75,7 @@ class ConsumingParts:
     """`gantry/` inside the store."""
     now_ms: Callable[[], int]
     """Store time."""
-    steady_ms: Callable[[], int]
-    """A monotonic clock, which detects silent clients."""
+    environment: Environment
     classes: dict[str, RequestClass]
     metrics: Metrics
     config: BrokerConfig
@@ -93,8 +92,8 @@ class Consuming:
 
     def __init__(self, parts: ConsumingParts) -> None:
         self._parts = parts
-        self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
-        self._config_thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
+        self._threads = parts.environment.workers(READER_THREADS, "reader")
+        self._config_thread = parts.environment.workers(1, "groups")
         self.metrics = StoreMetrics(parts.metrics, _local_s(parts.now_ms()), self._kind_of)
         self.clients = ClientTable()
         self.groups, self.group_saver = self._load_groups()
@@ -102,14 +101,21 @@ class Consuming:
         offset_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerOffset.json")
         journal_path = f"{parts.own_dir}/offsets.journal"
         version = DataVersionCounter(parts.now_ms)
-        self.keeper = OffsetKeeper(self.offsets, offset_file, parts.files, journal_path, version)
+        self.keeper = OffsetKeeper(
+            self.offsets,
+            offset_file,
+            parts.files,
+            journal_path,
+            version,
+            parts.environment.workers(1, "offsets"),
+        )
         self.keeper.load()
         filter_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerFilter.json")
         self.filters = Filters(filter_file, parts.settings, parts.now_ms, self._config_thread)
         self.resets = PendingResets()
         self.pulls = Pulls(self._pull_parts())
         self._client_handlers = ClientHandlers(
-            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, parts.steady_ms
+            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, self._steady_ms
         )
         self._queries = DeferredReplies(parts.classes["query"], parts.now_ms)
         self._admin = DeferredReplies(parts.classes["adminBroker"], parts.now_ms)
@@ -194,8 +200,8 @@ class Consuming:
         await self.keeper.close()
         await self.filters.stop()
         await self.group_saver.close()
-        self._threads.shutdown(wait=False)
-        self._config_thread.shutdown(wait=False)
+        self._threads.close(wait=False)
+        self._config_thread.close(wait=False)
 
     # --- loops ---
 
@@ -330,8 +336,11 @@ class Consuming:
                 if queue is not None:
                     yield Lag(group, topic, queue_id, max(queue.max_offset - offset, 0))
 
+    def _steady_ms(self) -> int:
+        return int(self._parts.environment.steady() * 1000)
+
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        return await self._threads.run(function, *arguments)
 
 
 async def _every(seconds: float, action: Callable[[], None]) -> None:
@@ -343,4 +352,5 @@ async def _every(seconds: float, action: Callable[[], None]) -> None:
 def _local_s(now_ms: int) -> int:
     """Return local time in seconds, so that midnight is the machine's."""
     seconds = now_ms // 1000
-    return seconds + (localtime(seconds).tm_gmtoff or 0)
+    offset = datetime.fromtimestamp(seconds).astimezone().utcoffset()
+    return seconds + int(offset.total_seconds() if offset is not None else 0)

@@ -1,9 +1,6 @@
 """The sending half of a store, assembled: group commit, checks, topics, idempotency, and their loops."""
 
 import asyncio
-import os
-import random
-from concurrent.futures import Executor
 
 from broker_store.admin.cleaning_handler import Cleaner
 from broker_store.admin.topic_removal import TopicRemoval
@@ -36,6 +33,7 @@ from broker_store.sending.send_handler import SendHandler, SendParts
 from broker_store.settings import Settings
 from broker_store.settling.handlers import SettlingHandlers
 from broker_store.transactions.half import HalfSends
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
 from gantry_wire.ids import UniqueIds, unpack_host
@@ -58,7 +56,7 @@ class Sending:
     """Deletes old files. Set when the loops start."""
 
     def __init__(
-        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor,
+        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Workers,
         *, fast_paths: bool,
     ) -> None:  # fmt: skip
         """Without `fast_paths` every message is its own entry of the group commit."""
@@ -72,13 +70,17 @@ class Sending:
         store.preambles.placed = self.appends.placed
         self._loop = asyncio.get_running_loop()
         self._sync = SyncThread(
-            store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed
+            store.log.sync,
+            self._loop.call_soon_threadsafe,
+            self.appends.synced,
+            self.appends.failed,
+            store.environment.start_thread,
         )
         self.appends.request_sync, self.appends.call_later = self._sync.request, self._loop.call_later
         stamp = build_stamp(store)
         self.targets = Targets(
             store.topics, store.queues, flush_sync=settings.flush == "sync",
-            broker_address=unpack_host(store.store_host)[0], random_below=random.randrange,
+            broker_address=unpack_host(store.store_host)[0], random_below=store.environment.rng.randrange,
         )  # fmt: skip
         self.retries = Retries(store.topics, self.targets)
         self.delays = build_delays(store)
@@ -116,13 +118,13 @@ class Sending:
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
         self.checkpoints = self._build_checkpoints(thread)
 
-    def _build_checkpoints(self, thread: Executor) -> Checkpoints:
+    def _build_checkpoints(self, thread: Workers) -> Checkpoints:
         store = self.store
         window_ms = store.settings.idempotency_window_seconds * 1000
         return Checkpoints(
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
-                store.states, store.snapshots, store.note_file, store.note, self.topics_saver.saved, store.checkpoint, thread, store.clock.ago_ms, store.is_whole,
+                store.states, store.snapshots, store.note_file, store.note, self.topics_saver.saved, store.checkpoint, thread, store.environment.steady, store.clock.ago_ms, store.is_whole,
                 store.settings.checkpoint_seconds,
             )
         )  # fmt: skip
@@ -167,7 +169,7 @@ class Sending:
         """Accept sends: recovery is over."""
         if readers is not None:
             self.dispatch.readers = readers
-        self.store.log.prezero.start_thread()
+        self.store.log.prezero.start(self.store.environment.start_thread)
         self._sync.start()
         self.settling.log_foreign_floors()
         self.topics_saver.changed()
@@ -218,7 +220,7 @@ class Sending:
         await self.drain(self.store.settings.drain_seconds)
         await self.topics_saver.close()
         await self._note_saver.close()
-        await self._loop.run_in_executor(None, self._sync.stop)
+        await asyncio.to_thread(self._sync.stop)
         await self.checkpoints.close()
         self.store.log.close()
 
@@ -262,7 +264,9 @@ def _bounded(sends: RequestClass, settings: Settings) -> RequestClass:
 
 def build_stamp(store: OpenedStore) -> Stamp:
     """Return the stamp with this broker's properties."""
-    ids = UniqueIds(store.store_host[:-4], os.getpid(), random.getrandbits(32))
+    ids = UniqueIds(
+        store.store_host[:-4], store.environment.process_id, store.environment.rng.getrandbits(32)
+    )
     return Stamp(
         store.settings.region,
         store.settings.cluster_name,

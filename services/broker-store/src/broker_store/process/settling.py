@@ -13,6 +13,6 @@ def build_settling(
     return Settling(
         SettlingParts(
             store.log, appends, store.queues, store.topics, targets, store.states.settled,
-            store.states.transactions, store.levels, store.clock, store.boot_count, at_turn_end,
+            store.states.transactions, store.levels, store.clock, store.boot_count, store.environment.secret_below, at_turn_end,
         )
     )  # fmt: skip

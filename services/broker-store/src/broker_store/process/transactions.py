@@ -129,7 +129,7 @@ def build_transactions(
 
 
 async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+    return await asyncio.to_thread(function, *arguments)
 
 
 def _ensure_audit(topics: TopicTable) -> None:

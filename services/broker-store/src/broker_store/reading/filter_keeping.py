@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 
 from broker_store.config.config_files import ConfigFile
 from broker_store.filters.compiled import compile_or_refuse, refuse_class_filter
 from broker_store.filters.table import FilterTable
 from broker_store.ports import Commands, Peer
 from broker_store.reading.read_settings import ReadSettings
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import CheckClientRequestBody, decode_body
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -27,7 +27,7 @@ class Filters:
     """Owns the table. The file only serves tools and RocketMQ: if it is lost, heartbeats fill the table again."""
 
     def __init__(
-        self, file: ConfigFile, settings: ReadSettings, now_ms: Callable[[], int], thread: Executor
+        self, file: ConfigFile, settings: ReadSettings, now_ms: Callable[[], int], thread: Workers
     ) -> None:
         self.table = FilterTable()
         self._file = file
@@ -73,9 +73,8 @@ class Filters:
         if changes == self._saved:
             return
         content = self.table.encode()
-        loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, self._file.store_bytes, content)
+            await self._thread.run(self._file.store_bytes, content)
         except OSError as error:
             _log.error("filters could not be saved, trying again", path=self._file.path, error=str(error))
             return

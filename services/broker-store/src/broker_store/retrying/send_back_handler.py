@@ -58,8 +58,7 @@ class RetryingParts:
     broker_ip: str
     on_sent_back: Callable[[str, str], None]
     """Called for each stored copy with the message's first topic and the group."""
-    rng: Callable[[], float] = random.random
-    pick_below: Callable[[int], int] = random.randrange
+    rng: random.Random
 
 
 class Retrying:
@@ -113,7 +112,7 @@ class Retrying:
             if decision.is_dead
             else self._retry_target(group, header)
         )
-        queue_id = 0 if decision.is_dead else parts.pick_below(target.write_queues)
+        queue_id = 0 if decision.is_dead else parts.rng.randrange(target.write_queues)
         queue = parts.queues.open(target.topic, queue_id)
         message = copy_of(record, decision, asked, queue, target.mode)
         if len(message.properties) > PROPERTIES_BYTES_MAX:
@@ -125,7 +124,7 @@ class Retrying:
         if decision.level:
             message = parts.delays.by_level(message, decision.level)
         elif not decision.is_dead and policy is not None:
-            wait_ms = policy.wait_ms(record.reconsume_times, parts.rng)
+            wait_ms = policy.wait_ms(record.reconsume_times, parts.rng.random)
             message = parts.delays.by_wait(message, wait_ms)
         entry = _SendBack(message, command.opaque)
         parts.appends.submit(entry, len(message.body))

@@ -6,7 +6,6 @@ replaced owner are refused, and so are guessed epochs.
 """
 
 import re
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -47,7 +46,7 @@ class Claim:
 class ClaimTable:
     """All claims of this store. `now_ms` is a clock that wall clock steps do not affect."""
 
-    def __init__(self, boot_count: int, draw: Callable[[int], int] = secrets.randbelow) -> None:
+    def __init__(self, boot_count: int, draw: Callable[[int], int]) -> None:
         """`draw` returns an unpredictable number from 0 to below its argument."""
         self._draw = draw
         self._base = boot_count << _EPOCH_BITS

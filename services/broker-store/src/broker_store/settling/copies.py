@@ -7,7 +7,6 @@ name below the cursor.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Executor
 from typing import cast
 
 import msgspec
@@ -20,6 +19,7 @@ from broker_store.log.files import Files
 from broker_store.ports import Commands, Peer
 from broker_store.settling.mark import Source
 from broker_store.settling.table import SettledTable
+from gantry_chassis.environment import Workers
 from gantry_wire import fastjson
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import Command
@@ -43,7 +43,7 @@ class Copies:
         queues: QueueTable,
         offsets: OffsetTable,
         file: ConfigFile,
-        thread: Executor,
+        thread: Workers,
         now_ms: Callable[[], int],
     ) -> None:
         self._table = table

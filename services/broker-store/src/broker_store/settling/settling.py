@@ -49,6 +49,7 @@ class SettlingParts:
     levels: LevelList
     clock: StoreClock
     boot_count: int
+    secret_below: Callable[[int], int]
     at_turn_end: AtTurnEnd
 
 
@@ -64,7 +65,7 @@ class Settling:
         self.add_part: Callable[[Entry], None] = parts.appends.placed
         self.deciding: dict[Source, dict[int, Decided]] = {}
         self.mode_expected = parts.targets.mode
-        self.claims = ClaimTable(parts.boot_count)
+        self.claims = ClaimTable(parts.boot_count, parts.secret_below)
         self.slices = Slices(parts.at_turn_end, parts.clock.monotonic)
         self.ahead = Ahead(parts.clock, FineTimer)
         self.settled_items = 0
@@ -128,7 +129,6 @@ class Settling:
         if read_records(topic, found, segment_bytes, self._parts.log.read_nowait):
             self._submit(source, found, epoch, done)
             return
-        loop = asyncio.get_running_loop()
 
         def read() -> bool:
             return read_records(topic, found, segment_bytes, self._parts.log.read)
@@ -143,7 +143,7 @@ class Settling:
             except Exception as error:  # noqa: BLE001 - answer the waiting client, whatever the error
                 done(RefusedRequest(ResponseCode.SYSTEM_ERROR, f"the items cannot be read: {error}"))
 
-        loop.run_in_executor(None, read).add_done_callback(on_read)
+        asyncio.ensure_future(asyncio.to_thread(read)).add_done_callback(on_read)
 
     def log_foreign_floors(self) -> None:
         """Log what another broker decided before this start. From then on the log alone holds it."""

@@ -7,6 +7,7 @@ from sending_side import ScriptedPeer
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.log.simulated_files import SimulatedFiles
+from gantry_chassis.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.frame import FrameDecoder, decode_command, encode_request
@@ -22,7 +23,9 @@ class Broker:
     def __init__(self, files: SimulatedFiles | None = None) -> None:
         self.files = files or SimulatedFiles()
         self.now_ms = 1000
-        self.locks = QueueLocks(LockFile(self.files, FILE), lambda: self.now_ms)
+        self.locks = QueueLocks(
+            LockFile(self.files, FILE), lambda: self.now_ms, machine().workers(1, "locks")
+        )
 
     def send(self, peer: ScriptedPeer, code: int, client: str, *queues: int, group: str = "g") -> None:
         body = {

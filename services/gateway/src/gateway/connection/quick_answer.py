@@ -4,7 +4,6 @@ A call that turns out to need more goes on the plain way, from `later` on.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,8 +12,6 @@ from gateway.connection.request_io import Cycle
 from gateway.http.access import Access
 from gateway.http.call import Call, Reply, json_head
 from gateway.http.metrics import Figures
-
-clock = time.perf_counter
 
 Begin = Callable[[Cycle, bytes], bool]
 """Begins a call; False where nothing was done and it is left to the plain way."""
@@ -36,6 +33,7 @@ class QuickAnswers:
         large: LargeThings,
     ) -> None:
         self.access = access
+        self.clock = figures.clock
         self._figures, self._new_request_id, self._finish = figures, new_request_id, finish
         self._gzip_bytes_min, self._large = gzip_bytes_min, large
         self._tasks: set[asyncio.Task[None]] = set()
@@ -48,7 +46,7 @@ class QuickAnswers:
         head = json_head(self._new_request_id(), len(body), stays=cycle.keep_alive, varies=varies)
         cycle.write(head + body)
         self._large.had(len(body))
-        self._figures.count(name, 200, clock() - started)
+        self._figures.count(name, 200, self.clock() - started)
         return True
 
     def later(self, cycle: Cycle, name: str, go_on: GoOn) -> None:

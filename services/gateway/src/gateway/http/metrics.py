@@ -8,8 +8,10 @@ from gantry_chassis.metrics import Counter, Histogram, Metrics
 class Figures:
     """Counts calls; the children that are hot are looked up once."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self.metrics = metrics
+        self.clock = clock
+        """Seconds; measures how long calls take."""
         self._calls = metrics.counters("gateway_calls", "HTTP calls answered.", ("route", "status"))
         self._seconds = metrics.histograms("gateway_call_seconds", "Duration of HTTP calls.", ("route",))
         self._hot: dict[tuple[str, int], tuple[Counter, Histogram]] = {}

@@ -3,7 +3,6 @@
 One place turns every refusal and failure into a problem, counts, and logs what failed.
 """
 
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -87,7 +86,7 @@ class GatewayApp(FastAPI):
 
     async def finish(self, call: Call, replying: Coroutine[Any, Any, Reply]) -> None:
         """Answer a call with what comes of `replying`, and count it."""
-        started = time.perf_counter()
+        started = self._figures.clock()
         try:
             await call.answer(await replying, self._gzip_bytes_min)
         except ClientGone:
@@ -95,7 +94,7 @@ class GatewayApp(FastAPI):
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a problem
             await call.refuse(self._problem(call, error))
         self.large.had(call.bytes_moved)
-        self._figures.count(_route_name(call.scope), call.status, time.perf_counter() - started)
+        self._figures.count(_route_name(call.scope), call.status, self._figures.clock() - started)
 
     def add_routes(self, router: APIRouter) -> None:
         """Add FastAPI routes."""

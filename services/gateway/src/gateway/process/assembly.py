@@ -111,7 +111,7 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
     pull = PullRoute(puller, ports.limits)
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver)
-    figures = _figures(metrics := Metrics(), send, pull, puller, leases, receiver)
+    figures = _figures(metrics := Metrics(), clocks.monotonic, send, pull, puller, leases, receiver)
     workers = Workers(metrics, settings.worker, settings.worker_ports)
     access = Access(settings.token, WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins))
     app = GatewayApp(
@@ -168,13 +168,14 @@ def _short_way(app: GatewayApp, ports: Ports, sends: QuickSends, leases: QuickLe
 
 def _figures(
     metrics: Metrics,
+    clock: Callable[[], float],
     send: SendRoute,
     pull: PullRoute,
     puller: Puller,
     leases: LeaseRoutes,
     receiver: Receiver,
 ) -> Figures:
-    figures = Figures(metrics)
+    figures = Figures(metrics, clock)
     figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
     figures.show_leases(
         received=lambda: leases.receive.messages,

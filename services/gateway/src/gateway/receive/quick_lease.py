@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from gantry_wire.lease_headers import ItemStatus
-from gateway.connection.quick_answer import Begin, QuickAnswers, clock
+from gateway.connection.quick_answer import Begin, QuickAnswers
 from gateway.connection.request_io import Cycle
 from gateway.http.call import Call, Reply, takes_gzip
 from gateway.http.problems import Problem
@@ -50,7 +50,7 @@ class QuickLeases:
         return None if begin is None else partial(begin, topic, group, takes_gzip(headers))
 
     def _receive(self, topic: str, group: str, may_pack: bool, cycle: Cycle, body: bytes) -> bool:
-        started = clock()
+        started = self.answers.clock()
         try:
             request = read_receive(body)
         except Problem:
@@ -62,7 +62,7 @@ class QuickLeases:
         return self.receiver.begin(ask, receiving.told)
 
     def _ack(self, topic: str, group: str, may_pack: bool, cycle: Cycle, body: bytes) -> bool:
-        started = clock()
+        started = self.answers.clock()
         try:
             request = read_ack(body)
         except Problem:
@@ -124,6 +124,6 @@ class _Receiving:
         leases.answers.later(cycle, RECEIVE, partial(self._go_on, Begun(brokers, outcome)))
 
     async def _go_on(self, begun: Begun, call: Call) -> Reply:
-        left = max(0.0, self._wait_seconds - (clock() - self._started))
+        left = max(0.0, self._wait_seconds - (self._leases.answers.clock() - self._started))
         leases = self._leases
         return leases.routes.receive.reply(await leases.receiver.receive(self._ask, left, call.gone, begun))

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.connection.quick_answer import Begin, QuickAnswers, clock
+from gateway.connection.quick_answer import Begin, QuickAnswers
 from gateway.connection.request_io import Cycle
 from gateway.http.call import Call, Reply
 from gateway.http.problems import Problem
@@ -67,7 +67,7 @@ class QuickSends:
         return partial(self._begin, topic, partial(_with_body, pattern), header_name)
 
     def _begin(self, topic: str, read: Read, name_of: FieldNames, cycle: Cycle, body: bytes) -> bool:
-        started = clock()
+        started = self.answers.clock()
         try:
             item = read(body)
             if item is None:

@@ -5,7 +5,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
@@ -13,6 +12,7 @@ from broker_store.config.saver import Saver
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_table import LockTable, QueueName
 from broker_store.ports import Commands, Peer
+from gantry_chassis.environment import Workers
 from gantry_wire import fastjson
 from gantry_wire.bodies import (
     LockBatchRequestBody,
@@ -46,12 +46,12 @@ class ClosedPeer(Protocol):
 class QueueLocks:
     """Keeps the locks and their file consistent."""
 
-    def __init__(self, file: LockFile, now_ms: Callable[[], int]) -> None:
+    def __init__(self, file: LockFile, now_ms: Callable[[], int], thread: Workers) -> None:
         """`now_ms` is monotonic."""
         self.table = LockTable()
         self._now_ms = now_ms
         self._file = file
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="locks")
+        self._thread = thread
         self._saver = Saver(file.path, self._encode, file.save, self._thread)
         self.table.load(_holders(file.load()), now_ms())
 
@@ -107,7 +107,7 @@ class QueueLocks:
     async def close(self) -> None:
         """Save everything."""
         await self._saver.close()
-        self._thread.shutdown()
+        self._thread.close()
         self._file.close()
 
     def _saved(
