@@ -228,7 +228,7 @@ class Life:
         """End the machine or the process. The disk is one of those it may leave."""
         self.crashes += 1
         while True:
-            self.side.thread.shutdown(wait=True)
+            self.side.thread.close()
             chance = self.random.random()
             if chance < 0.7:
                 disk = self.files.killed()
