@@ -44,7 +44,7 @@ class Threads:
         return bool(self.jobs)
 
     def environment(self) -> Environment:
-        """Return the machine with these threads and a clock that stands still: no work takes long."""
+        """Return the machine with these threads and a clock whose time does not pass: no work takes long."""
         return replace(machine(), workers=lambda _count, _name: SteppedWorkers(self.jobs), steady=lambda: 0.0)
 
     def step(self) -> None:

@@ -70,12 +70,9 @@ class Sending:
         store.preambles.placed = self.appends.placed
         self._loop = asyncio.get_running_loop()
         self._sync = SyncThread(
-            store.log.sync,
-            self._loop.call_soon_threadsafe,
-            self.appends.synced,
-            self.appends.failed,
+            store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed,
             store.environment.start_thread,
-        )
+        )  # fmt: skip
         self.appends.request_sync, self.appends.call_later = self._sync.request, self._loop.call_later
         stamp = build_stamp(store)
         self.targets = Targets(
