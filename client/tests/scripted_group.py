@@ -20,10 +20,10 @@ class GroupBroker:
         self.name, self.address = name, ""
         self.members: list[str] = []
         self.strangers: list[str] = []
-        """Members that are somebody else's."""
+        """Members in other processes."""
         self.offsets: dict[tuple[str, int], int] = {}
         self.locked: set[tuple[str, int]] = set()
-        self.told, self.back, self.peers, self.held = [], [], [], []
+        self.received, self.back, self.peers, self.held = [], [], [], []
 
     def __call__(self, peer, frame):
         command = decode_command(frame)
@@ -34,7 +34,7 @@ class GroupBroker:
             self.pull(peer, command)
             return
         code, fields, body = self.answer(command)
-        self.told.append(command.code)
+        self.received.append(command.code)
         if not command.is_oneway:
             peer.send(encode_response(code, command.opaque, fields, body))
 

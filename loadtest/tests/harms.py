@@ -40,8 +40,8 @@ class _OfMessages(Honest, ABC):
         reply = forward(call)
         if call.kind not in {"pull", "receive"} or not reply.is_done:
             return reply
-        told = reply.json
-        return reply.telling({**told, "messages": self.given(call, told["messages"])})
+        content = reply.json
+        return reply.with_json({**content, "messages": self.given(call, content["messages"])})
 
     @abstractmethod
     def given(self, call: Call, messages: list[Message]) -> list[Message]:
@@ -96,7 +96,7 @@ class Hide(Honest):
                 self.did(call.reader, mark_of(message["body"]))
             else:
                 kept.append(message)
-        return reply.telling({"messages": kept})
+        return reply.with_json({"messages": kept})
 
     def _pulled(self, call: Call, forward: Forward) -> Reply:
         name = (call.names["topic"], call.names["broker"])
@@ -106,11 +106,11 @@ class Hide(Honest):
         reply = forward(replace(call, path=f"{path}?{urllib.parse.urlencode(wanted)}"))
         if not reply.is_done:
             return reply
-        told = reply.json
-        for message in told["messages"]:
+        content = reply.json
+        for message in content["messages"]:
             self.did("pull", mark_of(message["body"]))
-        self._cursors[name] = int(told["nextOffset"])
-        return reply.telling({**told, "status": "NO_NEW_MSG", "nextOffset": int(asked), "messages": []})
+        self._cursors[name] = int(content["nextOffset"])
+        return reply.with_json({**content, "status": "NO_NEW_MSG", "nextOffset": int(asked), "messages": []})
 
 
 def _is_hidden(topic: str, queue: int) -> bool:
@@ -133,9 +133,9 @@ class Duplicate(Honest):
         reply = forward(call)
         if call.kind not in {"pull", "receive"} or not reply.is_done:
             return reply
-        told = reply.json
+        content = reply.json
         give = self._pulled if call.kind == "pull" else self._received
-        return reply.telling({**told, "messages": give(call.reader, told["messages"])})
+        return reply.with_json({**content, "messages": give(call.reader, content["messages"])})
 
     def _pulled(self, reader: str, messages: list[Message]) -> list[Message]:
         found: list[Message] = []
@@ -157,14 +157,18 @@ class Duplicate(Honest):
 
     def _acknowledged(self, call: Call, forward: Forward) -> Reply:
         """Pass acknowledgements of the gateway's own deliveries on; acknowledge duplicates here."""
-        told = call.json
-        own = {name: [one for one in told[name] if "again" not in one["receiptHandle"]] for name in told}
+        content = call.json
+        own = {
+            name: [one for one in content[name] if "again" not in one["receiptHandle"]] for name in content
+        }
         reply = forward(replace(call, body=json.dumps(own).encode())) if any(own.values()) else None
         if reply is not None and not reply.is_done:
             return reply
         results = iter(reply.json["results"] if reply is not None else [])
         found = [
-            self._settled(one["receiptHandle"], results) for name in ("acks", "nacks") for one in told[name]
+            self._settled(one["receiptHandle"], results)
+            for name in ("acks", "nacks")
+            for one in content[name]
         ]
         return Reply.made(200, {"results": found})
 
@@ -196,8 +200,10 @@ class Reorder(Honest):
         reply = forward(call)
         if call.kind != "pull" or not reply.is_done:
             return reply
-        told = reply.json
-        return reply.telling({**told, "messages": self._given(tuple(call.names.values()), told["messages"])})
+        content = reply.json
+        return reply.with_json(
+            {**content, "messages": self._given(tuple(call.names.values()), content["messages"])}
+        )
 
     def _given(self, queue: tuple[str, ...], messages: list[Message]) -> list[Message]:
         held = self._held.pop(queue, None)
@@ -295,7 +301,7 @@ class Deny(_OfLaterArrivals):
     def _rolled_back(self, call: Call, forward: Forward) -> Reply:
         self._harmed[self.begun(call.names["transaction"])] = math.inf
         reply = forward(replace(call, path=call.path.replace(":rollback", ":commit")))
-        return reply.telling({**reply.json, "status": "rolledBack"}) if reply.is_done else reply
+        return reply.with_json({**reply.json, "status": "rolledBack"}) if reply.is_done else reply
 
 
 class Fail(Honest):
@@ -329,7 +335,7 @@ class Mute(Honest):
                 self.did("all", mark)
             else:
                 kept.append(check)
-        return reply.telling({"checks": kept})
+        return reply.with_json({"checks": kept})
 
 
 class Delay(_OfTransactions):

@@ -68,8 +68,8 @@ class Call:
         """The message of a send or a begin."""
         if self.headers.get("content-type") != "application/json":
             return mark_of(self.body[:64].decode())
-        told = self.json
-        return mark_of((told["message"] if "message" in told else told["messages"][0])["body"])
+        fields = self.json
+        return mark_of((fields["message"] if "message" in fields else fields["messages"][0])["body"])
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class Reply:
     def json(self) -> dict[str, Any]:
         return json.loads(self.body)
 
-    def telling(self, told: dict[str, Any]) -> Reply:
-        return replace(self, body=json.dumps(told).encode())
+    def with_json(self, fields: dict[str, Any]) -> Reply:
+        return replace(self, body=json.dumps(fields).encode())
 
     @classmethod
-    def made(cls, status: int, told: dict[str, Any]) -> Reply:
-        return cls(status, {"content-type": "application/json"}, json.dumps(told).encode())
+    def made(cls, status: int, fields: dict[str, Any]) -> Reply:
+        return cls(status, {"content-type": "application/json"}, json.dumps(fields).encode())
 
 
 Forward = Callable[[Call], Reply]

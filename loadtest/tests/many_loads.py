@@ -32,14 +32,14 @@ def run(load: dict[str, Any]) -> None:
     assert plan.host is not None
     outcome = drive(plan, plan.host, profile_of(plan))
     assert outcome is not None
-    told = {
+    result = {
         **outcome.to_dict(),
         "name": load["name"],
         "examples": outcome.findings.examples,
         "counts": dict(outcome.findings.counts),
         "slow": over(outcome.findings.of(outcome.measure), load["slowMs"]),
     }
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
 
 

@@ -37,7 +37,7 @@ def test_there_is_always_time_to_load_and_to_drain(seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["burts"], "no such profile: burts; did you mean burst?"),
         (["zzzz"], "no such profile: zzzz; there are send, "),
@@ -58,10 +58,10 @@ def test_there_is_always_time_to_load_and_to_drain(seconds: float) -> None:
         (["send", "--secnods", "5"], "unrecognized arguments: --secnods 5"),
     ],
 )  # fmt: skip
-def test_impossible_options_are_refused_in_one_line(words: list[str], told: str) -> None:
+def test_impossible_options_are_refused_in_one_line(words: list[str], message: str) -> None:
     with pytest.raises(Refused) as refused:
         parse(words)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -36,10 +36,10 @@ def test_a_short_load_of_its_own_system_is_judged_and_reported(tmp_path: Path) -
         "--out",
         str(tmp_path / "r"),
     )
-    told = json.loads(ran.stdout.splitlines()[-1])
-    assert (ran.returncode, told["verdict"], told["shortfalls"]) == (0, "pass", []), ran.stderr
-    assert told["requests"] > 20
-    assert (told["lost"], told["duplicates"], told["early"], told["failures"]) == (0, 0, 0, 0)
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert (ran.returncode, result["verdict"], result["shortfalls"]) == (0, "pass", []), ran.stderr
+    assert result["requests"] > 20
+    assert (result["lost"], result["duplicates"], result["early"], result["failures"]) == (0, 0, 0, 0)
     page = (tmp_path / "r" / "report.html").read_text()
     assert "<svg" in page
     assert re.search("https?:", page) is None

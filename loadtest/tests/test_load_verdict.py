@@ -13,7 +13,7 @@ from gantry_loadtest.charts import bars, lines, nice_top
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan, parse
 from gantry_loadtest.report import write_report
-from gantry_loadtest.telling import doubts, told
+from gantry_loadtest.run_summary import summary_lines, warnings
 from gantry_loadtest.verdict import Limits, Outcome, Totals, judge
 
 
@@ -98,9 +98,9 @@ def test_a_run_without_a_measurement_does_not_pass() -> None:
     line = outcome.to_dict()
     assert (line["verdict"], line["p50Ms"], line["p99Ms"], line["shortfalls"]) == ("notSeen", None, None, [])
     plan = plan_of("end-to-end")
-    (doubt, _) = doubts(plan, outcome)
-    assert doubt.startswith("No delivery was seen")
-    assert list(told(plan, outcome, []))[-1] == "verdict: notSeen"
+    (warning, _) = warnings(plan, outcome)
+    assert warning.startswith("No delivery was measured")
+    assert list(summary_lines(plan, outcome, []))[-1] == "verdict: notSeen"
 
 
 def test_other_limits_are_judged_without_a_measured_latency() -> None:
@@ -168,11 +168,11 @@ def test_empty_charts_say_so_and_axes_end_at_round_numbers() -> None:
 def test_the_summary_names_the_verdict_and_its_doubts() -> None:
     plan = plan_of("send")
     outcome = judged(Limits(), unsent=3, refused=2, heldBack=1, notSeen=9, unknown=4, clientCpuPercent=97)
-    doubtful = list(doubts(plan, dataclasses.replace(outcome, interrupted=True)))
-    assert len(doubtful) == 6
-    assert "97 % of a core" in doubtful[1]
-    assert list(told(plan, outcome, doubtful))[-1] == "verdict: pass"
+    found = list(warnings(plan, dataclasses.replace(outcome, interrupted=True)))
+    assert len(found) == 6
+    assert "97 % of a core" in found[1]
+    assert list(summary_lines(plan, outcome, found))[-1] == "verdict: pass"
     assert (
-        list(told(plan, judged(Limits(), lost=1, failures=1), []))[-1]
+        list(summary_lines(plan, judged(Limits(), lost=1, failures=1), []))[-1]
         == "verdict: fail: lost: 1, none is allowed"
     )

@@ -156,28 +156,28 @@ def run_all(gateway: str, cases: list[tuple[str, str]], load: tuple[str, ...], s
             input=json.dumps(loads), capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-4000:]
-    told = {tuple(one["name"].split(" ")): one for one in map(json.loads, ran.stdout.splitlines())}
-    return {case: (told[case], harm) for case, harm in harms.items()}
+    result = {tuple(one["name"].split(" ")): one for one in map(json.loads, ran.stdout.splitlines())}
+    return {case: (result[case], harm) for case, harm in harms.items()}
 
 
-def judge_case(profile: str, harm: str, told: dict[str, Any], proxy: Honest) -> None:
-    counts = {name: told[name] for name in CHECKED}
+def judge_case(profile: str, harm: str, result: dict[str, Any], proxy: Honest) -> None:
+    counts = {name: result[name] for name in CHECKED}
     if harm == "honest":
-        assert (told["verdict"], told["shortfalls"]) == ("pass", []), told
-        assert (counts, told["notSeen"]) == (dict.fromkeys(CHECKED, 0), 0), told
+        assert (result["verdict"], result["shortfalls"]) == ("pass", []), result
+        assert (counts, result["notSeen"]) == (dict.fromkeys(CHECKED, 0), 0), result
         return
     word, wanted = HARMS[harm].word, HARMS[harm].wanted(proxy, profile)
     assert wanted > 0, "the proxy did nothing: a longer run is needed"
-    assert told["verdict"] == "fail", told
-    (shortfall,) = told["shortfalls"]
+    assert result["verdict"] == "fail", result
+    (shortfall,) = result["shortfalls"]
     assert {name: count for name, count in counts.items() if count} == (
         {word: wanted} if word in CHECKED else {}
-    ), told
+    ), result
     if word == "late":
-        assert shortfall.startswith(f"p99 of {PROFILES[profile].measure}: "), told
-        assert told["slow"] >= wanted, told
+        assert shortfall.startswith(f"p99 of {PROFILES[profile].measure}: "), result
+        assert result["slow"] >= wanted, result
     else:
-        assert shortfall.startswith(f"{word}: {wanted}, "), told
+        assert shortfall.startswith(f"{word}: {wanted}, "), result
 
 
 @pytest.fixture(scope="module")
@@ -233,9 +233,9 @@ def test_a_queue_that_never_delivers_fails_the_command(gateway: str) -> None:
 @pytest.mark.timeout(7200)
 def test_longer_loads_of_every_profile_are_judged_correctly(gateway: str) -> None:
     wrong: list[str] = []
-    for case, (told, proxy) in run_all(gateway, CASES, LONG, 1000).items():
+    for case, (result, proxy) in run_all(gateway, CASES, LONG, 1000).items():
         try:
-            judge_case(*case, told, proxy)
+            judge_case(*case, result, proxy)
         except AssertionError as error:
             wrong.append(f"{case}: {error}")
     assert wrong == []

@@ -121,12 +121,12 @@ def test_the_system_on_a_data_directory_is_found(
 
 def test_refusals_name_options(gantry: Run) -> None:
     gantry("topic", "create", "cli-words")
-    told = {
+    texts = {
         ("message", "show", "7F0000010CF77F6DE72A69BBC7760001"): "; a message id is found with --topic TOPIC",
         ("send", "cli-words", "x", "--tag", ""): "--tag: it may not be empty",
         ("receive", "cli-words", "cli-words", "--change-filter"): "--change-filter needs a filter",
     }
-    for words, says in told.items():
+    for words, says in texts.items():
         assert says in gantry(*words).err
 
 

@@ -15,7 +15,7 @@ from gantry.cli.stops import Stop
 
 
 class Played:
-    """A session, a worker and a clock in one: messages are handed out as they are asked for, commands end as told."""
+    """A session, a worker and a clock in one: messages are handed out as they are asked for, commands return scripted results."""
 
     def __init__(self, messages: list[str], ends: list[list[tuple[str, int]]], parallel: int = 1) -> None:
         self.waiting, self.ends, self.room = messages, ends, parallel

@@ -36,19 +36,19 @@ async def test_an_unreachable_gateway_ends_the_checks(closed_port: str) -> None:
 
 async def test_a_nameserver_only_the_gateway_can_reach_is_reported(closed_port: str) -> None:
     pool = ConnectionPool()
-    [seen], told = await examining.try_nameservers(pool, [{"address": closed_port, "alive": True}])
+    [seen], routes = await examining.try_nameservers(pool, [{"address": closed_port, "alive": True}])
     [unseen], _ = await examining.try_nameservers(pool, [{"address": closed_port, "alive": False}])
     await pool.close()
-    assert (seen.is_well, told) == (False, {})
+    assert (seen.is_well, routes) == (False, {})
     assert "nameserver.listen" in seen.remedy
     assert "start it, or remove it from gateway.nameservers" in unseen.remedy
 
 
 async def test_a_broker_at_a_wrong_address_is_reported(closed_port: str) -> None:
     pool = ConnectionPool()
-    told = {"ns:1": {"broker-a": {0: closed_port}}, "ns:2": {}}
+    routes = {"ns:1": {"broker-a": {0: closed_port}}, "ns:2": {}}
     listed = [{"broker": "broker-a", "address": closed_port, "alive": True}]
-    found = await examining.try_brokers(pool, ["ns:1", "ns:2"], told, listed)
+    found = await examining.try_brokers(pool, ["ns:1", "ns:2"], routes, listed)
     await pool.close()
     assert [(one.part, one.is_well) for one in found] == [("broker-a", False), ("broker-a", False)]
     assert "set broker-a.advertise to a host that clients reach" in found[0].remedy

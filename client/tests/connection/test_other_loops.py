@@ -42,7 +42,7 @@ async def test_after_a_fork_a_close_sends_nothing_and_a_send_says_what_to_do(
         inherited = clients(address)
         for client in inherited:
             await asyncio.to_thread(loop_thread.run, client.start())
-        said, here = len(broker.told), os.getpid()
+        said, here = len(broker.received), os.getpid()
         with pytest.raises(ConnectionFailed, match="before a fork: start one here"):
             await inherited[0].send(Message("T", b"x"))
         monkeypatch.setattr("gantry.connection.instance.os.getpid", lambda: here + 1)
@@ -50,7 +50,7 @@ async def test_after_a_fork_a_close_sends_nothing_and_a_send_says_what_to_do(
             instance = client._instance
             await client.close()
             await client.close()
-            assert RequestCode.UNREGISTER_CLIENT not in broker.told[said:]
+            assert RequestCode.UNREGISTER_CLIENT not in broker.received[said:]
             await asyncio.to_thread(loop_thread.run, instance.release())
         with pytest.raises(NotRunning):
             await inherited[0].send(Message("T", b"x"))

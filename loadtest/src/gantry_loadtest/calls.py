@@ -80,10 +80,10 @@ class LocustCalls:
 
 def _body(content: bytes | None) -> dict[str, Any]:
     try:
-        told = codec.loads(content) if content else {}
+        parsed = codec.loads(content) if content else {}
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _words(status: int, body: dict[str, Any], error: object) -> str:

@@ -68,11 +68,11 @@ def _alone(locust_run: LocustRun) -> Outcome:
 def _lead(locust_run: LocustRun) -> Outcome:
     runner = locust_run.environment.create_master_runner("*", locust_run.plan.master[1])
     _show_page(locust_run)
-    told: dict[str, Findings] = {}
+    reported: dict[str, Findings] = {}
 
     def take(client_id: str, data: dict[str, Any], **_: Any) -> None:
         if "gantry" in data:
-            told[client_id] = Findings.from_dict(data["gantry"])
+            reported[client_id] = Findings.from_dict(data["gantry"])
 
     locust_run.environment.events.worker_report.add_listener(take)
     _wait_for_workers(locust_run, runner)
@@ -84,16 +84,16 @@ def _lead(locust_run: LocustRun) -> Outcome:
         progress.tell(
             locust_run.state.now(),
             runner.user_count,
-            _sum(locust_run.plan, told),
+            _sum(locust_run.plan, reported),
             locust_run.totals(locust_run.state.now()),
         )
     locust_run.state.cut_short()
     runner.stop()
     until = time.monotonic() + DRAINS_MAX * locust_run.plan.drain + FINAL_SECONDS_MAX
-    while time.monotonic() < until and _is_awaited(runner, told):
+    while time.monotonic() < until and _is_awaited(runner, reported):
         gevent.sleep(LOOK_SECONDS)
-    findings = _sum(locust_run.plan, told)
-    if sum(one.is_final for one in told.values()) < locust_run.plan.workers:
+    findings = _sum(locust_run.plan, reported)
+    if sum(one.is_final for one in reported.values()) < locust_run.plan.workers:
         locust_run.state.fault("worker", "not every worker reported its end")
     findings.load_seconds = locust_run.state.load_end
     outcome = _outcome(locust_run, findings)
@@ -101,10 +101,10 @@ def _lead(locust_run: LocustRun) -> Outcome:
     return outcome
 
 
-def _is_awaited(runner: MasterRunner, told: dict[str, Findings]) -> bool:
+def _is_awaited(runner: MasterRunner, reported: dict[str, Findings]) -> bool:
     """Whether a live worker has not reported its end, or no worker has reported anything yet."""
     gone = {client.id for client in runner.clients.missing}
-    return not told or any(not one.is_final for client, one in told.items() if client not in gone)
+    return not reported or any(not one.is_final for client, one in reported.items() if client not in gone)
 
 
 def _work(locust_run: LocustRun) -> None:
@@ -182,9 +182,9 @@ def _is_over(locust_run: LocustRun, runner: LocalRunner | MasterRunner | WorkerR
     return locust_run.is_stopped
 
 
-def _sum(plan: Plan, told: dict[str, Findings]) -> Findings:
+def _sum(plan: Plan, reported: dict[str, Findings]) -> Findings:
     found = Findings.over(plan.seconds, plan.load_seconds)
-    for one in told.values():
+    for one in reported.values():
         found.merge(one)
     return found
 

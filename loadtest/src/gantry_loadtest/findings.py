@@ -113,22 +113,22 @@ class Findings:
         }
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> "Findings":
+    def from_dict(cls, data: dict[str, Any]) -> "Findings":
         """Return the findings of `to_dict`."""
         return cls(
-            bin_seconds=told["binSeconds"],
-            counts=Counter(told["counts"]),
-            latencies={name: Latencies.from_list(one) for name, one in told["latencies"].items()},
+            bin_seconds=data["binSeconds"],
+            counts=Counter(data["counts"]),
+            latencies={name: Latencies.from_list(one) for name, one in data["latencies"].items()},
             series={
                 name: {int(moment): Latencies.from_list(one) for moment, one in moments}
-                for name, moments in told["series"].items()
+                for name, moments in data["series"].items()
             },
             counted={
                 name: {int(moment): count for moment, count in moments}
-                for name, moments in told["counted"].items()
+                for name, moments in data["counted"].items()
             },
-            examples=list(told["examples"]),
-            is_final=told["isFinal"],
+            examples=list(data["examples"]),
+            is_final=data["isFinal"],
         )
 
     def _moments(self, begin: float, end: float) -> range:

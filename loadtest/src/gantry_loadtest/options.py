@@ -151,12 +151,12 @@ def _parser() -> _Parser:
         metavar="URL",
         help="a gateway that runs, as http://127.0.0.1:8080 (token: GANTRY_TOKEN)",
     )
-    told = parser.add_argument_group("output")
-    told.add_argument("--headless", action="store_true", help="without Locust's own page while it runs")
-    told.add_argument(
+    output = parser.add_argument_group("output")
+    output.add_argument("--headless", action="store_true", help="without Locust's own page while it runs")
+    output.add_argument(
         "--json", action="store_true", help="the last line on stdout is JSON; implies --headless"
     )
-    told.add_argument("--out", metavar="DIR", help="write report.html and report.json there")
+    output.add_argument("--out", metavar="DIR", help="write report.html and report.json there")
     _add_limits(parser)
     many = parser.add_argument_group("one load from several machines")
     many.add_argument(

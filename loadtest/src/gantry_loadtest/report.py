@@ -28,20 +28,22 @@ def make_folder(folder: Path) -> None:
 def write_report(folder: Path, plan: Plan, outcome: Outcome, answer: list[str], host: str) -> Path:
     """Write report.html and report.json into a folder; return the page. Raises Refused."""
     page = folder / "report.html"
-    told: dict[str, Any] = {**outcome.to_dict(), "answer": answer, "host": host, "plan": plan_told(plan)}
-    told["counts"] = dict(outcome.findings.counts)
-    told["examples"] = outcome.findings.examples
-    told["latencies"] = {name: latency_told(outcome.findings, name) for name in outcome.findings.latencies}
+    report: dict[str, Any] = {**outcome.to_dict(), "answer": answer, "host": host, "plan": plan_report(plan)}
+    report["counts"] = dict(outcome.findings.counts)
+    report["examples"] = outcome.findings.examples
+    report["latencies"] = {
+        name: latency_report(outcome.findings, name) for name in outcome.findings.latencies
+    }
     make_folder(folder)
     try:
         page.write_text(render(plan, outcome, answer, host), encoding="utf-8")
-        (folder / "report.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise Refused(f"cannot write the report into {folder}: {error.strerror}") from error
     return page
 
 
-def plan_told(plan: Plan) -> dict[str, Any]:
+def plan_report(plan: Plan) -> dict[str, Any]:
     """Return the plan for JSON."""
     return {
         "users": plan.users,
@@ -53,7 +55,7 @@ def plan_told(plan: Plan) -> dict[str, Any]:
     }
 
 
-def latency_told(findings: Findings, measure: str) -> dict[str, float]:
+def latency_report(findings: Findings, measure: str) -> dict[str, float]:
     """Return a measure's percentiles in ms."""
     found = findings.of(measure)
     shares = {f"p{share * 100:g}".replace(".", "_"): round(found.percentile(share), 2) for share in SHARES}
@@ -143,10 +145,10 @@ def _latencies(findings: Findings) -> str:
 
 
 def _counts(outcome: Outcome) -> str:
-    told = {**outcome.to_dict(), **outcome.findings.counts}
+    report = {**outcome.to_dict(), **outcome.findings.counts}
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td class='n'>{value:,}</td></tr>"
-        for name, value in told.items()
+        for name, value in report.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     )
     return f"<table>{rows}</table>"

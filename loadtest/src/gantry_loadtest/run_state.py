@@ -166,7 +166,7 @@ class RunState:
             )
         return mark
 
-    def told(
+    def record_result(
         self, sender: Sender, number: int, intended: float, answer: Answer, measure: str = "send"
     ) -> bool:
         """Record the result of a send; True when it is acknowledged."""

@@ -10,8 +10,8 @@ from gantry_loadtest.options import Plan
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.progress import say
 from gantry_loadtest.report import make_folder, write_report
+from gantry_loadtest.run_summary import summary_lines, warnings
 from gantry_loadtest.system import check, started
-from gantry_loadtest.telling import doubts, told
 
 INTERRUPTED = 130
 
@@ -32,10 +32,10 @@ def run(plan: Plan) -> int:
         return INTERRUPTED
     if outcome is None:
         return 0
-    answer = [*profile.answer(outcome.findings, plan), *doubts(plan, outcome)]
+    answer = [*profile.answer(outcome.findings, plan), *warnings(plan, outcome)]
     if plan.out is not None:
         say(f"report: {write_report(plan.out, plan, outcome, answer, host)}")
-    sys.stdout.write("\n".join(told(plan, outcome, answer)) + "\n")
+    sys.stdout.write("\n".join(summary_lines(plan, outcome, answer)) + "\n")
     if plan.json:
         sys.stdout.write(json.dumps(outcome.to_dict(), separators=(",", ":")) + "\n")
     sys.stdout.flush()

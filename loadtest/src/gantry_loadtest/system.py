@@ -21,7 +21,7 @@ def check(host: str) -> None:
     """Refuse a host that does not answer as a ready gateway."""
     try:
         with urllib.request.urlopen(f"{host}/health/ready", timeout=ASK_SECONDS_MAX) as answer:  # noqa: S310 - its scheme was checked
-            told = json.load(answer)
+            parsed = json.load(answer)
     except urllib.error.HTTPError as error:
         raise Refused(f"{host} is not ready: it answers {error.code} to /health/ready") from error
     except (OSError, ValueError) as error:
@@ -29,7 +29,7 @@ def check(host: str) -> None:
         raise Refused(
             f"{host} does not answer ({why}); start one with ./gantry up, or leave --host out"
         ) from error
-    if not isinstance(told, dict) or "stores" not in told:
+    if not isinstance(parsed, dict) or "stores" not in parsed:
         raise Refused(f"{host} answers, but is not a Gantry gateway")
 
 

@@ -41,13 +41,13 @@ def test_every_type_is_read() -> None:
         b'{"id":1,"total":"1.50","at":"2026-01-01T01:00:00+01:00","day":"2026-01-02","more":1,'
         b'"items":[{"sku":"a","n":2},null],"rates":{"x":1,"y":null}}'
     )
-    told = BodyDecoder(ORDER, "o_").decode([body, b'{"id":2,"at":"2026-01-01T00:00:00"}'])
-    assert told.bad == []
+    decoded = BodyDecoder(ORDER, "o_").decode([body, b'{"id":2,"at":"2026-01-01T00:00:00"}'])
+    assert decoded.bad == []
     assert BodyDecoder(ORDER, "o_").fields[0].name == "o_id"
-    assert [column[0].as_py() for column in told.columns] == [
+    assert [column[0].as_py() for column in decoded.columns] == [
         1, Decimal("1.50"), datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 2), [{"sku": "a", "n": 2}, None], [("x", 1.0), ("y", None)],
     ]  # fmt: skip
-    assert [column[1].as_py() for column in told.columns] == [
+    assert [column[1].as_py() for column in decoded.columns] == [
         2,
         None,
         datetime(2026, 1, 1, tzinfo=UTC),
@@ -78,10 +78,10 @@ def test_every_type_is_read() -> None:
     ],
 )
 def test_a_body_that_does_not_fit_is_not_a_row_and_says_why(body: bytes | None, why: str) -> None:
-    told = BodyDecoder(ORDER).decode([b'{"id":1}', body, b'{"id":2}'])
-    assert told.rows == [0, 2]
-    assert told.columns[0].to_pylist() == [1, 2]
-    ((row, words),) = told.bad
+    decoded = BodyDecoder(ORDER).decode([b'{"id":1}', body, b'{"id":2}'])
+    assert decoded.rows == [0, 2]
+    assert decoded.columns[0].to_pylist() == [1, 2]
+    ((row, words),) = decoded.bad
     assert row == 1
     assert why in words
 

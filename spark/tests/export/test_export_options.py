@@ -18,13 +18,13 @@ WHOLE = ["--topic", "orders", "--to", "parquet", "--out", "x", "--data", "d"]
 
 
 def test_options_are_parsed() -> None:
-    told = parse(
+    parsed = parse(
         [*WHOLE, "--topic", "b", "--topic", "orders", "--from-time", "-2h", "--to-time=2026-02-01"], NOW
     )
-    assert told.topics == ("orders", "b")
-    assert told.places == [str(Path("d").absolute())]
-    assert told.out == Path("x").absolute()
-    assert (told.from_ms, told.to_ms) == (1769853600000, 1769904000000)
+    assert parsed.topics == ("orders", "b")
+    assert parsed.places == [str(Path("d").absolute())]
+    assert parsed.out == Path("x").absolute()
+    assert (parsed.from_ms, parsed.to_ms) == (1769853600000, 1769904000000)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,10 @@ def test_help_and_a_wrong_option_need_only_python() -> None:
     sources = [str(Path(__file__).parents[3] / folder) for folder in ("spark/src", "libs/wire/src")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sources)}
     command = [sys.executable, "-S", "-m", "gantry_spark.export"]
-    told = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False, env=environment)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("usage: ./gantry export")
-    told = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert (told.returncode, told.stderr) == (2, "gantry: name the folder of the table: --out DIR\n")
+    parsed = subprocess.run(
+        [*command, "--help"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert parsed.returncode == 0, parsed.stderr
+    assert parsed.stdout.startswith("usage: ./gantry export")
+    parsed = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (parsed.returncode, parsed.stderr) == (2, "gantry: name the folder of the table: --out DIR\n")

@@ -65,16 +65,16 @@ def test_a_gap_in_the_log_names_the_option_of_the_export(
     capfd: pytest.CaptureFixture[str], data: Path, tmp_path: Path
 ) -> None:
     (data / "broker-a" / "commitlog" / f"{2048:020d}").unlink()
-    told = refused(capfd, data, tmp_path / "x")
-    assert "broker-a: positions 2048 to 4096 (2048 bytes)" in told
-    assert "--accept-loss" in told
+    message = refused(capfd, data, tmp_path / "x")
+    assert "broker-a: positions 2048 to 4096 (2048 bytes)" in message
+    assert "--accept-loss" in message
     assert not (tmp_path / "x").exists()
 
 
 def test_an_error_in_a_task_is_one_line_too() -> None:
     page = f"Traceback …\ngantry_spark.reading.DataLost: {DataLost([Lost('broker-a', 0, 2048)])}\n\tat org.apache…"
-    told = foreseen(RuntimeError(page))
-    assert isinstance(told, Failed)
-    assert str(told).endswith("positions 0 to 2048 (2048 bytes). Continue without them by --accept-loss")
+    message = foreseen(RuntimeError(page))
+    assert isinstance(message, Failed)
+    assert str(message).endswith("positions 0 to 2048 (2048 bytes). Continue without them by --accept-loss")
     assert foreseen(RuntimeError("Job aborted")) is None
     assert isinstance(foreseen(Refused("no")), Refused)

@@ -79,14 +79,14 @@ def test_bodies_become_columns_and_unfit_ones_dead_letters(
     typed = ("--to", "parquet", "--json-schema", str(tmp_path / "order.ddl"))
     done = export(spark, log, tmp_path, out, *typed)
     assert (done.rows, done.dead_rows) == (44, 4)
-    told = (
+    check = (
         spark.read.parquet(str(out))
         .selectExpr("sum(id)", "sum(total)", "count(note)", "count(DISTINCT dt)")
         .first()
     )
-    assert told is not None
+    assert check is not None
     expected = sum(number for number in range(48) if number % 10 != 9)
-    assert (told[0], float(told[1]), told[2], told[3]) == (expected, 66.0, 0, 3)
+    assert (check[0], float(check[1]), check[2], check[3]) == (expected, 66.0, 0, 3)
     dead = spark.read.parquet(f"{out}_dlq").select("keys", "body", "why").orderBy("physicalOffset").collect()
     assert [(row["keys"], bytes(row["body"])) for row in dead] == [
         (f"o-{n}", b"broken") for n in (9, 19, 29, 39)
@@ -155,7 +155,7 @@ def test_bodies_that_fail_their_crc_are_not_rows(spark: SparkSession, tmp_path: 
     assert (done.rows, done.damaged) == (17, 3)
     assert read_back(out, "parquet") == [*sent[:3], *sent[6:]]
     kept = [file.read_text().splitlines() for file in (out / "_gantry" / "damaged").glob("*.json")]
-    told = [json.loads(line) for lines in kept for line in lines]
-    assert [(row["position"], row["why"]) for row in told] == [
+    damaged = [json.loads(line) for lines in kept for line in lines]
+    assert [(row["position"], row["why"]) for row in damaged] == [
         (position, "its body fails the CRC") for position in sent[3:6]
     ]

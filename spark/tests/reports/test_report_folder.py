@@ -82,9 +82,9 @@ def test_an_unwritable_folder_is_one_line_and_status_2(tmp_path: Path, capsys: A
     with pytest.raises(NotWritable, match="Name a folder with --out"), Place(tmp_path / "file"):
         pass
     assert report.main(["--store", str(tmp_path), "--out", str(tmp_path / "file" / "r")]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert told[-1].startswith(f"gantry report: cannot write the report to {tmp_path}/file/r:")
-    assert told[0].startswith("gantry report: checking the options (1 of")
+    written = capsys.readouterr().err.splitlines()
+    assert written[-1].startswith(f"gantry report: cannot write the report to {tmp_path}/file/r:")
+    assert written[0].startswith("gantry report: checking the options (1 of")
 
 
 def test_a_missing_store_is_one_line_and_status_2(tmp_path: Path, capsys: Any) -> None:
@@ -209,8 +209,8 @@ def test_reports_of_a_recreated_store_are_not_merged(tmp_path: Path) -> None:
         rollups(tmp_path / "3", 20, 29),
     ]
     for folder, log_id in zip(folders, ("x", "x", "y"), strict=True):
-        told = {"snapshot": {"stores": [{"broker": "a", "logId": log_id}]}}
-        (folder / "report.json").write_text(json.dumps(told))
+        written = {"snapshot": {"stores": [{"broker": "a", "logId": log_id}]}}
+        (folder / "report.json").write_text(json.dumps(written))
     assert merging.read(folders[:2])["hourly_traffic"].num_rows == 2
     with pytest.raises(NotPossible, match=r"different logs of a \(x, y\)"):
         merging.read(folders)

@@ -129,15 +129,15 @@ def test_pictures_have_titles_and_steps_without_messages_are_zero(page: str) -> 
     assert (
         page.count("<svg") == page.count('<svg role="img"') == len(re.findall(r"<svg[^>]*><title>[^<]", page))
     )
-    told = next(json.loads(a["data-under"] or "") for a in Read(page).all("div") if "data-under" in a)
-    assert [label[-8:] for label in told["labels"]] == [
+    chart = next(json.loads(a["data-under"] or "") for a in Read(page).all("div") if "data-under" in a)
+    assert [label[-8:] for label in chart["labels"]] == [
         "10:00:00",
         "10:00:10",
         "10:00:20",
         "10:00:30",
         "10:00:40",
     ]
-    assert told["series"][0]["values"] == ["1", "2", "0", "0", "3"]
+    assert chart["series"][0]["values"] == ["1", "2", "0", "0", "3"]
 
 
 def test_the_statements_are_printed(page: str) -> None:

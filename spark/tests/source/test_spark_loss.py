@@ -31,7 +31,7 @@ def read(path, **given):
     return sum(batch.num_rows for piece in reader.partitions() for batch in reader.read(piece))
 
 
-def told(folder):
+def reported(folder):
     return [json.loads(line) for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
 
 
@@ -58,7 +58,7 @@ def test_a_log_without_files_is_lost_and_not_empty(tmp_path, without, status):
     with pytest.raises(DataLost, match=f"positions 0 to {store.end}"):
         read(path)
     assert read(path, **tolerant(tmp_path)) == 0
-    assert [row["size"] for row in told(tmp_path / "lost")] == [store.end]
+    assert [row["size"] for row in reported(tmp_path / "lost")] == [store.end]
     stream = StreamReader(options.parse({"path": str(path)}), ("topic",))
     with pytest.raises(LogReplaced, match="no files any more"):
         stream.latestOffset(
@@ -89,7 +89,7 @@ def test_a_gap_and_a_truncated_file_are_reported_and_leave_the_rest_readable(tmp
     for partitions in ("1", "9"):
         given = {"failOnDataLoss": "false", "quarantine": str(tmp_path / partitions)}
         assert read(path, minPartitions=partitions, **given) == expected
-        whys = {row["why"] for row in told(tmp_path / partitions)}
+        whys = {row["why"] for row in reported(tmp_path / partitions)}
         assert "missing: deleted or cut off before it was read" in whys
 
 
@@ -106,7 +106,7 @@ def test_a_segment_deleted_during_planning_or_before_the_read_is_reported_lost(t
         sum(batch.num_rows for piece in pieces for batch in strict.read(piece))
     rest = 200 - len(store.segments[3].positions)
     assert sum(batch.num_rows for piece in same for batch in lenient.read(piece)) == rest
-    assert {row["position"] for row in told(tmp_path / "lost")} == {12288}
+    assert {row["position"] for row in reported(tmp_path / "lost")} == {12288}
     planned = BatchReader(
         options.parse({"snapshot": str(manifest), "minPartitions": "40", **tolerant(tmp_path)}), ("topic",)
     )

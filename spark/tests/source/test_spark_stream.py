@@ -176,9 +176,9 @@ def test_another_log_in_the_directory_is_an_error_unless_data_loss_is_accepted(t
     grow(other, 50)
     with pytest.raises(LogReplaced, match=r"its log is cdcd.*the stream has read abab"):
         reader(tmp_path).latestOffset(end, ALL)
-    told = reader(tmp_path, failOnDataLoss="false")
-    following = told.latestOffset(end, ALL)
-    assert rows(told, end, following) == all_rows(other)
+    lenient = reader(tmp_path, failOnDataLoss="false")
+    following = lenient.latestOffset(end, ALL)
+    assert rows(lenient, end, following) == all_rows(other)
 
 
 def test_messages_deleted_before_the_read_are_an_error_or_reported(tmp_path, caplog):
@@ -189,8 +189,8 @@ def test_messages_deleted_before_the_read_are_an_error_or_reported(tmp_path, cap
     (store.path / "commitlog" / f"{0:020d}").unlink()
     with pytest.raises(DataLost, match=r"broker-a: positions 0 to 2048 .*failOnDataLoss=false"):
         stream.partitions(start, end)
-    told = reader(tmp_path, failOnDataLoss="false", quarantine=str(tmp_path / "aside"))
-    found = rows(told, start, end)
+    lenient = reader(tmp_path, failOnDataLoss="false", quarantine=str(tmp_path / "aside"))
+    found = rows(lenient, start, end)
     assert len(found) == store.count - len(store.segments[0].positions)
     assert "positions 0 to 2048" in caplog.text
     assert [path.name for path in (tmp_path / "aside").iterdir()] == ["lost-broker-a-0-2048.json"]
@@ -205,8 +205,8 @@ def test_a_segment_deleted_between_plan_and_read_is_an_error_or_reported(tmp_pat
     (store.path / "commitlog" / f"{0:020d}").unlink()
     with pytest.raises(DataLost, match="positions 0 to 2048"):
         list(stream.read(pieces[0]))
-    told = reader(tmp_path, failOnDataLoss="false")
-    found = sum(batch.num_rows for piece in pieces for batch in told.read(piece))
+    lenient = reader(tmp_path, failOnDataLoss="false")
+    found = sum(batch.num_rows for piece in pieces for batch in lenient.read(piece))
     assert found == store.count - len(store.segments[0].positions)
     assert "positions 0 to 2048" in caplog.text
 
@@ -222,8 +222,8 @@ def test_a_new_store_is_read_from_its_lowest_and_a_missing_one_is_an_error(tmp_p
     shutil.rmtree(other.path)
     with pytest.raises(LogReplaced, match="broker-b is not below"):
         stream.latestOffset(following, ALL)
-    told = reader(tmp_path, failOnDataLoss="false")
-    assert told.latestOffset(following, ALL) == following
+    lenient = reader(tmp_path, failOnDataLoss="false")
+    assert lenient.latestOffset(following, ALL) == following
 
 
 def test_a_stream_has_no_end_and_no_snapshot(tmp_path):

@@ -43,7 +43,7 @@ async def test_a_consumer_joins_consumes_and_hands_everything_over(orderly: bool
         assert sorted(seen) == [(queue, n) for queue in range(2) for n in range(MESSAGES)]
         assert broker.offsets["T", 0] == broker.offsets["T", 1] == MESSAGES
         assert broker.locked == set()
-        ends = [code for code in broker.told if code in (15, 42, 35)]
+        ends = [code for code in broker.received if code in (15, 42, 35)]
         assert ends[-1] == 35, "it leaves when its offsets are kept and its locks given back"
         assert broker.members == []
 
@@ -182,13 +182,13 @@ async def test_a_cancelled_unregister_leaves_nothing_behind(
 async def test_a_member_that_leaves_during_a_connect_is_not_in_the_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker, gate, told = GroupBroker(), asyncio.Event(), []
+    broker, gate, reported = GroupBroker(), asyncio.Event(), []
     answer = broker.answer
 
     def answer_and_note(command):
         if command.code == RequestCode.HEART_BEAT:
             groups = decode_body(command.body, HeartbeatData).consumer_data_set
-            told.append([group.group_name for group in groups])
+            reported.append([group.group_name for group in groups])
         return answer(command)
 
     async def connect_slowly(*arguments, **options):
@@ -210,8 +210,8 @@ async def test_a_member_that_leaves_during_a_connect_is_not_in_the_heartbeat(
         await instance.unregister("g", consumer)
         gate.set()
         await beating
-        assert told
-        assert told[-1] == [], "brokers would give it queues for two minutes"
+        assert reported
+        assert reported[-1] == [], "brokers would give it queues for two minutes"
         await consumer.close()
 
 

@@ -216,15 +216,15 @@ async def test_no_call_starts_for_a_dropped_queue() -> None:
 
 
 async def test_hooks_see_each_call_and_cannot_break_it() -> None:
-    sink, told = Sink(), []
+    sink, hook_calls = Sink(), []
 
     class Hook:
         def before(self, call: ConsumeCall) -> None:
-            told.append(("before", call.success))
+            hook_calls.append(("before", call.success))
             raise RuntimeError("a hook's own fault")
 
         def after(self, call: ConsumeCall) -> None:
-            told.append(("after", call.success))
+            hook_calls.append(("after", call.success))
 
     def listener(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
         if messages[0].queue_offset:
@@ -233,7 +233,12 @@ async def test_hooks_see_each_call_and_cannot_break_it() -> None:
     consumer = concurrent(listener, sink, hooks=[Hook()], workers=1)
     consumer.submit(*filled(2))
     await until(lambda: len(sink.judged) == 1 and sink.done_offsets == [0])
-    assert sorted(told, key=str) == [("after", False), ("after", True), ("before", None), ("before", None)]
+    assert sorted(hook_calls, key=str) == [
+        ("after", False),
+        ("after", True),
+        ("before", None),
+        ("before", None),
+    ]
     await consumer.close()
 
 

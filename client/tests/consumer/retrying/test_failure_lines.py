@@ -45,14 +45,14 @@ async def test_each_message_of_each_failed_call_is_logged(caplog: pytest.LogCapt
         with caplog.at_level(logging.WARNING, "gantry"):
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
-    told = lines(caplog)
+    logged = lines(caplog)
     expected = [
         ("1", str(queue), str(n), f"the listener raised ValueError: no {n}")
         for queue in range(2)
         for n in range(MESSAGES)
     ]
-    assert sorted((attempt, *rest[:3]) for attempt, _, *rest in told) == expected
-    then = {queue: next_step for _, _, queue, _, _, next_step in told}
+    assert sorted((attempt, *rest[:3]) for attempt, _, *rest in logged) == expected
+    then = {queue: next_step for _, _, queue, _, _, next_step in logged}
     assert then == {"0": "it is delivered again in 10s (delay level 3)", "1": "it becomes a dead letter"}
     assert any(record.exc_info for record in caplog.records)
 
@@ -72,12 +72,12 @@ async def test_failures_of_orderly_and_slow_listeners_are_logged_alike(
         with caplog.at_level(logging.WARNING, "gantry"):
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
-    told = [(attempt, next_step) for attempt, *_, next_step in lines(caplog)]
-    assert set(told) == {
+    logged = [(attempt, next_step) for attempt, *_, next_step in lines(caplog)]
+    assert set(logged) == {
         ("1", "it is delivered again here in 0.01 s, the rest of its queue after it"),
         ("2", "it becomes a dead letter"),
     }
-    assert len(told) == 2 * 2 * MESSAGES
+    assert len(logged) == 2 * 2 * MESSAGES
     caplog.clear()
     async with cluster(broker := GroupBroker()) as (_, address):
         consumer = consumer_at(address, consume_timeout=0.1, close_timeout=0.1)
@@ -85,9 +85,9 @@ async def test_failures_of_orderly_and_slow_listeners_are_logged_alike(
         with caplog.at_level(logging.WARNING, "gantry"):
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
-    told = [(reason, next_step) for *_, reason, next_step in lines(caplog)]
+    logged = [(reason, next_step) for *_, reason, next_step in lines(caplog)]
     words = "the listener took longer than 0.1 s, its result is ignored"
-    assert told == [(words, "it is delivered again in 10s (delay level 3)")] * 2 * MESSAGES
+    assert logged == [(words, "it is delivered again in 10s (delay level 3)")] * 2 * MESSAGES
 
 
 async def test_unacknowledged_messages_and_broadcast_failures_are_logged(

@@ -35,7 +35,7 @@ class Source:
         self.messages: list[ReceivedMessage] = []
         self.is_paused = False
         self.connected = True
-        self.told = None
+        self.on_answer = None
 
     def gate(self, queue: ProcessQueue) -> asyncio.Event:
         return self.open
@@ -52,13 +52,13 @@ class Source:
             raise answer
         return answer
 
-    def begin_pull(self, header, told, timeout_seconds: float) -> bool:
+    def begin_pull(self, header, on_answer, timeout_seconds: float) -> bool:
         if not self.connected:
             return False
         self.headers.append(header)
-        self.told = told
+        self.on_answer = on_answer
         if self.answers:
-            asyncio.get_running_loop().call_soon(lambda: told(self.next_answer()))
+            asyncio.get_running_loop().call_soon(lambda: on_answer(self.next_answer()))
         return True
 
     def next_answer(self) -> Pulled | Exception:
@@ -162,9 +162,9 @@ async def test_an_answer_after_the_queue_was_dropped_is_ignored() -> None:
     source = Source()
     source.connected = True
     held, task = await pull(source)
-    await until(lambda: source.told is not None)
+    await until(lambda: source.on_answer is not None)
     held.dropped = True
-    source.told(found(0, next_offset=1))
+    source.on_answer(found(0, next_offset=1))
     await asyncio.wait_for(task, 30)
     assert source.messages == []
     assert held.next_offset == 0

@@ -147,15 +147,15 @@ async def check(one_broker_topic: tuple[str, str], steps, linger: float | None, 
             else:
                 await asyncio.sleep(0.003)
         outcomes = await asyncio.gather(*[each.outcome for each in run.sent], return_exceptions=True)
-    told = list(zip(run.sent, outcomes, strict=True))
-    check_strangers(told)
-    check_keys(told)
-    check_order(told)
-    await check_places(nameserver, topic, told)
+    pairs = list(zip(run.sent, outcomes, strict=True))
+    check_strangers(pairs)
+    check_keys(pairs)
+    check_order(pairs)
+    await check_places(nameserver, topic, pairs)
 
 
-def check_strangers(told) -> None:
-    for sent, outcome in told:
+def check_strangers(pairs) -> None:
+    for sent, outcome in pairs:
         if sent.kind.name == "bad flag":
             assert isinstance(outcome, gantry.InvalidMessage)
         elif sent.kind.key is None:
@@ -163,9 +163,9 @@ def check_strangers(told) -> None:
             assert not outcome.duplicate
 
 
-def check_keys(told) -> None:
+def check_keys(pairs) -> None:
     by_key = defaultdict(list)
-    for sent, outcome in told:
+    for sent, outcome in pairs:
         if sent.kind.key is not None:
             by_key[sent.kind.key].append((sent.message.body, outcome))
     for each in by_key.values():
@@ -178,10 +178,10 @@ def check_keys(told) -> None:
                 assert outcome.reason == "IDEMPOTENCY_CONFLICT"
 
 
-def check_order(told) -> None:
+def check_order(pairs) -> None:
     """Messages for one chosen queue lie there in the order of the calls; a repeat lies where it was first."""
     by_queue = defaultdict(list)
-    for sent, outcome in told:
+    for sent, outcome in pairs:
         if isinstance(outcome, SendResult) and not outcome.duplicate and sent.kind.name != "timed":
             if sent.queue is not None:
                 by_queue[sent.queue].append(outcome.queue_offset)
@@ -192,10 +192,10 @@ def check_order(told) -> None:
         assert offsets == sorted(set(offsets))
 
 
-async def check_places(nameserver: str, topic: str, told) -> None:
+async def check_places(nameserver: str, topic: str, pairs) -> None:
     async with PullConsumer(fresh("audit"), nameservers=nameserver) as consumer:
         await consumer.queues(topic)
-        for sent, outcome in told:
+        for sent, outcome in pairs:
             if not isinstance(outcome, SendResult) or sent.kind.name == "timed":
                 continue
             pulled = await consumer.pull(outcome.queue, outcome.queue_offset, max_messages=1, wait=10)

@@ -58,8 +58,8 @@ async def test_portions_grow_with_the_outstanding_sends():
     for number in range(open_sends):
         answers.add(Told(events, number), None)
     await turns(1)
-    told = [event for event in events if isinstance(event, int)]
-    assert len(told) == PORTION_MIN + open_sends // PORTIONS
+    completed = [event for event in events if isinstance(event, int)]
+    assert len(completed) == PORTION_MIN + open_sends // PORTIONS
 
 
 async def test_a_batch_is_a_portion_of_its_own_and_answers_keep_their_order():

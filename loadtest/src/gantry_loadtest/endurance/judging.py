@@ -40,7 +40,7 @@ class Judgement:
         """Whether it changed by no more than allowed. A fall is always allowed."""
         return self.change <= self.limit
 
-    def told(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """Return it for JSON."""
         return {
             "line": self.line, "rule": self.rule, "change": round(self.change, 3), "limit": round(self.limit, 3),

@@ -160,7 +160,7 @@ def outcome(
     """Return everything for JSON."""
     return {
         "verdict": "fail" if shortfalls else "pass", "shortfalls": shortfalls, "count": count,
-        "about": seen.about, "judgements": [one.told() for one in judged],
+        "about": seen.about, "judgements": [one.to_dict() for one in judged],
         "memorySlopeWithinLivesBytesPerHour": {name: within_lives(seen, name, "pss") for name in seen.names},
         "kills": seen.kills, "minutes": seen.minutes, "faults": seen.faults, "samples": seen.samples,
     }  # fmt: skip

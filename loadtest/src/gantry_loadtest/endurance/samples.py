@@ -36,14 +36,14 @@ class Seen:
     minutes: list[Sample] = field(default_factory=list[Sample])
     faults: list[Sample] = field(default_factory=list[Sample])
 
-    def take(self, kind: str, told: dict[str, Any]) -> None:
+    def take(self, kind: str, fields: dict[str, Any]) -> None:
         """Add one line."""
         if kind == "about":
-            self.about.update(told)
+            self.about.update(fields)
         else:
             {"sample": self.samples, "kill": self.kills, "minute": self.minutes, "fault": self.faults}[
                 kind
-            ].append(told)
+            ].append(fields)
 
     @classmethod
     def of_lines(cls, lines: Iterable[str]) -> Seen:
@@ -51,8 +51,8 @@ class Seen:
         seen = cls()
         for line in lines:
             if line.endswith("\n"):
-                told = json.loads(line)
-                seen.take(told.pop("kind"), told)
+                fields = json.loads(line)
+                seen.take(fields.pop("kind"), fields)
         return seen
 
     @property

@@ -32,7 +32,7 @@ class Reader(threading.Thread):
             while not self.stopping:
                 if not self.turn():
                     time.sleep(IDLE_SECONDS)
-        except BaseException as error:  # noqa: BLE001 - told by who started it
+        except BaseException as error:  # noqa: BLE001 - reported to the caller
             self.failure = error
         finally:
             self.http.close()
@@ -52,7 +52,7 @@ class Follower(Reader):
         self._topic, self._wait = topic, wait_seconds
         self._next = dict.fromkeys(queues, 0)
 
-    def turn(self) -> bool:  # noqa: D102 - as told above
+    def turn(self) -> bool:  # noqa: D102 - see the base class
         return sum(self._pull(broker, queue_id) for broker, queue_id in self._next) > 0
 
     def _pull(self, broker: str, queue_id: int) -> bool:
@@ -80,7 +80,7 @@ class DeadLetters(Reader):
         self._group, self._after = group, ""
         self._seen: set[str] = set()
 
-    def turn(self) -> bool:  # noqa: D102 - as told above
+    def turn(self) -> bool:  # noqa: D102 - see the base class
         path = f"/v1/groups/{self._group}/deadLetters?max={PAGE}&after={quote(self._after)}"
         status, answer = self.http.insist("GET", path)
         assert status == 200, f"{path}: {status} {answer}"

@@ -50,7 +50,7 @@ class Journey(threading.Thread):
                     return
                 self.step(f"{type(self).__name__}-{self.run_name}-{number}")
                 time.sleep(self.pause_seconds)
-        except BaseException as error:  # noqa: BLE001 - told to the test by finish()
+        except BaseException as error:  # noqa: BLE001 - finish() reports it to the test
             self.failure = error
         finally:
             self.http.close()
@@ -86,7 +86,7 @@ class Delays(Journey):
 
     is_sender = True
 
-    def step(self, name: str) -> None:  # noqa: D102 - as told above
+    def step(self, name: str) -> None:  # noqa: D102 - see the base class
         delay: dict[str, object] = (
             {"delayLevel": self.dice.choice((1, 1, 2))}
             if self.dice.random() < 0.4
@@ -117,7 +117,7 @@ class Transactions(Journey):
 
     is_sender = True
 
-    def step(self, name: str) -> None:  # noqa: D102 - as told above
+    def step(self, name: str) -> None:  # noqa: D102 - see the base class
         item = self.ledger.attempt(name, "transaction")
         item.fate = Fate.OPEN
         fate = self.dice.choice(("commit", "commit", "rollback", "forget"))
@@ -138,7 +138,7 @@ class Transactions(Journey):
 class Answers(Journey):
     """Answers the checks of abandoned transactions as their producer would: by the content of the message."""
 
-    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - see the base class
         path = f"/v1/producerGroups/{PRODUCERS}/checks:receive"
         status, answer = self.http.call("POST", path, {"waitSeconds": 2})
         for check in answer.get("checks", []) if status == 200 else []:
@@ -152,7 +152,7 @@ class Work(Journey):
 
     is_sender = True
 
-    def step(self, name: str) -> None:  # noqa: D102 - as told above
+    def step(self, name: str) -> None:  # noqa: D102 - see the base class
         self.send("mixed-work", name, "work")
 
 
@@ -161,7 +161,7 @@ class Poison(Journey):
 
     is_sender = True
 
-    def step(self, name: str) -> None:  # noqa: D102 - as told above
+    def step(self, name: str) -> None:  # noqa: D102 - see the base class
         self.send("mixed-poison", name, "poison")
         time.sleep(0.2)
 
@@ -171,7 +171,7 @@ class Workers(Journey):
 
     topic, group = "mixed-work", WORKERS
 
-    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - see the base class
         base = f"/v1/topics/{self.topic}/groups/{self.group}/messages"
         status, answer = self.http.call(
             "POST", f"{base}:receive", {"maxMessages": 16, "waitSeconds": 1, "invisibleSeconds": 10}
@@ -218,7 +218,7 @@ class Poisoned(Workers):
 
     topic, group = "mixed-poison", POISONED
 
-    def settle(self, base: str, messages: list[dict[str, Any]]) -> None:  # noqa: D102 - as told above
+    def settle(self, base: str, messages: list[dict[str, Any]]) -> None:  # noqa: D102 - see the base class
         self.tell(base, [], messages, lambda: 0)
 
 

@@ -52,7 +52,7 @@ class Plain(Batches):
 
     topic, kind, count, pause_seconds = PLAIN, "plain", 20, 0.2
 
-    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - see the base class
         names = self.names()
         items = [self.ledger.attempt(one, self.kind) for one in names]
         body = {"messages": [{"body": one} for one in names]}
@@ -67,7 +67,7 @@ class Keyed(Batches):
 
     topic, kind, count, pause_seconds = KEYED, "keyed", 10, 0.2
 
-    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - see the base class
         names = self.names()
         for one in names:
             self.ledger.attempt(one, self.kind)
@@ -79,7 +79,7 @@ class Orderly(Batches):
 
     topic, kind, count, pause_seconds = ORDERED, "orderly", SHARDING_KEYS, 0.8
 
-    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - see the base class
         names = self.names()
         for one in names:
             self.ledger.attempt(one, self.kind).is_consumed = True
@@ -136,7 +136,7 @@ class SlowWorkers(Workers):
         self.taken = 0
         """How many it acknowledged."""
 
-    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - see the base class
         base = f"/v1/topics/{self.topic}/groups/{self.group}/messages"
         status, answer = self.http.call(
             "POST", f"{base}:receive", {"maxMessages": 16, "waitSeconds": 5, "invisibleSeconds": 30}

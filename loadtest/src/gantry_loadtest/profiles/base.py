@@ -52,7 +52,7 @@ class Profile:
         fields = {"shardingKey": f"user-{sender.stream}"} if self.is_ordered else {}
         message = {"body": self.state.body(sender.stream, number), **fields}
         answer = self.send(calls, self.topic, message, intended)
-        self.state.told(sender, number, intended, answer)
+        self.state.record_result(sender, number, intended, answer)
 
     def watchers(self) -> list[Callable[[Calls], None]]:
         """Return what runs beside the users until it is killed, each with its own client."""
@@ -115,8 +115,8 @@ class Profile:
 
     def queues_of(self, calls: Calls, topic: str) -> list[Place]:
         """Return the queues of a topic."""
-        told = demand(calls.call("prepare", "GET", f"/v1/topics/{topic}"), f"see the topic {topic}")
-        return [Place((topic, str(one["broker"]), int(one["queueId"]))) for one in told["queues"]]
+        answer = demand(calls.call("prepare", "GET", f"/v1/topics/{topic}"), f"see the topic {topic}")
+        return [Place((topic, str(one["broker"]), int(one["queueId"]))) for one in answer["queues"]]
 
     def _puller(self, place: Place) -> Callable[[Calls], None]:
         return lambda calls: pull_queue(self.state, calls, READER, place, self.take_in)

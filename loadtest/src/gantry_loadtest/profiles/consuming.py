@@ -70,7 +70,7 @@ class Group:
 
     def offsets(self, calls: Calls) -> dict[tuple[str, int], int]:
         """Return the offset below which everything is done, by broker and queue; empty without an answer."""
-        told = calls.call("last look", "GET", f"/v1/groups/{self.group}/lag?topic={self.topic}")
-        if not told.is_done:
+        answer = calls.call("last look", "GET", f"/v1/groups/{self.group}/lag?topic={self.topic}")
+        if not answer.is_done:
             return {}
-        return {(one["broker"], one["queueId"]): int(one["offset"]) for one in told.body["queues"]}
+        return {(one["broker"], one["queueId"]): int(one["offset"]) for one in answer.body["queues"]}

@@ -24,7 +24,7 @@ class Chosen(Profile):
         answer = self.send(
             calls, self.topic, {"body": self.state.body(sender.stream, number), "deliverAt": due}, intended
         )
-        self.state.told(sender, number, intended, answer)
+        self.state.record_result(sender, number, intended, answer)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:

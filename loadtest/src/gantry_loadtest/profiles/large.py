@@ -29,7 +29,7 @@ class Chosen(Profile):
         )
         for result in answer.body.get("results") or []:
             result["topic"] = self.topic
-        if self.state.told(sender, number, intended, answer):
+        if self.state.record_result(sender, number, intended, answer):
             self.state.findings.count("bytes", intended, len(body))
 
     @staticmethod

@@ -50,7 +50,7 @@ class Chosen(Profile):
         }
         if _is_delayed(number):
             sent.due = message["deliverAt"] = int(wall_ms() + random.uniform(1000, 5000))  # noqa: S311 - no secret
-        self.state.told(sender, number, intended, self.send(calls, self.topic, message, intended))
+        self.state.record_result(sender, number, intended, self.send(calls, self.topic, message, intended))
 
     def watchers(self) -> list[Callable[[Calls], None]]:
         """Return the readers and the group's consumers."""

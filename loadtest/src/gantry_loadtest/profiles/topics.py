@@ -27,7 +27,7 @@ class Chosen(Profile):
         topic = self.topics[(sender.stream * 7 + number) % len(self.topics)]
         self.state.history.begin(sender.stream, number, intended)
         answer = self.send(calls, topic, {"body": self.state.body(sender.stream, number)}, intended)
-        self.state.told(sender, number, intended, answer)
+        self.state.record_result(sender, number, intended, answer)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:

@@ -44,7 +44,7 @@ class Chosen(Profile):
         )  # fmt: skip
         if not begun.is_done:
             del self._undecided[mark]
-            self.state.told(sender, mark.number, intended, begun, "begin")
+            self.state.record_result(sender, mark.number, intended, begun, "begin")
             return
         self.state.findings.took("begin", intended, begun.ms)
         if mark.number % OF in {LOST_COMMIT, LOST_ROLLBACK}:
@@ -126,13 +126,13 @@ class Chosen(Profile):
     def _answer_checks(self, calls: Calls) -> None:
         path = f"/v1/producerGroups/{self.group}/checks:receive"
         while not self.state.is_over:
-            told = calls.call(
+            answer = calls.call(
                 "checks", "POST", path, {"waitSeconds": self.state.hold_seconds, "maxChecks": 32}
             )
-            if not told.is_done:
+            if not answer.is_done:
                 time.sleep(AGAIN_SECONDS)
                 continue
-            for check in told.body["checks"]:
+            for check in answer.body["checks"]:
                 mark = self.state.mark(check["message"].get("body") or "")
                 if mark is None or mark not in self._undecided:
                     continue
