@@ -182,3 +182,12 @@ async def test_a_commit_that_continues_after_the_end_is_answered_and_fails_no_ot
     await keeper.close()
     waiting[0](None)
     assert [type(answer) for answer in answers] == [OSError]
+
+
+async def test_a_flush_after_the_end_does_nothing(tmp_path):
+    """The loop that flushes ends later than the thread that writes."""
+    keeper, table = opened(tmp_path)
+    await keeper.close()
+    table.commit("g", "t", 0, 7)
+    await keeper.flush()
+    assert opened(tmp_path)[1].find("g", "t", 0) is None

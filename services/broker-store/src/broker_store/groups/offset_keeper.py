@@ -125,10 +125,13 @@ class OffsetKeeper:
             self._write_waiting()
 
     async def flush(self) -> None:
-        """Write the file if anything changed. A failure is logged; the next call retries."""
+        """Write the file if anything changed. A failure is logged; the next call retries.
+
+        Does nothing after `close`: the loop that calls this ends later than the thread.
+        """
         async with self._flush_lock:
             changes = self._table.changes
-            if changes == self._saved_changes:
+            if changes == self._saved_changes or self._is_closed:
                 return
             self._version.bump()
             content = self._table.encode(msgspec.json.encode(self._version.value), self._number)

@@ -38,6 +38,7 @@ class Filters:
         if content is not None and not self.table.load(content, now_ms()):
             _log.error("consumerFilter.json has an unknown format and is ignored", path=file.path)
         self._saved = self.table.changes
+        self._is_stopped = False
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -64,13 +65,14 @@ class Filters:
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     async def stop(self) -> None:
-        """Save the table."""
+        """Save the table for the last time: the loop that calls `save` ends later than the thread."""
         await self.save()
+        self._is_stopped = True
 
     async def save(self) -> None:
         """Write the file if anything changed. A failure is logged; the next call retries."""
         changes = self.table.changes
-        if changes == self._saved:
+        if changes == self._saved or self._is_stopped:
             return
         content = self.table.encode()
         try:
