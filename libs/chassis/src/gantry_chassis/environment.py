@@ -1,7 +1,7 @@
 """What a service takes from its machine besides files and the network: clocks, randomness, threads, the process id.
 
-A service gets one `Environment` from `Life` and hands its fields on; nothing else in a service looks at the time, draws a random
-number or starts a thread. So a whole system can run in one process under another environment.
+A service gets one `Environment` from `Life` and passes its fields on. A tidy test lists the few files that still use the machine directly.
+Timers and `asyncio.to_thread` belong to the event loop.
 """
 
 import asyncio
@@ -49,29 +49,29 @@ class Environment:
     """The machine, as a service sees it."""
 
     wall_ns: Callable[[], int]
-    """Nanoseconds since 1970. Somebody may set this clock."""
+    """Wall clock in nanoseconds since 1970. It may step."""
     steady: Callable[[], float]
-    """Seconds that never go back; where they begin means nothing."""
+    """Monotonic clock in seconds; its start is arbitrary."""
     since_boot: Callable[[], float]
-    """Seconds since the machine started, with the time it slept."""
+    """Seconds since the machine started, including suspended time."""
     boot_id: str
-    """Names this run of the machine; empty where the system has no name."""
+    """Identifies this boot of the machine; empty where the system has no boot id."""
     rng: random.Random
-    """Spreads retries and choices; anybody may predict it."""
+    """Spreads retries and choices. Not secret."""
     secret_bytes: Callable[[int], bytes]
-    """So many bytes nobody can predict: ids that no other process has."""
+    """Returns this many unpredictable bytes."""
     process_id: int
     workers: Callable[[int, str], Workers]
-    """Make this many threads with this name."""
+    """Starts this many threads with this name prefix."""
     start_thread: StartThread
-    """Start a thread with this name that does not keep the process alive."""
+    """Starts a daemon thread with this name."""
 
     def wall(self) -> float:
         """Return the wall clock in seconds since 1970."""
         return self.wall_ns() / 1e9
 
     def secret_below(self, end: int) -> int:
-        """Return a number from 0 to below `end` that nobody can predict."""
+        """Return an unpredictable number from 0 to below `end`."""
         return int.from_bytes(self.secret_bytes(16 + (end.bit_length() + 7) // 8)) % end
 
     def wall_ms(self) -> int:

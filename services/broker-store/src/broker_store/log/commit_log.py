@@ -220,9 +220,8 @@ class CommitLog(LogReader):
         """Stop if a segment written below `position` since the last check has lost its name. Raises LogStopped.
 
         The device holds such a file only as long as this process has it open. Call this in the loop, not in
-        the flush thread, and not at each flush: it releases the interpreter, and any waiting thread takes
-        it (60 us per flush under load). Retention takes a segment out of `segments` before it removes the
-        file.
+        the flush thread, and not at each flush: it releases the interpreter lock, and any waiting thread
+        takes it. Retention takes a segment out of `segments` before it removes the file.
         """
         for segment in reversed(self.segments):
             if segment.end <= self._names_checked_to:
