@@ -40,7 +40,7 @@ from gantry_wire.properties import UNIQ_KEY, parse_properties
 from gantry_wire.record import build_record
 from gateway.connection.http_protocol import BOUNDS
 from gateway.connection.short_protocol import ShortProtocol
-from gateway.http.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.ports.stores import Broker, QueueData, RouteData
 from gateway.process.assembly import Ports, assemble
 from gateway.settings import GatewaySettings
@@ -204,7 +204,7 @@ class Gateway:
         nobody: Any = SimpleNamespace(holder=None)
         ports = Ports(
             cast("Any", OneTopic()), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, unique_ids("127.0.0.1", machine()),
-            RequestIds(machine().secret_bytes).next, nobody, LinkLeaseStores(pool, 3.0), nobody, nobody,
+            ReplyStamps(machine().wall_ns, machine().secret_bytes(6).hex()), nobody, LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
         self.app = assemble(GatewaySettings(), ports, fast_paths=True).app
         assert self.app.short_way is not None

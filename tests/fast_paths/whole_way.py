@@ -4,7 +4,6 @@ Nothing but sockets and clocks is replaced. The clock does not move, so two ways
 """
 
 import asyncio
-import re
 from functools import partial
 from types import SimpleNamespace
 
@@ -17,6 +16,7 @@ from gantry_link.connection import Connection
 from gantry_wire.frame import FrameDecoder
 from gateway.connection.http_protocol import BOUNDS, GatewayProtocol
 from gateway.connection.short_protocol import ShortProtocol
+from gateway.http.clocks import ReplyStamps
 from gateway.ports.stores import Broker, QueueData, RouteData
 from gateway.process.assembly import Ports, assemble
 from gateway.settings import GatewaySettings
@@ -27,7 +27,6 @@ ADDRESS, BROKER, QUEUES = "127.0.0.1:10911", "broker-a", 2
 NOW_MS = 1_700_000_000_000
 TURNS_MAX = 500
 LINES = 3
-_DATE = re.compile(rb"\r\ndate: [^\r]*")
 
 
 class Collecting(asyncio.Transport):
@@ -114,6 +113,13 @@ class Names:
         return [Broker(BROKER, "", ADDRESS)]
 
 
+class SameStamps(ReplyStamps):
+    """Gives every answer the same request id."""
+
+    def next_id(self):
+        return "request"
+
+
 class WholeWay:
     """A gateway with connections of clients, and its store. Build it inside a running loop."""
 
@@ -137,7 +143,7 @@ class WholeWay:
         pool = SimpleNamespace(get_nowait=lambda *_: self.connection, get=connected)
         clocks, nobody = StandingClocks(), SimpleNamespace(holder=None)
         ports = Ports(
-            Names(), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, self.ids, lambda: "request", nobody,
+            Names(), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, self.ids, SameStamps(lambda: 0, ""), nobody,
             LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
         return assemble(GatewaySettings(), ports, fast_paths=fast_paths).app
@@ -188,7 +194,7 @@ class WholeWay:
             if all(transport.written for _, transport in used):
                 break
         await asyncio.sleep(0)
-        return [_DATE.sub(b"", transport.taken()) for _, transport in used]
+        return [transport.taken() for _, transport in used]
 
     def log(self) -> tuple[bytes, object]:
         """Return what lies in the log, and the index."""

@@ -34,8 +34,6 @@ FREE = {
     "libs/link/src/gantry_link/pool.py": "a program that uses the SDK passes no random numbers",
     "services/broker-store/src/broker_store/log/crash_states.py": "draws crash states by a seed; no part of a running store",
 }
-NOT_YET = ("services/gateway/src/gateway/http/call.py",)
-"""Files that still access the machine directly. Remove an entry once its file does not; add none."""
 SOURCES = tracked("services/*/src/**/*.py", "libs/*/src/**/*.py")
 
 
@@ -55,15 +53,13 @@ def _found(text: str) -> Iterator[str]:
             yield f"{node.lineno}: {node.id}"
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in SOURCES if named(path) not in {*FREE, *NOT_YET}], ids=named
-)
+@pytest.mark.parametrize("path", [path for path in SOURCES if named(path) not in FREE], ids=named)
 def test_a_service_accesses_the_machine_only_through_its_environment(path: Path) -> None:
     found = list(_found(path.read_text()))
     assert not found, f"{named(path)}: take these from gantry_chassis.environment.Environment: {found}"
 
 
-@pytest.mark.parametrize("name", [*FREE, *NOT_YET])
+@pytest.mark.parametrize("name", list(FREE))
 def test_an_exception_that_is_not_needed_leaves_the_list(name: str) -> None:
     path = next((path for path in SOURCES if named(path) == name), None)
     assert path is not None, f"{name} does not exist"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,7 @@ from gateway_memory_transactions import MemoryTransactions
 
 from gantry_wire.ids import UniqueIds
 from gantry_wire.settle_headers import MessageEvent
+from gateway.http.clocks import ReplyStamps
 from gateway.ports.stores import Broker, GroupSettings, PeerAway, QueueData, RouteData, TopicSettings
 from gateway.process.assembly import Gateway, Ports, assemble
 from gateway.settings import GatewaySettings
@@ -139,7 +141,6 @@ class MemorySystem:
         self, limits: MemoryLimits | None = None, *, fast_paths: bool = True, **settings: object
     ) -> Gateway:
         ids = UniqueIds(bytes((127, 0, 0, 1)), 1, 7)
-        numbers = iter(range(1, 1_000_000))
         ports = Ports(
             self,
             self,
@@ -147,7 +148,7 @@ class MemorySystem:
             limits,
             self.clocks,
             ids,
-            lambda: f"request-{next(numbers)}",
+            ReplyStamps(time.time_ns, "request"),
             self.schedulers,
             leases=self.leases,
             transactions=self.transactions,

@@ -25,7 +25,7 @@ class HoleKind(NamedTuple):
 
 
 NUMBER = HoleKind(b"%d", "", (1_000_000_000, 2_111_111_111))
-"""Decimal digits. Filled with an int of any size; read as bytes, which `is_number` checks."""
+"""Decimal digits. Filled with an int of any size; read as bytes, unchecked."""
 JSON_TEXT = HoleKind(b"%b", "", ("a", "b"), margin=1)
 """A string in JSON. Filled with its encoded bytes, quotes included."""
 RAW = HoleKind(b"%b", "", (b"a", b"b"))
@@ -77,30 +77,31 @@ def learn(write: Callable[[Sequence[Any]], bytes], kinds: Sequence[HoleKind]) ->
     return FrameTemplate(frame, holes)
 
 
-def is_number(value: bytes, digits_max: int) -> bool:
-    """Whether a hole for a number holds one, of no more than so many digits."""
-    return value.isdigit() and len(value) <= digits_max
+def marked_number(
+    marks: Sequence[bytes], end_mark: bytes, digits_max: int
+) -> Callable[[bytes, int], tuple[bytes, int] | None]:
+    """Return a cutter for text with a number behind the first of these marks that is found. All marks have one size.
 
+    The cutter takes text and its end. It returns the fixed bytes before that end and the number, None where there is no such number.
+    """
+    first, *others = marks
+    size = len(first)
+    assert all(len(mark) == size for mark in others), "marks have one size"
 
-class MarkedNumber(NamedTuple):
-    """A hole for a number in text whose lines come in any order: it lies behind the first of these marks that is found."""
-
-    marks: tuple[bytes, ...]
-    """All of one size."""
-    end_mark: bytes
-    digits_max: int
-
-    def cut(self, data: bytes, end: int) -> tuple[bytes, int] | None:
-        """Return the fixed bytes before `end`, and the number; None when there is none."""
-        for mark in self.marks:
-            at = data.find(mark, 0, end)
-            if at >= 0:
-                break
-        else:
-            return None
-        at += len(mark)
-        digits_end = data.find(self.end_mark, at)
+    def cut(data: bytes, end: int) -> tuple[bytes, int] | None:
+        at = data.find(first, 0, end)
+        if at < 0:
+            for mark in others:
+                at = data.find(mark, 0, end)
+                if at >= 0:
+                    break
+            else:
+                return None
+        at += size
+        digits_end = data.find(end_mark, at)
         digits = data[at:digits_end]
-        if not is_number(digits, self.digits_max):
+        if not digits.isdigit() or len(digits) > digits_max:
             return None
         return data[:at] + data[digits_end:end], int(digits)
+
+    return cut

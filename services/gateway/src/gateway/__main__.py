@@ -14,7 +14,7 @@ from gantry_chassis.process import Life, StartRefused, run
 from gantry_chassis.settings import has_fast_paths, masked, settings_or_exit
 from gantry_link import ConnectionPool, NameserverClient
 from gateway.connection.serving import HttpServer
-from gateway.http.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.process.assembly import Gateway, Ports, assemble
 from gateway.process.worker_health import serve_own_health
 from gateway.settings import GatewaySettings
@@ -64,7 +64,7 @@ async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> 
     gateway = assemble(
         settings,
         Ports(
-            names, stores, hints, limits, clocks, ids, RequestIds(environment.secret_bytes).next, schedulers, leases, transactions, histories,
+            names, stores, hints, limits, clocks, ids, ReplyStamps(environment.wall_ns, environment.secret_bytes(6).hex()), schedulers, leases, transactions, histories,
         ),
         fast_paths=fast_paths,
     )  # fmt: skip

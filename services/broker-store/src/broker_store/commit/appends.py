@@ -360,8 +360,8 @@ class Appends:
             return
         if entries:
             self._make_visible(max(position, self.log.visible_end), entries, self.visible_end)
-            self._answer(entries, opened_s)
-            now_s, count = self._clock.monotonic(), messages_of(entries)
+            count = self._answer(entries, opened_s)
+            now_s = self._clock.monotonic()
             self._pace.ended(now_s, count, self.sends.in_flight)
             if self.metrics is not None:
                 self.metrics.on_flush(int((now_s - opened_s) * 1e6), count)
@@ -391,13 +391,15 @@ class Appends:
         self.log.set_visible(visible_end)
         self._dispatch.make_visible(entries, visible_below)
 
-    def _answer(self, entries: list[Entry], opened_s: float) -> None:
+    def _answer(self, entries: list[Entry], opened_s: float) -> int:
+        """Answer entries that are as durable as promised. Returns how many requests that were."""
         count = messages_of(entries)
         self.sends.in_flight -= count
         for entry in entries:
             entry.answer(self)
         if self.metrics is not None:
             self.metrics.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
+        return count
 
     def _refuse(self, entries: list[Entry], refusal: RefusedRequest) -> None:
         count = messages_of(entries)

@@ -5,9 +5,9 @@ What is not exactly one whole request, or has another shape, is for the parser.
 """
 
 from collections.abc import MutableMapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from gantry_wire.frame_template import MarkedNumber
+from gantry_wire.frame_template import marked_number
 
 KNOWN_BYTES_MAX = 2048
 """Longer heads are not kept."""
@@ -16,7 +16,8 @@ HEADS_MAX = 2048
 LENGTH_DIGITS_MAX = 7
 
 _END = b"\r\n\r\n"
-_LENGTH = MarkedNumber((b"\r\ncontent-length: ", b"\r\nContent-Length: "), b"\r", LENGTH_DIGITS_MAX)
+_END_SIZE = len(_END)
+_cut_length = marked_number((b"\r\ncontent-length: ", b"\r\nContent-Length: "), b"\r", LENGTH_DIGITS_MAX)
 _CHANGING = frozenset({b"x-request-id", b"traceparent", b"tracestate", b"mq-idempotency-key"})
 """Headers whose value is another one each time: a head with one of them would be kept in vain."""
 _OTHERWISE = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"content-encoding"})
@@ -25,23 +26,19 @@ _STAYS = (b"connection", b"keep-alive")
 _EVENT = b"ce-"
 
 
-class Cut(NamedTuple):
-    """One whole request: its head without the digits of its length, and where the body begins."""
+def cut(data: bytes) -> tuple[bytes, int] | None:
+    """Split `data` if it is exactly one request with a length.
 
-    head: bytes
-    body_at: int
-
-
-def cut(data: bytes) -> Cut | None:
-    """Return `data` cut into head and body where it is exactly one request that has a length."""
+    Returns its head without the digits of the length, and where its body begins.
+    """
     end = data.find(_END, 0, KNOWN_BYTES_MAX)
     if end < 0:
         return None
-    found = _LENGTH.cut(data, end)
-    body_at = end + len(_END)
+    found = _cut_length(data, end)
+    body_at = end + _END_SIZE
     if found is None or len(data) != body_at + found[1]:
         return None
-    return Cut(found[0], body_at)
+    return found[0], body_at
 
 
 def is_usual(scope: MutableMapping[str, Any]) -> bool:

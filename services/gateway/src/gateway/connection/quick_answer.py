@@ -11,6 +11,7 @@ from gantry_chassis.memory import LargeThings
 from gateway.connection.request_io import Cycle
 from gateway.http.access import Access
 from gateway.http.call import Call, Reply, json_head
+from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import Figures
 
 Begin = Callable[[Cycle, bytes], bool]
@@ -27,14 +28,14 @@ class QuickAnswers:
         self,
         access: Access,
         figures: Figures,
-        new_request_id: Callable[[], str],
+        stamps: ReplyStamps,
         finish: Finish,
         gzip_bytes_min: int,
         large: LargeThings,
     ) -> None:
         self.access = access
         self.clock = figures.clock
-        self._figures, self._new_request_id, self._finish = figures, new_request_id, finish
+        self._figures, self._stamps, self._finish = figures, stamps, finish
         self._gzip_bytes_min, self._large = gzip_bytes_min, large
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -43,7 +44,7 @@ class QuickAnswers:
         varies = bool(self._gzip_bytes_min) and len(body) >= self._gzip_bytes_min
         if varies and may_pack:
             return False
-        head = json_head(self._new_request_id(), len(body), stays=cycle.keep_alive, varies=varies)
+        head = json_head(self._stamps, len(body), stays=cycle.keep_alive, varies=varies)
         cycle.write(head + body)
         self._large.had(len(body))
         self._figures.count(name, 200, self.clock() - started)
@@ -51,7 +52,7 @@ class QuickAnswers:
 
     def later(self, cycle: Cycle, name: str, go_on: GoOn) -> None:
         """Answer a call the plain way, from here on; `go_on` gets it with its body read."""
-        call = Call(cycle.scope(), cycle.receive, cycle.send, self._new_request_id)
+        call = Call(cycle.scope(), cycle.receive, cycle.send, self._stamps)
         call.scope["route_name"] = name
         task = asyncio.ensure_future(self._finish(call, _read(call, go_on)))
         self._tasks.add(task)

@@ -131,14 +131,15 @@ class ShortProtocol(GatewayProtocol):
         if parts is None:
             super().data_received(data)
             return
-        known = self._find(parts.head)
+        head, body_at = parts
+        known = self._find(head)
         if known is None:
-            self._head = parts.head
+            self._head = head
             super().data_received(data)
             self._head = None
             return
         self._reading_since = 0.0
-        body = data[parts.body_at :]
+        body = data[body_at:]
         cycle = ShortCycle(self, known, body)
         self.cycle = cast("Any", cycle)
         self._short.begin(known, cycle, body, self.tasks)

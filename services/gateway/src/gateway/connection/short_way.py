@@ -12,6 +12,7 @@ from gateway.connection.known_heads import HEADS_MAX
 from gateway.connection.quick_answer import Begin
 from gateway.connection.request_io import Cycle
 from gateway.http.call import Call
+from gateway.http.clocks import ReplyStamps
 
 _OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost", "gateway.when_lost"})
 
@@ -29,11 +30,11 @@ class ShortWay:
     def __init__(
         self,
         answer: Callable[[Call], Awaitable[None]],
-        new_request_id: Callable[[], str],
+        stamps: ReplyStamps,
         learn: Callable[[dict[str, Any]], Begin | None],
         is_hot: Callable[[str], bool],
     ) -> None:
-        self._answer, self._new_request_id, self._learn, self._is_hot = answer, new_request_id, learn, is_hot
+        self._answer, self._stamps, self._learn, self._is_hot = answer, stamps, learn, is_hot
         self.heads: BoundedCache[bytes, Known] = BoundedCache(HEADS_MAX)
         """What heads mean, by their bytes."""
 
@@ -47,7 +48,7 @@ class ShortWay:
         """Begin a request; one that has to wait for anything but a store's answer becomes one of the tasks."""
         if known.begin is not None and known.begin(cycle, body):
             return
-        call = Call(cycle.scope(), cycle.receive, cycle.send, self._new_request_id)
+        call = Call(cycle.scope(), cycle.receive, cycle.send, self._stamps)
         task = asyncio.ensure_future(_run(self._answer(call)))
         tasks.add(task)
         task.add_done_callback(tasks.discard)

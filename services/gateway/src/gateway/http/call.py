@@ -1,14 +1,13 @@
 """One HTTP call: its headers, its body (read within limits), its answer. Knows ASGI, and nothing of messages."""
 
 import asyncio
-import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import msgspec
 
-from gateway.http.clocks import HttpDate
+from gateway.http.clocks import ReplyStamps
 from gateway.http.problems import CONTENT_TYPE as PROBLEM_TYPE
 from gateway.http.problems import Problem, invalid
 
@@ -27,7 +26,6 @@ REQUEST_ID_CHARS_MAX = 128
 
 JSON = "application/json"
 _encode = msgspec.json.encode
-_date = HttpDate(lambda: time.time_ns() // 1_000_000)
 _OK_HEAD = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\nx-request-id: %s\r\n%scontent-length: %d\r\n%s\r\n"
 _ID_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-")
 _QUIET = frozenset({204, 304})
@@ -61,14 +59,14 @@ def json_reply(value: object, status: int = 200) -> Reply:
     return Reply(status, json_line(value))
 
 
-def json_head(request_id: str, size: int, *, stays: bool, varies: bool = False) -> bytes:
+def json_head(stamps: ReplyStamps, size: int, *, stays: bool, varies: bool = False) -> bytes:
     """Return the head of an answer in JSON, as a whole call would write it.
 
     `stays` says whether the connection does; `varies`, that another client would get it packed.
     """
     closing = b"" if stays else b"connection: close\r\n"
     varying = b"vary: accept-encoding\r\n" if varies else b""
-    return _OK_HEAD % (_date.header()[1], request_id.encode(), varying, size, closing)
+    return _OK_HEAD % (stamps.date(), stamps.next_id().encode(), varying, size, closing)
 
 
 def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
@@ -90,6 +88,7 @@ class Call:
         "_is_read",
         "_receive",
         "_send",
+        "_stamps",
         "bytes_moved",
         "extra_headers",
         "headers",
@@ -98,14 +97,15 @@ class Call:
         "status",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, new_id: Callable[[], str]) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, stamps: ReplyStamps) -> None:
         self.scope, self._receive, self._send = scope, receive, send
+        self._stamps = stamps
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id")
         is_usable = (
             given is not None and 0 < len(given) <= REQUEST_ID_CHARS_MAX and _ID_LETTERS.issuperset(given)
         )
-        self.request_id = given.decode() if given is not None and is_usable else new_id()
+        self.request_id = given.decode() if given is not None and is_usable else stamps.next_id()
         self.extra_headers: list[tuple[bytes, bytes]] = []
         self.status = 0
         self.bytes_moved = 0
@@ -222,7 +222,7 @@ class Call:
         body = reply.body
         self.bytes_moved += len(body)
         headers = [
-            _date.header(),
+            (b"date", self._stamps.date()),
             (b"content-type", reply.content_type.encode()),
             (b"x-request-id", self.request_id.encode()),
             *reply.headers,

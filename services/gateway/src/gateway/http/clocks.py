@@ -28,30 +28,24 @@ def unique_ids(listen: str, environment: Environment) -> UniqueIds:
     return UniqueIds(address, environment.process_id, int.from_bytes(environment.secret_bytes(4)))
 
 
-class HttpDate:
-    """The Date header of answers, written once a second."""
+class ReplyStamps:
+    """What every answer carries: the date, and a request id where the client sent none."""
 
-    def __init__(self, wall_ms: Callable[[], int]) -> None:
-        self._wall_ms = wall_ms
-        self._second = 0
-        self._header = (b"date", b"")
-
-    def header(self) -> tuple[bytes, bytes]:
-        """Return the header for now."""
-        second = self._wall_ms() // 1000
-        if second != self._second:
-            self._second, self._header = second, (b"date", formatdate(second, usegmt=True).encode())
-        return self._header
-
-
-class RequestIds:
-    """Ids of calls that brought none: a part of the process's own, and a number."""
-
-    def __init__(self, secret_bytes: Callable[[int], bytes]) -> None:
-        self._prefix = secret_bytes(6).hex()
+    def __init__(self, wall_ns: Callable[[], int], prefix: str) -> None:
+        """`wall_ns` is the wall clock in nanoseconds since 1970. `prefix` differs between processes."""
+        self._wall_ns, self._prefix = wall_ns, prefix
         self._count = 0
+        self._second = 0
+        self._date = b""
 
-    def next(self) -> str:
-        """Return a new id."""
+    def next_id(self) -> str:
+        """Return an id that no other call has: the prefix and a number."""
         self._count += 1
         return f"{self._prefix}-{self._count:x}"
+
+    def date(self) -> bytes:
+        """Return the value of the Date header; formatted once a second."""
+        second = self._wall_ns() // 1_000_000_000
+        if second != self._second:
+            self._second, self._date = second, formatdate(second, usegmt=True).encode()
+        return self._date

@@ -20,6 +20,7 @@ from gantry_chassis.memory import LargeThings
 from gateway.connection.short_way import ShortWay
 from gateway.http.access import OPEN_PATHS, Access
 from gateway.http.call import JSON, Call, ClientGone, Event, Receive, Reply, Scope, Send
+from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import Figures
 from gateway.http.problems import Problem, invalid, rate_limited, refused, unanswered
 from gateway.ports.stores import PeerAway, RateLimits, StoreRefused
@@ -52,7 +53,7 @@ class GatewayApp(FastAPI):
         access: Access,
         figures: Figures,
         limits: RateLimits | None,
-        new_request_id: Callable[[], str],
+        stamps: ReplyStamps,
         gzip_bytes_min: int,
         **options: Any,
     ) -> None:
@@ -67,7 +68,7 @@ class GatewayApp(FastAPI):
         """Makes the OpenAPI document, once."""
         self.short_way: ShortWay | None = None
         """The way of calls whose heads are known, for servers that have one."""
-        self._new_request_id, self._gzip_bytes_min = new_request_id, gzip_bytes_min
+        self._stamps, self._gzip_bytes_min = stamps, gzip_bytes_min
         self.large = LargeThings()
         """What gives memory back after large calls."""
         for kind in (Problem, StoreRefused, PeerAway, RequestValidationError, HTTPException):
@@ -78,7 +79,7 @@ class GatewayApp(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        await self.answer(Call(scope, receive, send, self._new_request_id))
+        await self.answer(Call(scope, receive, send, self._stamps))
 
     async def answer(self, call: Call) -> None:
         """Answer one call, and count it."""

@@ -22,6 +22,7 @@ from gateway.admin.topics import TopicAdmin, perm_bits
 from gateway.connection.quick_answer import Begin, QuickAnswers
 from gateway.connection.short_way import ShortWay
 from gateway.http.access import Access
+from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import Figures
 from gateway.http.problems import Problem
 from gateway.ports.histories import Histories
@@ -73,7 +74,7 @@ class Ports(NamedTuple):
     limits: RateLimits | None
     clocks: Clocks
     ids: UniqueIds
-    new_request_id: Callable[[], str]
+    stamps: ReplyStamps
     schedulers: Schedulers
     leases: LeaseStores
     transactions: TransactionParties
@@ -121,7 +122,7 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
         access=access,
         figures=figures,
         limits=ports.limits,
-        new_request_id=ports.new_request_id,
+        stamps=ports.stamps,
         gzip_bytes_min=settings.gzip_bytes_min,
         title="Gantry",
         version=VERSION,
@@ -143,9 +144,7 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
     if fast_paths:
-        answers = QuickAnswers(
-            access, figures, ports.new_request_id, app.finish, settings.gzip_bytes_min, app.large
-        )
+        answers = QuickAnswers(access, figures, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
         quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
         app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
     return Gateway(app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers)
@@ -163,7 +162,7 @@ def _short_way(app: GatewayApp, ports: Ports, sends: QuickSends, leases: QuickLe
     def learn(scope: dict[str, Any]) -> Begin | None:
         return sends.learn(scope) or leases.learn(scope)
 
-    return ShortWay(app.answer, ports.new_request_id, learn, app.is_hot)
+    return ShortWay(app.answer, ports.stamps, learn, app.is_hot)
 
 
 def _figures(
