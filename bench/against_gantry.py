@@ -17,8 +17,8 @@ from rocketmq_run import Java, rocketmq
 from sdk_measures import SEND_SECONDS
 from system import started
 
-from gantry import ConsumeFromWhere, Message, Producer, PushConsumer, ReceivedMessage
-from gantry.errors import NoRoute
+from gantrymq import ConsumeFromWhere, Message, Producer, PushConsumer, ReceivedMessage
+from gantrymq.errors import NoRoute
 
 
 class Sdk(Client):

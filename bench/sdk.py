@@ -18,8 +18,8 @@ from sdk_cpp import cpp_part
 from sdk_measures import SEND_SECONDS, TOPIC, Line, Options, Part, make_topic, measured, sends
 from system import System, provenance, started
 
-from gantry import Producer
-from gantry.producer.settings import ProducerOptions
+from gantrymq import Producer
+from gantrymq.producer.settings import ProducerOptions
 
 
 async def producer_part(system: System, options: Options) -> AsyncIterator[Line]:

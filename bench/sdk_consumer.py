@@ -16,8 +16,8 @@ from pacing import moments
 from sdk_measures import Line, Options, make_topic
 from system import System, cpu_seconds, percentile
 
-from gantry import ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer, ReceivedMessage
-from gantry.consumer.shared.settings import ConsumerOptions
+from gantrymq import ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer, ReceivedMessage
+from gantrymq.consumer.shared.settings import ConsumerOptions
 
 PREFILLED = 200_000
 FILL_BATCH = 500

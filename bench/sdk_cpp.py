@@ -15,7 +15,7 @@ from sdk_consumer import consume, fill
 from sdk_measures import SEND_SECONDS, TOPIC, Line, Options, make_topic, measured, sends
 from system import System, cpu_seconds
 
-from gantry import Producer
+from gantrymq import Producer
 
 LOAD = Path(__file__).with_name("sdk_cpp_load.py")
 CONSUMED = 50_000

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from system import System, cpu_seconds
 
-from gantry import Message, Producer
 from gantry_link import BrokerRefused, ConnectionPool, NameserverClient, StoreClient
 from gantry_wire.headers import CreateTopicHeader
+from gantrymq import Message, Producer
 
 TOPIC = "SdkBench"
 QUEUES = 4

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 
-from gantry import ConsumeFromWhere, PushConsumer, ReceivedMessage
+from gantrymq import ConsumeFromWhere, PushConsumer, ReceivedMessage
 
 
 async def main(nameserver: str, group: str, topic: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gantry.testing import SystemOptions, gantry_broker
 from gantry_link import ConnectionPool, NameserverClient
+from gantrymq.testing import SystemOptions, gantry_broker
 
 __all__ = ["gantry_broker"]
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from gantry import GantryError, Message, MessageQueue, Producer
-from gantry.connection.instance import ClientInstance
-from gantry.settings import ClientSettings
 from gantry_wire.headers import CreateTopicHeader
+from gantrymq import GantryError, Message, MessageQueue, Producer
+from gantrymq.connection.instance import ClientInstance
+from gantrymq.settings import ClientSettings
 
 
 class Served(Protocol):

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from gantry.message import MessageQueue, ReceivedMessage
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import format_properties
 from gantry_wire.record import build_record, decode_record
+from gantrymq.message import MessageQueue, ReceivedMessage
 
 QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(4)]
 HOST = pack_host("127.0.0.1", 10911)

@@ -2,11 +2,11 @@
 
 from received import record_bytes
 
-from gantry import ConsumeFromWhere, PushConsumer
 from gantry_wire.bodies import ConsumerIdList, decode_body, encode_body
 from gantry_wire.client_bodies import HeartbeatData, LockBatchRequestBody, LockBatchResponseBody
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import decode_command, encode_response
+from gantrymq import ConsumeFromWhere, PushConsumer
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 MESSAGES = 5

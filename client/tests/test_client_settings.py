@@ -1,10 +1,10 @@
 import pytest
 
-from gantry import ConfigurationError, MessageQueue, Producer
-from gantry.connection.routes import publish_queues, same_route, subscribe_queues, template_route
-from gantry.formats.namespaces import unwrap, wrap
-from gantry.settings import ClientSettings, client_settings
 from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData
+from gantrymq import ConfigurationError, MessageQueue, Producer
+from gantrymq.connection.routes import publish_queues, same_route, subscribe_queues, template_route
+from gantrymq.formats.namespaces import unwrap, wrap
+from gantrymq.settings import ClientSettings, client_settings
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from scripted_cluster import Broker, cluster
 
-from gantry import Message, NoRoute, Producer, PullConsumer, Refused
-from gantry.errors import _ADVICE_OF_REASON
+from gantrymq import Message, NoRoute, Producer, PullConsumer, Refused
+from gantrymq.errors import _ADVICE_OF_REASON
 
 pytestmark = pytest.mark.anyio
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"

@@ -6,13 +6,19 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import gantrymq
+from gateway.process.assembly import VERSION
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = tomllib.loads((ROOT / "client/pyproject.toml").read_text())
 PROJECT = PACKAGE["project"]
 EXTRAS = {name: set(needs) for name, needs in PROJECT["optional-dependencies"].items()}
 LIBRARIES = PACKAGE["tool"]["hatch"]["build"]["hooks"]["custom"]["libraries"]
-FOLDERS = {"gantry": ROOT / "client/src/gantry", **{name: ROOT / place for name, place in LIBRARIES.items()}}
-OF_EXTRA = {"cli": ("gantry/cli",), "http": ("gantry/http",), "testing": ("gantry/testing",), "uvloop": ("gantry/blocking",)}  # fmt: skip
+FOLDERS = {
+    "gantrymq": ROOT / "client/src/gantrymq",
+    **{name: ROOT / place for name, place in LIBRARIES.items()},
+}
+OF_EXTRA = {"cli": ("gantrymq/cli",), "http": ("gantrymq/http",), "testing": ("gantrymq/testing",), "uvloop": ("gantrymq/blocking",)}  # fmt: skip
 """Parts that need more than the rest."""
 
 
@@ -46,12 +52,13 @@ def test_bounds_and_version_are_those_of_the_checkout() -> None:
     checkout = tomllib.loads((ROOT / "pyproject.toml").read_text())
     known = {*checkout["project"]["dependencies"], *checkout["dependency-groups"]["test"]}
     assert {*PROJECT["dependencies"]}.union(*EXTRAS.values()) <= known
-    for name in ("version", "requires-python", "license"):
+    for name in ("requires-python", "license"):
         assert PROJECT[name] == checkout["project"][name]
+    assert gantrymq.__version__ == checkout["project"]["version"] == VERSION
 
 
 def test_entry_points_exist() -> None:
-    module, _, function = PROJECT["scripts"]["gantry"].partition(":")
+    module, _, function = PROJECT["scripts"]["gantrymq"].partition(":")
     assert callable(getattr(import_module(module), function))
     [(name, place)] = PROJECT["entry-points"]["pytest11"].items()
     plugin = import_module(place)

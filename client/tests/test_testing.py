@@ -1,4 +1,4 @@
-"""gantry.testing: a real system for a block or for a run of pytest, always stopped at the end."""
+"""gantrymq.testing: a real system for a block or for a run of pytest, always stopped at the end."""
 
 import os
 import shutil
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from gantry.testing import System, SystemFailed, SystemOptions, launcher, system
+from gantrymq.testing import System, SystemFailed, SystemOptions, launcher, system
 
 SOURCES = os.pathsep.join(
     str(launcher().parent / part) for part in ("client/src", "libs/wire/src", "libs/link/src")
 )
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCES}
 PROGRAM = """
-import gantry.testing, sys, time
-with gantry.testing.system(start_seconds_max=float(sys.argv[1])) as running:
+import gantrymq.testing, sys, time
+with gantrymq.testing.system(start_seconds_max=float(sys.argv[1])) as running:
     print(running.data, running.nameserver, flush=True)
     time.sleep(600)
 """
@@ -91,7 +91,7 @@ def test_options_of_the_command_line(tmp_path: Path) -> None:
         "pytest",
         "-q",
         "-p",
-        "gantry.testing",
+        "gantrymq.testing",
         "--gantry-brokers=3",
         "--gantry-flush=async",
     ]

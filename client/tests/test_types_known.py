@@ -11,7 +11,7 @@ def test_every_public_name_has_a_type(tmp_path: Path) -> None:
     """What typer and pytest leave open in their own names is theirs (--ignoreexternal)."""
     tools = Path(sys.executable).parent
     found = subprocess.run(
-        [tools / "pyright", "--verifytypes", "gantry", "--ignoreexternal", "--outputjson"],
+        [tools / "pyright", "--verifytypes", "gantrymq", "--ignoreexternal", "--outputjson"],
         capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path,
         env={**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"},
     )  # fmt: skip
@@ -23,4 +23,4 @@ def test_every_public_name_has_a_type(tmp_path: Path) -> None:
     ]
     assert unknown == []
     assert completeness["completenessScore"] == 1
-    assert "gantry.message.Message.body" in {symbol["name"] for symbol in completeness["symbols"]}
+    assert "gantrymq.message.Message.body" in {symbol["name"] for symbol in completeness["symbols"]}

@@ -35,7 +35,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_arguments_are_passed_on_unchanged(handed: list[Any]) -> None:
     with pytest.raises(Handed):
         main(["send", "orders", "--help"])
-    assert handed[:2] == [PYTHON, [str(PYTHON), "-m", "gantry.cli", "send", "orders", "--help"]]
+    assert handed[:2] == [PYTHON, [str(PYTHON), "-m", "gantrymq.cli", "send", "orders", "--help"]]
     assert "GANTRY_HTTP" not in handed[2]
 
 
@@ -80,7 +80,7 @@ def test_a_shell_that_completes_a_word_of_the_client_is_answered_by_it(
     monkeypatch.setattr(install, "is_ready", lambda *_: True)
     with pytest.raises(Handed):
         main([])
-    assert handed[1] == [str(PYTHON), "-m", "gantry.cli"]
+    assert handed[1] == [str(PYTHON), "-m", "gantrymq.cli"]
 
 
 def test_unknown_commands_are_refused_in_one_line(

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gantry.cli.commands.completion import SCRIPTS
 from gantry_launcher import bench, install, options
 from gantry_launcher.completing import OWN_COMMANDS, bench_names, bench_options, complete
 from gantry_launcher.layout import ROOT, SOURCES
 from gantry_launcher.main import COMMANDS, main
 from gantry_launcher.spark import MODULES
 from gantry_launcher.usage import CLIENT_COMMANDS, USAGE
+from gantrymq.cli.commands.completion import SCRIPTS
 
 
 def bash(*words: str) -> list[str]:

@@ -20,8 +20,8 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from gantry.cli.main import main
-from gantry.testing import System
+from gantrymq.cli.main import main
+from gantrymq.testing import System
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs/cli.md"
@@ -74,8 +74,8 @@ def run(line: str, names: dict[str, str]) -> str:
     """What one line of the document prints."""
     for name, value in names.items():
         line = line.replace(f"${name}", value)
-    if not line.startswith("gantry "):
-        source = f'gantry() {{ {sys.executable} -m gantry.cli "$@"; }}\n{line}'
+    if not line.startswith("gantrymq "):
+        source = f'gantrymq() {{ {sys.executable} -m gantrymq.cli "$@"; }}\n{line}'
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         ran = subprocess.run(["bash", "-c", source], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False)  # fmt: skip
         return ran.stdout
@@ -130,11 +130,11 @@ def test_every_screen_shows_the_actual_output(gantry_broker: System, monkeypatch
 
 
 def test_the_document_has_every_command() -> None:
-    from gantry.cli.main import make_app
+    from gantrymq.cli.main import make_app
 
     text = DOCUMENT.read_text()
     app = make_app()
-    words = [f"gantry {one.name}" for one in app.registered_commands]
+    words = [f"gantrymq {one.name}" for one in app.registered_commands]
     for group in app.registered_groups:
-        words += [f"gantry {group.name} {one.name}" for one in group.typer_instance.registered_commands]
+        words += [f"gantrymq {group.name} {one.name}" for one in group.typer_instance.registered_commands]
     assert [word for word in words if word not in text] == []

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gantry.cli.main import main
-from gantry.testing import System
+import gantrymq
+from gantrymq.cli.main import main
+from gantrymq.testing import System
 
 DEAD = "http://127.0.0.1:1"
 
@@ -59,10 +60,10 @@ def gantry(gantry_broker: System, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nonsense"], "No such command 'nonsense' (see gantry --help)"),
-        (["topic"], "gantry topic: a command is missing: list, show, create, set, delete (see gantry topic --help)"),
-        (["topic", "lst"], "No such command 'lst'. Did you mean 'list', 'set'? (see gantry topic --help)"),
-        (["send"], "Missing argument 'TOPIC' (see gantry send --help)"),
+        (["nonsense"], "No such command 'nonsense' (see gantrymq --help)"),
+        (["topic"], "gantrymq topic: a command is missing: list, show, create, set, delete (see gantrymq topic --help)"),
+        (["topic", "lst"], "No such command 'lst'. Did you mean 'list', 'set'? (see gantrymq topic --help)"),
+        (["send"], "Missing argument 'TOPIC' (see gantrymq send --help)"),
         (["send", "a b", "x"], "'a b' is not a valid name of a topic: 1 to 127 letters, digits or % | - _"),
         (["send", "t", "x", "--key"], "Option '--key' requires an argument"),
         (["send", "t", "x", "--colour", "red"], "No such option: --colour"),
@@ -97,7 +98,7 @@ def test_wrong_use_prints_one_line_that_says_what_to_do(run: Run, words: list[st
     ran = run(*words)
     assert ran.status == 2
     assert says in ran.err
-    assert ran.err.startswith("gantry: ")
+    assert ran.err.startswith("gantrymq: ")
     assert (ran.err.count("\n"), ran.out) == (1, "")
 
 
@@ -141,7 +142,7 @@ def test_too_large_and_empty_bodies_are_refused(
         assert says in ran.out + ran.err
         assert ran.status == (0 if says == "stored" else 2)
     ran = subprocess.run(
-        [sys.executable, "-m", "gantry.cli", "send", "cli-sizes"],
+        [sys.executable, "-m", "gantrymq.cli", "send", "cli-sizes"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         env={**os.environ, "GANTRY_HTTP": gantry_broker.http, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
@@ -159,8 +160,29 @@ def test_an_unknown_object_exits_with_3(gantry: Run) -> None:
         assert (ran.status, ran.err.count("\n")) == (3, 1), ran
 
 
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    ran = run("--version")
+    assert (ran.status, ran.out) == (0, f"gantrymq {gantrymq.__version__}\n")
+
+
+def test_commands_in_texts_are_those_the_user_can_type() -> None:
+    """The checkout's launcher sets the program: `gantrymq` may not be installed."""
+    for program, name in (("./gantry", "gantry"), ("", "gantrymq")):
+        ran = subprocess.run(
+            [sys.executable, "-m", "gantrymq.cli", "topic", "set"],
+            env={**os.environ, "GANTRY_PROGRAM": program}, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert ran.stderr.startswith(f"{name}: ")
+        assert f"(see {program or name} topic set --help)" in ran.stderr
+        shown = subprocess.run(
+            [sys.executable, "-m", "gantrymq.cli", "topic", "set", "--help"],
+            env={**os.environ, "GANTRY_PROGRAM": program}, capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert f"    {program or name} topic set orders --queues 32\n" in shown.stdout
+
+
 def test_the_help_of_every_command_ends_with_examples(run: Run) -> None:
-    from gantry.cli.main import make_app
+    from gantrymq.cli.main import make_app
 
     app = make_app()
     words = [[str(one.name)] for one in app.registered_commands]
@@ -169,7 +191,7 @@ def test_the_help_of_every_command_ends_with_examples(run: Run) -> None:
     for one in words[::4]:
         ran = run(*one, "--help")
         assert ran.status == 0
-        assert f"Examples:\n    gantry {' '.join(one)}" in ran.out or one == ["completion"], ran.out
+        assert f"Examples:\n    gantrymq {' '.join(one)}" in ran.out or one == ["completion"], ran.out
         assert "--json" in ran.out
         assert "--data DIR" in ran.out
         assert not re.search(r"<\w|\{|\[\[", ran.out), ran.out
@@ -197,7 +219,7 @@ def test_sent_messages_are_found(gantry: Run) -> None:
 
 def test_tail_follows_until_it_is_interrupted(gantry: Run, gantry_broker: System) -> None:
     assert gantry("topic", "create", "cli-tail", "--queues", "1").status == 0
-    command = [sys.executable, "-m", "gantry.cli", "tail", "cli-tail", "-f", "--json"]
+    command = [sys.executable, "-m", "gantrymq.cli", "tail", "cli-tail", "-f", "--json"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GANTRY_HTTP": gantry_broker.http}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -296,7 +318,7 @@ def test_settings_and_doctor(gantry: Run) -> None:
 
 
 def test_a_closed_pipe_ends_a_command_quietly(gantry: Run, gantry_broker: System) -> None:
-    source = f"{sys.executable} -m gantry.cli topic list --system --json | true; echo ${{PIPESTATUS[0]}}"
+    source = f"{sys.executable} -m gantrymq.cli topic list --system --json | true; echo ${{PIPESTATUS[0]}}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GANTRY_HTTP": gantry_broker.http}
     ran = subprocess.run(["bash", "-c", source], capture_output=True, text=True, env=environment, check=True)
     assert ran.stderr == ""

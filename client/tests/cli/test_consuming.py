@@ -1,4 +1,4 @@
-"""The loop of `gantry consume`, with a scripted gateway and scripted commands: receiving, extending leases, settling, giving back."""
+"""The loop of `gantrymq consume`, with a scripted gateway and scripted commands: receiving, extending leases, settling, giving back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gantry.cli.consuming import HOLD_SECONDS, Consuming
-from gantry.cli.executing import Finished
-from gantry.cli.screen import Screen
-from gantry.cli.stops import Stop
+from gantrymq.cli.consuming import HOLD_SECONDS, Consuming
+from gantrymq.cli.executing import Finished
+from gantrymq.cli.screen import Screen
+from gantrymq.cli.stops import Stop
 
 
 class Played:

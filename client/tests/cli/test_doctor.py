@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from gantry.cli import examining
-from gantry.cli.calls import Calls
 from gantry_link import ConnectionPool
+from gantrymq.cli import examining
+from gantrymq.cli.calls import Calls
 
 pytestmark = pytest.mark.anyio
 

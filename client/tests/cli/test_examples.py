@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from gantry.cli.main import make_app
+from gantrymq.cli.main import make_app
 
 
 def commands(group: Any, *path: str) -> list[tuple[list[str], Any]]:
@@ -22,11 +22,13 @@ def examples(command: Any) -> list[list[str]]:
     """Command lines of the epilog; what another program does before or after a pipe is left out."""
     lines = command.epilog.partition("Examples:\n")[2].splitlines()
     parts = [part.strip() for line in lines for part in re.split(r" [|>] ", line)]
-    return [shlex.split(part) for part in parts if part.startswith("gantry ")]
+    return [shlex.split(part) for part in parts if part.startswith("gantrymq ")]
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), commands(typer.main.get_command(make_app()), "gantry"), ids=lambda one: str(one)[:40]
+    ("path", "command"),
+    commands(typer.main.get_command(make_app()), "gantrymq"),
+    ids=lambda one: str(one)[:40],
 )
 def test_an_example_is_accepted_as_written(
     path: list[str], command: Any, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""`gantry tail -f` while the gateway or a broker is down, and when its topic is deleted."""
+"""`gantrymq tail -f` while the gateway or a broker is down, and when its topic is deleted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from gantry.cli.calls import Calls
-from gantry.cli.commands import reading
-from gantry.cli.screen import Screen
-from gantry.cli.stops import NOT_FOUND, Stop
+from gantrymq.cli.calls import Calls
+from gantrymq.cli.commands import reading
+from gantrymq.cli.screen import Screen
+from gantrymq.cli.stops import NOT_FOUND, Stop
 
 MESSAGE = {
     "messageId": "A1", "topic": "t", "broker": "broker-a", "queueId": 0, "queueOffset": 7, "keys": [], "properties": {},
@@ -52,7 +52,7 @@ def test_it_waits_for_unreachable_parts_and_ends_with_its_topic(monkeypatch: pyt
     )
     session = Quiet()
     following = reading._Following(session, "t", {"filter": None, "sql": None, "encoding": None}, full=False)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(Stop, match="topic t does not exist; gantry topic list") as ended:
+    with pytest.raises(Stop, match="topic t does not exist; gantrymq topic list") as ended:
         reading._run(following.run([("broker-a", 0, 0, 7)]))
     assert ended.value.status == NOT_FOUND
     assert asked == ["7", "7", "7", "8"]

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from gantry.cli import calls, shapes
-from gantry.cli.commands import groups, offsets
-from gantry.cli.commands.sending import BATCH_MAX, batches
-from gantry.cli.executing import Worker, environment
-from gantry.cli.main import main, make_app
-from gantry.cli.screen import Screen
-from gantry.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
-from gantry.formats.compression import UnreadableBody
-from gantry.formats.json_bodies import TEXT_BYTES_MAX, body_fields
 from gantry_launcher.usage import CLIENT_COMMANDS
+from gantrymq.cli import calls, shapes
+from gantrymq.cli.commands import groups, offsets
+from gantrymq.cli.commands.sending import BATCH_MAX, batches
+from gantrymq.cli.executing import Worker, environment
+from gantrymq.cli.main import main, make_app
+from gantrymq.cli.screen import Screen
+from gantrymq.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
+from gantrymq.formats.compression import UnreadableBody
+from gantrymq.formats.json_bodies import TEXT_BYTES_MAX, body_fields
 
 MESSAGE: dict[str, Any] = {
     "messageId": "A1", "offsetMessageId": "B2", "topic": "orders", "broker": "broker-a", "queueId": 3, "queueOffset": 17,
@@ -89,11 +89,11 @@ def test_a_body_without_its_library_goes_to_no_command(
 def test_a_full_standard_output_is_one_line_and_a_status(words: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(
-            [sys.executable, "-m", "gantry.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+            [sys.executable, "-m", "gantrymq.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (
         FAILED,
-        "gantry: cannot write the output: No space left on device\n",
+        "gantrymq: cannot write the output: No space left on device\n",
     )
 
 
@@ -176,7 +176,7 @@ def test_an_invalid_address_is_refused(address: str) -> None:
     ("status", "problem", "words", "exit_status"),
     [
         (404, {"code": "TOPIC_NOT_EXIST", "detail": "topic a does not exist; create it with PUT /v1/topics/a"},
-         "topic a does not exist; gantry topic list shows the topics, gantry topic create NAME creates one", NOT_FOUND),
+         "topic a does not exist; gantrymq topic list shows the topics, gantrymq topic create NAME creates one", NOT_FOUND),
         (400, {"code": "INVALID_PARAMETER", "detail": "queueId is 0…7"}, "--queue is 0…7", WRONG_USE),
         (422, {"code": "SUBSCRIPTION_PARSE_FAILED", "detail": "no condition", "column": 3, "expected": "a name"},
          "no condition: expected a name at column 3", WRONG_USE),
@@ -219,7 +219,7 @@ def test_a_list_with_all_brokers_down_is_not_empty(
     monkeypatch.setattr(calls.Calls, "call", lambda *words, **_: answers[words[2]])
     for words in (["group", "list"], ["topic", "list"], ["lag"]):
         assert main([*words, "--http", "127.0.0.1:1"]) == UNREACHABLE
-        assert ": broker-a down; gantry doctor looks for the reason" in capsys.readouterr().err
+        assert ": broker-a down; gantrymq doctor looks for the reason" in capsys.readouterr().err
 
 
 def test_an_answer_that_is_not_a_gateways_is_reported() -> None:

@@ -6,8 +6,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry.cli.screen import Screen
-from gantry.cli.shapes import message_fields, message_line
+from gantrymq.cli.screen import Screen
+from gantrymq.cli.shapes import message_fields, message_line
 
 TEXT = st.one_of(
     st.text(max_size=20), st.sampled_from(["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "a\rb", "\u202e", "x"])

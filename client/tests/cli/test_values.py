@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gantry.cli import values
+from gantrymq.cli import values
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

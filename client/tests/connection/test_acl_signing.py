@@ -2,8 +2,8 @@ import base64
 import hashlib
 import hmac
 
-from gantry.connection.acl import Signer, signature
 from gantry_wire.headers import RouteHeader
+from gantrymq.connection.acl import Signer, signature
 
 
 def test_the_signature_matches_rfc_2202():

@@ -7,12 +7,12 @@ import pytest
 from scripted_cluster import cluster, eventually
 from scripted_group import GroupBroker, consumer_at
 
-from gantry import ConnectionFailed, LitePullConsumer, Message, NotRunning, Producer, PullConsumer
-from gantry.blocking.loop import LoopThread, loop_thread
-from gantry.consumer.subscriptions.subscription import Subscription
 from gantry_wire.admin_bodies import Connection, ConsumerConnection
 from gantry_wire.bodies import encode_body
 from gantry_wire.codes import RequestCode
+from gantrymq import ConnectionFailed, LitePullConsumer, Message, NotRunning, Producer, PullConsumer
+from gantrymq.blocking.loop import LoopThread, loop_thread
+from gantrymq.consumer.subscriptions.subscription import Subscription
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def test_after_a_fork_a_close_sends_nothing_and_a_send_says_what_to_do(
         said, here = len(broker.received), os.getpid()
         with pytest.raises(ConnectionFailed, match="before a fork: start one here"):
             await inherited[0].send(Message("T", b"x"))
-        monkeypatch.setattr("gantry.connection.instance.os.getpid", lambda: here + 1)
+        monkeypatch.setattr("gantrymq.connection.instance.os.getpid", lambda: here + 1)
         for client in inherited:
             instance = client._instance
             await client.close()

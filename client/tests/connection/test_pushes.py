@@ -3,11 +3,11 @@
 import pytest
 from scripted_cluster import eventually
 
-from gantry.connection.members import Members
-from gantry.connection.pushes import Pushes, PushReply
-from gantry.errors import ConfigurationError
 from gantry_wire.bodies import ConsumerData, HeartbeatData, decode_body, encode_body
 from gantry_wire.frame import Command, FrameDecoder, decode_command
+from gantrymq.connection.members import Members
+from gantrymq.connection.pushes import Pushes, PushReply
+from gantrymq.errors import ConfigurationError
 
 pytestmark = pytest.mark.anyio
 

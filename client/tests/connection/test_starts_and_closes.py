@@ -6,8 +6,15 @@ import pytest
 from scripted_cluster import cluster
 from scripted_group import GroupBroker, consumer_at
 
-from gantry import ConfigurationError, ConnectionFailed, GantryError, LitePullConsumer, Producer, PullConsumer
-from gantry.connection.instance import ClientInstance, _instances
+from gantrymq import (
+    ConfigurationError,
+    ConnectionFailed,
+    GantryError,
+    LitePullConsumer,
+    Producer,
+    PullConsumer,
+)
+from gantrymq.connection.instance import ClientInstance, _instances
 
 pytestmark = pytest.mark.anyio
 KINDS = ["producer", "pull", "lite", "push"]

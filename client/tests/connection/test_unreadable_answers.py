@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from scripted_cluster import Broker, cluster
 
-from gantry import LitePullConsumer, Producer, PullConsumer, Refused
+from gantrymq import LitePullConsumer, Producer, PullConsumer, Refused
 
 pytestmark = pytest.mark.anyio
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gantry import ConnectionFailed, Message, Producer
-from gantry.testing import System
+from gantrymq import ConnectionFailed, Message, Producer
+from gantrymq.testing import System
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

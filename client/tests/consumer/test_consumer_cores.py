@@ -3,8 +3,11 @@
 import pytest
 from received import received
 
-from gantry.consumer.push.consumer import PushConsumer
-from gantry.consumer.retrying.outcomes import (
+from gantry_wire.client_bodies import ConsumeFromWhere
+from gantry_wire.properties import tags_code
+from gantry_wire.subscription import SQL92
+from gantrymq.consumer.push.consumer import PushConsumer
+from gantrymq.consumer.retrying.outcomes import (
     ConsumeResult,
     Outcome,
     attempts_max_of,
@@ -12,16 +15,13 @@ from gantry.consumer.retrying.outcomes import (
     split,
     understand,
 )
-from gantry.consumer.shared.rebalancing import change
-from gantry.consumer.shared.starting import At, AtEnd, AtTime, first_offset
-from gantry.consumer.shared.statistics import TopicStatistics
-from gantry.consumer.subscriptions.making import make_subscription
-from gantry.consumer.subscriptions.subscription import Subscription, describe_conflicts
-from gantry.errors import ConfigurationError
-from gantry.message import MessageQueue
-from gantry_wire.client_bodies import ConsumeFromWhere
-from gantry_wire.properties import tags_code
-from gantry_wire.subscription import SQL92
+from gantrymq.consumer.shared.rebalancing import change
+from gantrymq.consumer.shared.starting import At, AtEnd, AtTime, first_offset
+from gantrymq.consumer.shared.statistics import TopicStatistics
+from gantrymq.consumer.subscriptions.making import make_subscription
+from gantrymq.consumer.subscriptions.subscription import Subscription, describe_conflicts
+from gantrymq.errors import ConfigurationError
+from gantrymq.message import MessageQueue
 
 FAILED = Outcome("no")
 

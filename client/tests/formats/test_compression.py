@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from gantry import GantryError, UnreadableBody
-from gantry.formats.compression import COMPRESSED_FLAGS, DECOMPRESSED_BYTES_MAX, compress, decompress
-from gantry.http.leased import LeasedMessage
 from gantry_wire.record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
+from gantrymq import GantryError, UnreadableBody
+from gantrymq.formats.compression import COMPRESSED_FLAGS, DECOMPRESSED_BYTES_MAX, compress, decompress
+from gantrymq.http.leased import LeasedMessage
 
 ZSTD, LZ4 = SYS_COMPRESSED | SYS_COMPRESSION_ZSTD, SYS_COMPRESSED | SYS_COMPRESSION_LZ4
 bodies = some.one_of(
@@ -76,7 +76,7 @@ def test_a_body_that_was_never_compressed_is_unreadable(flags, body) -> None:
 
 @pytest.mark.parametrize(("pack", "flags"), CODECS)
 def test_a_decompressed_body_has_a_size_limit(monkeypatch, pack, flags) -> None:
-    monkeypatch.setattr("gantry.formats.compression.DECOMPRESSED_BYTES_MAX", 100_000)
+    monkeypatch.setattr("gantrymq.formats.compression.DECOMPRESSED_BYTES_MAX", 100_000)
     assert decompress(pack(bytes(100_000)), flags) == bytes(100_000)
     with pytest.raises(UnreadableBody, match="more than 100000 bytes"):
         decompress(pack(bytes(100_001)), flags)
@@ -123,7 +123,7 @@ def test_a_stream_decoder_is_read_to_its_limit_and_its_end(monkeypatch) -> None:
             decompress(packed[:cut], LZ4)
     with pytest.raises(UnreadableBody, match="LZ4F_decompress failed"):
         decompress(b"nothing", LZ4)
-    monkeypatch.setattr("gantry.formats.compression.DECOMPRESSED_BYTES_MAX", 399)
+    monkeypatch.setattr("gantrymq.formats.compression.DECOMPRESSED_BYTES_MAX", 399)
     with pytest.raises(UnreadableBody, match="more than 399 bytes"):
         decompress(packed, LZ4)
 

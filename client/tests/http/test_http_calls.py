@@ -13,10 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-import gantry
-from gantry.errors import ConfigurationError, ConnectionFailed, InvalidMessage, NoRoute, NotRunning, TimedOut
-from gantry.http import Consumer, GatewayRefused, LeasedMessage, LeaseExpired, Producer
-from gantry.http.leased import message_body
+import gantrymq
+from gantrymq.errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    InvalidMessage,
+    NoRoute,
+    NotRunning,
+    TimedOut,
+)
+from gantrymq.http import Consumer, GatewayRefused, LeasedMessage, LeaseExpired, Producer
+from gantrymq.http.leased import message_body
 
 pytestmark = pytest.mark.anyio
 STORED = {
@@ -75,12 +82,12 @@ def stored(**fields: object) -> httpx.Response:
     return ok({"results": [{**STORED, **fields}]})
 
 
-async def send(script: Script, **options: object) -> gantry.SendResult:
+async def send(script: Script, **options: object) -> gantrymq.SendResult:
     own = {name: options.pop(name) for name in ("idempotency_key", "timeout") if name in options}
     producer = Producer(http="http://x", **options)
     await started(producer, script)
     try:
-        return await producer.send(gantry.Message("orders", b"hi"), **own)
+        return await producer.send(gantrymq.Message("orders", b"hi"), **own)
     finally:
         await producer.close()
 
@@ -191,16 +198,16 @@ async def resume_until_stored(fates: list[list[str]]) -> None:
             )
         return ok({"results": results})
 
-    messages = [gantry.Message("orders", b"m%d" % n) for n in range(6)]
+    messages = [gantrymq.Message("orders", b"m%d" % n) for n in range(6)]
     producer = Producer(http="http://x")
     await started(producer, gateway)
-    incomplete: gantry.BatchIncomplete | None = None
-    results: list[gantry.SendResult] = []
+    incomplete: gantrymq.BatchIncomplete | None = None
+    results: list[gantrymq.SendResult] = []
     for _ in fates:
         try:
             results = await (producer.resume(incomplete) if incomplete else producer.send_batch(messages))
             break
-        except gantry.BatchIncomplete as error:
+        except gantrymq.BatchIncomplete as error:
             incomplete = error
             check_positions(error, stored)
         except GatewayRefused:
@@ -210,7 +217,7 @@ async def resume_until_stored(fates: list[list[str]]) -> None:
     assert sorted(stored.values()) == [f"m{n}" for n in range(6)], "none is lost, none is there twice"
 
 
-def check_positions(incomplete: gantry.BatchIncomplete, stored: dict[str, str]) -> None:
+def check_positions(incomplete: gantrymq.BatchIncomplete, stored: dict[str, str]) -> None:
     assert len(incomplete.results) == 6
     positions = [*incomplete.stored, *incomplete.not_stored, *incomplete.unknown]
     assert sorted(positions) == list(range(6))
@@ -222,9 +229,9 @@ async def test_a_batch_without_an_answer_is_unknown_and_resumed_with_its_keys() 
     producer = Producer(http="http://x", retries=1)
     script = Script(httpx.ReadTimeout, httpx.ConnectError, ok({"results": [STORED, STORED]}))
     await started(producer, script)
-    messages = [gantry.Message("orders", b"1"), gantry.Message("orders", b"2")]
+    messages = [gantrymq.Message("orders", b"1"), gantrymq.Message("orders", b"2")]
     with pytest.raises(
-        gantry.BatchIncomplete, match="0 of 2 messages were stored, the outcome of 2 is unknown"
+        gantrymq.BatchIncomplete, match="0 of 2 messages were stored, the outcome of 2 is unknown"
     ) as failed:
         await producer.send_batch(messages)
     assert failed.value.unknown == [0, 1]
@@ -243,16 +250,16 @@ async def test_a_refusal_after_an_unknown_outcome_says_that_it_may_be_stored() -
 async def test_a_batch_has_a_key_for_each_message_or_none() -> None:
     producer = Producer(http="http://x")
     await started(producer, script := Script(ok({"results": [STORED, REFUSED]}), ok({"results": [STORED]})))
-    messages = [gantry.Message("orders", b"1"), gantry.Message("orders", b"2")]
+    messages = [gantrymq.Message("orders", b"1"), gantrymq.Message("orders", b"2")]
     with pytest.raises(InvalidMessage, match="1 keys for 2 messages"):
         await producer.send_batch(messages, idempotency_keys=["a"])
-    with pytest.raises(gantry.BatchIncomplete, match="1 of 2 messages were stored") as incomplete:
+    with pytest.raises(gantrymq.BatchIncomplete, match="1 of 2 messages were stored") as incomplete:
         await producer.send_batch(messages, idempotency_keys=["a", "b"])
     await producer.resume(incomplete.value)
     keys = [[one["idempotencyKey"] for one in body["messages"]] for body in script.bodies]
     assert keys == [["a", "b"], ["b"]]
     with pytest.raises(InvalidMessage, match="number 1 is for topic other"):
-        await producer.send_batch([gantry.Message("orders", b"1"), gantry.Message("other", b"2")])
+        await producer.send_batch([gantrymq.Message("orders", b"1"), gantrymq.Message("other", b"2")])
     with pytest.raises(InvalidMessage, match="a batch has 1 to 1000"):
         await producer.send_batch([])
     await producer.close()
@@ -303,17 +310,17 @@ async def test_each_handle_gets_its_result() -> None:
 
 def test_unsupported_fields_are_refused_before_sending() -> None:
     with pytest.raises(InvalidMessage, match="flag: HTTP has no flag"):
-        message_body(gantry.Message("t", b"x", flag=1), None, None)
+        message_body(gantrymq.Message("t", b"x", flag=1), None, None)
     with pytest.raises(InvalidMessage, match="4194305 bytes; the limit is 4194304"):
-        message_body(gantry.Message("t", b"x" * 4_194_305), None, None)
+        message_body(gantrymq.Message("t", b"x" * 4_194_305), None, None)
     with pytest.raises(InvalidMessage, match="a queue or a sharding key"):
         message_body(
-            gantry.Message("t", b"x", sharding_key="k"), gantry.MessageQueue("t", "broker-a", 0), None
+            gantrymq.Message("t", b"x", sharding_key="k"), gantrymq.MessageQueue("t", "broker-a", 0), None
         )
     with pytest.raises(InvalidMessage, match="it belongs to other"):
-        message_body(gantry.Message("t", b"x"), gantry.MessageQueue("other", "broker-a", 0), None)
+        message_body(gantrymq.Message("t", b"x"), gantrymq.MessageQueue("other", "broker-a", 0), None)
     binary = message_body(
-        gantry.Message("t", b"\xff", deliver_at=datetime(2026, 1, 1, tzinfo=UTC)), None, "k"
+        gantrymq.Message("t", b"\xff", deliver_at=datetime(2026, 1, 1, tzinfo=UTC)), None, "k"
     )
     assert binary == {"bodyBase64": "/w==", "deliverAt": "2026-01-01T00:00:00.000Z", "idempotencyKey": "k"}
 
@@ -339,8 +346,8 @@ def test_wrong_options_are_named(
 
 async def test_a_client_that_was_not_started_says_so() -> None:
     with pytest.raises(NotRunning, match="use it in `async with`"):
-        await Producer(http="http://x").send(gantry.Message("t", b"x"))
+        await Producer(http="http://x").send(gantrymq.Message("t", b"x"))
     with pytest.raises(InvalidMessage, match="idempotency_key: must be a text of 1 to 100 bytes"):
-        await Producer(http="http://x").send(gantry.Message("t", b"x"), idempotency_key="ä" * 51)
+        await Producer(http="http://x").send(gantrymq.Message("t", b"x"), idempotency_key="ä" * 51)
     with pytest.raises(ConfigurationError, match="wait: 31 is outside 0 to 30"):
         await Consumer("g", "t", http="http://x").receive(wait=31)

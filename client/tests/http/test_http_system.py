@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-import gantry
-from gantry.http import Consumer, GatewayRefused, LeaseExpired, Producer, blocking
-from gantry.testing import System
+import gantrymq
+from gantrymq.http import Consumer, GatewayRefused, LeaseExpired, Producer, blocking
+from gantrymq.testing import System
 
 pytestmark = pytest.mark.anyio
 WAIT = 30
@@ -28,13 +28,13 @@ def make_topic(system: System, topic: str, queues: int = 2) -> None:
 
 async def test_a_sent_message_is_received_once_and_acknowledged(gantry_broker: System) -> None:
     make_topic(gantry_broker, "http-orders")
-    message = gantry.Message("http-orders", b"\xff\x00", tag="paid", keys=["o-1"], properties={"x": "1"})
+    message = gantrymq.Message("http-orders", b"\xff\x00", tag="paid", keys=["o-1"], properties={"x": "1"})
     async with Producer(http=gantry_broker.http, timeout=60) as producer:
         sent = await producer.send(message)
-        again = await producer.send(gantry.Message("http-orders", b"pay"), idempotency_key="k-1")
-        same = await producer.send(gantry.Message("http-orders", b"pay"), idempotency_key="k-1")
+        again = await producer.send(gantrymq.Message("http-orders", b"pay"), idempotency_key="k-1")
+        same = await producer.send(gantrymq.Message("http-orders", b"pay"), idempotency_key="k-1")
         with pytest.raises(GatewayRefused) as conflict:
-            await producer.send(gantry.Message("http-orders", b"other"), idempotency_key="k-1")
+            await producer.send(gantrymq.Message("http-orders", b"other"), idempotency_key="k-1")
     assert (again.duplicate, same.duplicate) == (False, True)
     assert (same.message_id, same.queue_offset) == (again.message_id, again.queue_offset)
     assert conflict.value.name == "IDEMPOTENCY_CONFLICT"
@@ -64,7 +64,7 @@ async def test_a_nacked_message_is_delivered_again(gantry_broker: System) -> Non
         Consumer("http-g2", "http-back", "paid", http=gantry_broker.http, timeout=60) as consumer,
     ):
         await producer.send_batch(
-            [gantry.Message("http-back", b"1", tag="paid"), gantry.Message("http-back", b"2", tag="open")]
+            [gantrymq.Message("http-back", b"1", tag="paid"), gantrymq.Message("http-back", b"2", tag="open")]
         )
         [first] = await consumer.receive(wait=WAIT, invisible=600)
         await consumer.nack(first, delay=0, reason="no stock")
@@ -79,20 +79,20 @@ async def test_queues_and_delayed_messages(gantry_broker: System) -> None:
     make_topic(gantry_broker, "http-later", queues=1)
     async with Producer(http=gantry_broker.http, timeout=60) as producer:
         queues = await producer.queues("http-later")
-        assert queues == [gantry.MessageQueue("http-later", name, 0) for name in ("broker-a", "broker-b")]
-        later = await producer.send(gantry.Message("http-later", b"x", delay=3600), queue=queues[1])
+        assert queues == [gantrymq.MessageQueue("http-later", name, 0) for name in ("broker-a", "broker-b")]
+        later = await producer.send(gantrymq.Message("http-later", b"x", delay=3600), queue=queues[1])
         assert later.queue == queues[1]
         assert later.recall_handle
         assert await producer.cancel(later) == later.message_id
-        with pytest.raises(gantry.NoRoute):
-            await producer.send(gantry.Message("http-nowhere", b"x"))
+        with pytest.raises(gantrymq.NoRoute):
+            await producer.send(gantrymq.Message("http-nowhere", b"x"))
 
 
 def test_without_asyncio(gantry_broker: System) -> None:
     make_topic(gantry_broker, "http-plain")
     with blocking.Producer(http=gantry_broker.http, timeout=60) as producer:
         results = producer.send_batch(
-            [gantry.Message("http-plain", str(n).encode(), sharding_key="k") for n in range(10)]
+            [gantrymq.Message("http-plain", str(n).encode(), sharding_key="k") for n in range(10)]
         )
         assert len({one.queue for one in results}) == 1
     until = time.monotonic() + 60

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gantry.testing import System
+from gantrymq.testing import System
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "sdk-http.md"
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from scripted_cluster import SILENT, Broker, cluster, eventually
 
-from gantry import (
+from gantry_link.limits import LinkLimits
+from gantrymq import (
     ConnectionFailed,
     InvalidMessage,
     Message,
@@ -15,8 +16,7 @@ from gantry import (
     TimedOut,
     TransactionProducer,
 )
-from gantry.connection.instance import ClientInstance, _instances
-from gantry_link.limits import LinkLimits
+from gantrymq.connection.instance import ClientInstance, _instances
 
 pytestmark = pytest.mark.anyio
 
@@ -81,10 +81,10 @@ async def test_every_way_to_send_refuses_invalid_messages():
             lambda what: producer.send_batch([what]),
         )  # fmt: skip
         for way in ways:
-            with pytest.raises(InvalidMessage, match=r"message: must be a gantry.Message, not bytes"):
+            with pytest.raises(InvalidMessage, match=r"message: must be a gantrymq.Message, not bytes"):
                 await way(b"x")
         for what in ((Message("T", b"x") for _ in range(2)), None, Message("T", b"x")):
-            with pytest.raises(InvalidMessage, match=r"messages: must be a list of gantry.Message, not"):
+            with pytest.raises(InvalidMessage, match=r"messages: must be a list of gantrymq.Message, not"):
                 await producer.send_batch(what)
         with pytest.raises(InvalidMessage, match=r"body: bytes, not str, in number 1"):
             await producer.send_batch([Message("T", b"x"), changed(body="text")])
@@ -109,7 +109,7 @@ async def test_a_close_that_is_cancelled_leaves_nothing_behind():
 
 
 async def test_sends_of_a_closed_producer_end_while_the_client_serves_others(monkeypatch):
-    monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("gantrymq.producer.producer.CLOSE_SECONDS", 0.0)
     broker = Broker("a", SILENT)
     async with cluster(broker) as (_, address), AsyncExitStack() as stack:
         other, producer = (Producer(group, nameservers=address, send_timeout=0.05) for group in ("o", "g"))
@@ -164,7 +164,7 @@ async def test_sends_beyond_the_capacity_of_a_connection_wait_in_order():
 
 
 async def test_a_send_without_room_in_time_or_before_the_close_says_so(monkeypatch):
-    monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", -600.0)
+    monkeypatch.setattr("gantrymq.producer.producer.CLOSE_SECONDS", -600.0)
     async with crowded(Broker("a", "stored", SILENT)) as producer, asyncio.timeout(60):
         await producer.send(Message("T", b"connected now"))
         silent = [producer.send_soon(Message("T", b"x")) for _ in range(2)]

@@ -7,8 +7,10 @@ import time
 
 import pytest
 
-import gantry
-from gantry import (
+import gantrymq
+from gantry_wire.headers import CreateTopicHeader, PullHeader
+from gantry_wire.record import scan_records
+from gantrymq import (
     Message,
     Producer,
     ReceivedMessage,
@@ -18,10 +20,8 @@ from gantry import (
     by_hash,
     reply_to,
 )
-from gantry.connection.instance import ClientInstance
-from gantry.settings import client_settings
-from gantry_wire.headers import CreateTopicHeader, PullHeader
-from gantry_wire.record import scan_records
+from gantrymq.connection.instance import ClientInstance
+from gantrymq.settings import client_settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 LONG = {"send_timeout": 60.0, "request_timeout": 60.0}
@@ -81,7 +81,7 @@ async def create_topic(system, topic, queues):
 
 async def known_queues(instance, topic):
     """Return the queues the nameserver knows now."""
-    with contextlib.suppress(gantry.NoRoute):
+    with contextlib.suppress(gantrymq.NoRoute):
         await instance.route(topic, fresh=True)
         return await instance.subscribe_queues(topic)
     return []
@@ -143,7 +143,7 @@ async def test_a_delayed_message_is_delivered_later_and_a_cancelled_one_never(se
         assert set(found) == {b"now", b"level", b"at"}
         assert found[b"at"].store_timestamp_ms >= due_ms - 1000  # instants are kept to the second
         plain = await producer.send(Message("sdk-delay", b"x"))
-        with pytest.raises(gantry.InvalidMessage, match="only messages sent for an instant"):
+        with pytest.raises(gantrymq.InvalidMessage, match="only messages sent for an instant"):
             await producer.cancel(plain)
 
 
@@ -156,7 +156,7 @@ async def test_a_consumer_answers_a_request(served):
         async with Producer("pg-answer", nameservers=servers, instance_name="other", **LONG) as other:
             await other.send(reply_to(request, b"that"))
         assert (await asked).body == b"that"
-        with pytest.raises(gantry.TimedOut, match="no consumer has answered"):
+        with pytest.raises(gantrymq.TimedOut, match="no consumer has answered"):
             await producer.request(Message("sdk-ask", b"hello?"), timeout=1.0)
 
 

@@ -6,14 +6,14 @@ import logging
 import pytest
 from scripted_cluster import CLOSE, SILENT, STORED, Broker, Nameserver, cluster, eventually
 
-import gantry
-from gantry import Message, NoRoute, Producer, Refused, SendStatus, TimedOut
-from gantry.connection.acl import ACCESS_KEY, SIGNATURE, Signer
+import gantrymq
 from gantry_link.server import RemotingServer
 from gantry_wire.batch import decode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import decode_command, encode_response
 from gantry_wire.properties import parse_properties
+from gantrymq import Message, NoRoute, Producer, Refused, SendStatus, TimedOut
+from gantrymq.connection.acl import ACCESS_KEY, SIGNATURE, Signer
 
 pytestmark = pytest.mark.anyio
 LONG = {"send_timeout": 60.0}
@@ -169,7 +169,9 @@ async def test_heartbeats_come_first_and_unregister_last():
 
 async def test_a_second_producer_of_a_group_is_refused_unless_it_is_another_client():
     async with cluster(Broker("a")) as (_, nameserver), Producer("g", nameservers=nameserver):
-        with pytest.raises(gantry.ConfigurationError, match="group g already has a producer in this process"):
+        with pytest.raises(
+            gantrymq.ConfigurationError, match="group g already has a producer in this process"
+        ):
             await Producer("g", nameservers=nameserver).start()
         async with Producer("g", nameservers=nameserver, instance_name="two"):
             pass
@@ -222,10 +224,10 @@ async def test_a_batch_that_fails_in_the_middle_reports_the_stored_messages():
         cluster(broker) as (_, nameserver),
         Producer("g", nameservers=nameserver, **sizes, **LONG) as producer,
     ):
-        with pytest.raises(gantry.BatchIncomplete, match="2 of 5 messages were stored") as failed:
+        with pytest.raises(gantrymq.BatchIncomplete, match="2 of 5 messages were stored") as failed:
             await producer.send_batch([Message("T", bytes(300)) for _ in range(5)])
         incomplete = failed.value
-        kinds = [gantry.SendResult, gantry.SendResult, Refused, Refused, gantry.NotSent]
+        kinds = [gantrymq.SendResult, gantrymq.SendResult, Refused, Refused, gantrymq.NotSent]
         assert [type(each) for each in incomplete.results] == kinds
         assert (incomplete.stored, incomplete.not_stored, incomplete.unknown) == ([0, 1], [2, 3, 4], [])
         assert incomplete.code == 13
@@ -243,7 +245,9 @@ async def test_a_batch_whose_answer_never_came_is_unknown_and_the_rest_not_sent(
     broker = Broker("a", STORED, SILENT)
     sizes = {"message_bytes_max": 1000, "batch_bytes_max": 1000}
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **sizes) as producer:
-        with pytest.raises(gantry.BatchIncomplete, match=r"2 of 6 .* the outcome of 2 is unknown") as failed:
+        with pytest.raises(
+            gantrymq.BatchIncomplete, match=r"2 of 6 .* the outcome of 2 is unknown"
+        ) as failed:
             await producer.send_batch([Message("T", bytes(300)) for _ in range(6)], timeout=0.3)
         assert (failed.value.stored, failed.value.unknown) == ([0, 1], [2, 3])
         assert failed.value.not_stored == [4, 5]
@@ -306,7 +310,7 @@ async def test_hooks_see_which_message_of_a_batch_was_refused():
         Producer("g", nameservers=nameserver, **LONG) as producer,
     ):
         producer.add_hook(Hook())
-        with pytest.raises(gantry.BatchIncomplete) as failed:
+        with pytest.raises(gantrymq.BatchIncomplete) as failed:
             await producer.send_batch([Message("T", b"x", properties={"__GANTRY_KEY": "k"})] * 2)
     assert seen == [([5, None], failed.value.results[1])]
     assert failed.value.results[1].reason == "IDEMPOTENCY_CONFLICT"
@@ -327,7 +331,7 @@ async def test_hooks_see_start_and_end_and_their_failures_change_nothing(caplog)
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **LONG) as producer:
         producer.add_hook(Hook())
         await producer.send(Message("T", b"x"))
-        with pytest.raises(Refused), caplog.at_level(logging.ERROR, "gantry"):
+        with pytest.raises(Refused), caplog.at_level(logging.ERROR, "gantrymq"):
             await producer.send(Message("T", b"y"))
     assert seen == [
         ("before", b"x", "a"),
@@ -342,20 +346,20 @@ async def test_closing_waits_for_outstanding_sends_and_refuses_later_ones():
     broker = Broker("a")
     async with cluster(broker) as (_, nameserver):
         producer = Producer("g", nameservers=nameserver, **LONG)
-        with pytest.raises(gantry.NotRunning, match="async with"):
+        with pytest.raises(gantrymq.NotRunning, match="async with"):
             await producer.send(Message("T", b"x"))
         await producer.start()
         sent = [producer.send_soon(Message("T", b"%d" % n)) for n in range(10)]
         await producer.close()
         assert all(future.done() and future.exception() is None for future in sent)
-        with pytest.raises(gantry.NotRunning):
+        with pytest.raises(gantrymq.NotRunning):
             await producer.send(Message("T", b"x"))
         await producer.close()
 
 
 async def test_a_nameserver_that_is_down_is_named_and_found_when_it_is_there():
     async with Producer("g", nameservers="127.0.0.1:1", **LONG) as producer:
-        with pytest.raises(gantry.ConnectionFailed, match="no nameserver answered the query for topic T"):
+        with pytest.raises(gantrymq.ConnectionFailed, match="no nameserver answered the query for topic T"):
             await producer.send(Message("T", b"x"))
 
 
@@ -381,7 +385,7 @@ async def test_hooks_see_every_message_of_a_batch_and_one_way_messages():
 
 
 async def test_sends_that_closing_abandons_end_with_an_error(monkeypatch):
-    monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("gantrymq.producer.producer.CLOSE_SECONDS", 0.05)
     silent = Nameserver([])
     silent.is_silent = True
     server = RemotingServer(silent)
@@ -390,7 +394,7 @@ async def test_sends_that_closing_abandons_end_with_an_error(monkeypatch):
     await producer.start()
     waiting = producer.send_soon(Message("T", b"x"), timeout=60)
     await producer.close()
-    with pytest.raises(gantry.ConnectionFailed, match="was closed before the message could be sent"):
+    with pytest.raises(gantrymq.ConnectionFailed, match="was closed before the message could be sent"):
         await waiting
     await server.close()
 

@@ -1,7 +1,7 @@
 import pytest
 
-from gantry import InvalidMessage, Message, MessageQueue, by_hash, by_machine_room, by_random
 from gantry_wire.properties import java_hash
+from gantrymq import InvalidMessage, Message, MessageQueue, by_hash, by_machine_room, by_random
 
 MESSAGE = Message("T", b"x")
 

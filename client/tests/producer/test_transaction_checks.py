@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from scripted_cluster import Broker, cluster, eventually
 
-from gantry import Message, Refused, TransactionProducer, TransactionState
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import EndTransactionHeader
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import format_properties, parse_properties
 from gantry_wire.record import build_record
+from gantrymq import Message, Refused, TransactionProducer, TransactionState
 
 pytestmark = pytest.mark.anyio
 HOST = pack_host("10.0.0.1", 10911)

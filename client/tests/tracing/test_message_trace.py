@@ -1,6 +1,6 @@
-from gantry import Message, MessageQueue, SendResult
-from gantry.hooks import EndContext, SendContext
-from gantry.tracing.records import (
+from gantrymq import Message, MessageQueue, SendResult
+from gantrymq.hooks import EndContext, SendContext
+from gantrymq.tracing.records import (
     TRACE_BYTES_MAX,
     MessageType,
     TraceRecord,

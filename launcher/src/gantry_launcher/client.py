@@ -15,7 +15,7 @@ HTTP = "GANTRY_HTTP"
 def client(words: list[str]) -> int:
     """Replace this process with the client, with the address of the system on the default data directory unless another is given."""
     install.ensure(install.RUN_LOCK, say)
-    environment = dict(os.environ)
+    environment = dict(os.environ, GANTRY_PROGRAM="./gantry")
     if not environment.get(HTTP) and COMPLETING not in environment and not _names_data(words):
         running = control.ask(ROOT / "data", "status")
         if running is not None:
@@ -26,7 +26,7 @@ def client(words: list[str]) -> int:
             environment[HTTP] = running.state["http"]
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(PYTHON, [str(PYTHON), "-m", "gantry.cli", *words], environment)  # noqa: S606 - no shell is wanted
+    os.execve(PYTHON, [str(PYTHON), "-m", "gantrymq.cli", *words], environment)  # noqa: S606 - no shell is wanted
 
 
 def _names_data(words: list[str]) -> bool:

@@ -1,7 +1,7 @@
 """Shell completion of the first word and of the launcher's own commands.
 
 The client completes its own commands. Starts nothing and installs nothing.
-The questions and answers are those of the scripts that `gantry completion SHELL` prints.
+The questions and answers are those of the scripts that `gantrymq completion SHELL` prints.
 """
 
 import re

@@ -4,7 +4,9 @@ import pytest
 from scripted_cluster import cluster
 from scripted_group import FIRST, MESSAGES, GroupBroker
 
-from gantry import (
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import decode_command, encode_response
+from gantrymq import (
     ConfigurationError,
     ConnectionFailed,
     GantryError,
@@ -13,8 +15,6 @@ from gantry import (
     Refused,
     TimedOut,
 )
-from gantry_wire.codes import RequestCode
-from gantry_wire.frame import decode_command, encode_response
 
 pytestmark = pytest.mark.anyio
 

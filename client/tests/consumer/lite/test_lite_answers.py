@@ -4,12 +4,12 @@ import pytest
 from scripted_cluster import cluster, eventually
 from scripted_group import FIRST, MESSAGES, GroupBroker
 
-from gantry import LitePullConsumer, MessageQueue
 from gantry_wire import cluster_bodies
 from gantry_wire.body import decode_body, encode_body
 from gantry_wire.client_bodies import GetConsumerStatusBody, ResetOffsetBody
 from gantry_wire.consumer_bodies import ConsumerRunningInfo
 from gantry_wire.frame import Command
+from gantrymq import LitePullConsumer, MessageQueue
 
 pytestmark = pytest.mark.anyio
 QUEUE = cluster_bodies.MessageQueue(topic="T", broker_name="broker-a", queue_id=0)

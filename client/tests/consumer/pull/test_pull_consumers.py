@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from consuming import Served, fill, fresh, make_topic, until
 
-from gantry import (
+from gantrymq import (
     ConfigurationError,
     ConsumeFromWhere,
     LitePullConsumer,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvloop
 
-from gantry import ConsumeFromWhere, PushConsumer, ReceivedMessage
+from gantrymq import ConsumeFromWhere, PushConsumer, ReceivedMessage
 
 
 async def main(nameserver: str, group: str, topic: str, file: str, orderly: str) -> None:

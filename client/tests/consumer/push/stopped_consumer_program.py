@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import gantry
-import gantry.blocking
+import gantrymq
+import gantrymq.blocking
 
-FROM_START = gantry.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+FROM_START = gantrymq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
 def main(nameserver: str, group: str, topic: str, file: str, kind: str) -> None:
@@ -19,32 +19,32 @@ def main(nameserver: str, group: str, topic: str, file: str, kind: str) -> None:
     }  # fmt: skip
     seen = Path(file).open("a", buffering=1)  # noqa: SIM115 - to the end of the process
 
-    def note(messages: list[gantry.ReceivedMessage]) -> None:
+    def note(messages: list[gantrymq.ReceivedMessage]) -> None:
         seen.writelines(f"{int(message.body)}\n" for message in messages)
 
-    async def wait(messages: list[gantry.ReceivedMessage]) -> None:
+    async def wait(messages: list[gantrymq.ReceivedMessage]) -> None:
         note(messages)
         await asyncio.sleep(0.01)
 
-    def block(messages: list[gantry.ReceivedMessage]) -> None:
+    def block(messages: list[gantrymq.ReceivedMessage]) -> None:
         note(messages)
         time.sleep(0.01)
 
-    def fail(messages: list[gantry.ReceivedMessage], context: gantry.ConsumeContext) -> None:
+    def fail(messages: list[gantrymq.ReceivedMessage], context: gantrymq.ConsumeContext) -> None:
         block(messages)
         if int(messages[0].body) % 10 == 0:
             context.delay_level = -1
             raise ValueError("a dead letter")
 
     async def serve() -> None:
-        consumer = gantry.PushConsumer(group, **options)
+        consumer = gantrymq.PushConsumer(group, **options)
         consumer.subscribe(topic)
         consumer.on_messages({"threads": block, "failing": fail}.get(kind, wait))
         async with consumer:
             await consumer.run_until_stopped()
 
     if kind == "blocking":
-        consumer = gantry.blocking.PushConsumer(group, **options)
+        consumer = gantrymq.blocking.PushConsumer(group, **options)
         consumer.subscribe(topic)
         consumer.on_messages(block)
         with consumer:

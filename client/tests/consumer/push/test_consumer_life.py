@@ -6,7 +6,12 @@ import pytest
 from scripted_cluster import cluster, eventually
 from scripted_group import MESSAGES, GroupBroker, consumer_at
 
-from gantry import (
+from gantry_link.connection import connect
+from gantry_wire.bodies import decode_body
+from gantry_wire.client_bodies import HeartbeatData
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import encode_request
+from gantrymq import (
     ConfigurationError,
     ConsumerState,
     LitePullConsumer,
@@ -14,13 +19,8 @@ from gantry import (
     Producer,
     ReceivedMessage,
 )
-from gantry.connection.heartbeats import Heartbeats
-from gantry.connection.instance import _instances
-from gantry_link.connection import connect
-from gantry_wire.bodies import decode_body
-from gantry_wire.client_bodies import HeartbeatData
-from gantry_wire.codes import RequestCode
-from gantry_wire.frame import encode_request
+from gantrymq.connection.heartbeats import Heartbeats
+from gantrymq.connection.instance import _instances
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from consuming import Served, fill, fresh, make_topic, until
 
-from gantry import ConsumeFromWhere, PushConsumer, ReceivedMessage
+from gantrymq import ConsumeFromWhere, PushConsumer, ReceivedMessage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.crash]
 PROGRAM = Path(__file__).with_name("killed_consumer_program.py")

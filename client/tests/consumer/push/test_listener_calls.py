@@ -9,15 +9,15 @@ from typing import Protocol
 import pytest
 from received import received, until
 
-from gantry import ConfigurationError, PushConsumer
-from gantry.consumer.push.calls import Call, Calling
-from gantry.consumer.push.concurrent import ConcurrentConsumer
-from gantry.consumer.push.listeners import Waits, Way, begin, examine, takes_one_message
-from gantry.consumer.push.orderly import OrderlyConsumer
-from gantry.consumer.retrying.outcomes import ConsumeContext, ConsumeResult, Outcome
-from gantry.consumer.shared.process_queue import ProcessQueue
-from gantry.hooks import ConsumeCall
-from gantry.message import MessageQueue, ReceivedMessage
+from gantrymq import ConfigurationError, PushConsumer
+from gantrymq.consumer.push.calls import Call, Calling
+from gantrymq.consumer.push.concurrent import ConcurrentConsumer
+from gantrymq.consumer.push.listeners import Waits, Way, begin, examine, takes_one_message
+from gantrymq.consumer.push.orderly import OrderlyConsumer
+from gantrymq.consumer.retrying.outcomes import ConsumeContext, ConsumeResult, Outcome
+from gantrymq.consumer.shared.process_queue import ProcessQueue
+from gantrymq.hooks import ConsumeCall
+from gantrymq.message import MessageQueue, ReceivedMessage
 
 pytestmark = pytest.mark.anyio
 QUEUE = MessageQueue("orders", "broker-a", 0)

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from consuming import Served, client_of, fill, fresh, make_topic, until
 
-from gantry import (
+from gantry_wire.bodies import decode_body
+from gantry_wire.codes import RequestCode
+from gantry_wire.consumer_bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult
+from gantry_wire.headers import ConsumeDirectlyHeader, ConsumerRunningInfoHeader, ResetOffsetHeader
+from gantrymq import (
     ConfigurationError,
     ConsumeContext,
     ConsumeFromWhere,
@@ -20,10 +24,6 @@ from gantry import (
     PushConsumer,
     ReceivedMessage,
 )
-from gantry_wire.bodies import decode_body
-from gantry_wire.codes import RequestCode
-from gantry_wire.consumer_bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult
-from gantry_wire.headers import ConsumeDirectlyHeader, ConsumerRunningInfoHeader, ResetOffsetHeader
 
 pytestmark = pytest.mark.anyio
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -229,7 +229,7 @@ async def test_members_with_different_subscriptions_log_an_error(
     ]
     for member in members:
         member.on_messages(lambda messages: None, quick=True)
-    with caplog.at_level(logging.ERROR, "gantry"):
+    with caplog.at_level(logging.ERROR, "gantrymq"):
         async with members[0], members[1]:
             await until(lambda: "DIFFERENT SUBSCRIPTIONS" in caplog.text)
     assert "'paid'" in caplog.text
@@ -290,7 +290,7 @@ async def test_a_reset_drops_messages_that_waited_before_it(
 
     consumer = consumer_of(served, group, topic, concurrency=workers)
     consumer.on_messages(block if way == "thread" else wait)
-    with caplog.at_level(logging.WARNING, "gantry"):
+    with caplog.at_level(logging.WARNING, "gantrymq"):
         async with consumer, client_of(served) as client:
             await until(lambda: len(seen) == workers)
             under_way = Counter(seen)

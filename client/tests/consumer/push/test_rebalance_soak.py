@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from consuming import Served, client_of, fresh, make_topic
 
-from gantry import Message, MessageQueue, Producer, SendResult
+from gantrymq import Message, MessageQueue, Producer, SendResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak, pytest.mark.timeout(3600)]
 PROGRAM = Path(__file__).with_name("killed_consumer_program.py")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from consuming import Served, fill, fresh, make_topic, until
 
-from gantry import ConsumeFromWhere, PullConsumer, PushConsumer, ReceivedMessage
-from gantry.consumer.push.signals import caught_signals
 from gantry_wire.names import dlq_topic
+from gantrymq import ConsumeFromWhere, PullConsumer, PushConsumer, ReceivedMessage
+from gantrymq.consumer.push.signals import caught_signals
 
 pytestmark = pytest.mark.anyio
 PROGRAM = Path(__file__).with_name("stopped_consumer_program.py")

@@ -9,9 +9,9 @@ from received import received
 from scripted_cluster import cluster, eventually
 from scripted_group import MESSAGES, GroupBroker, consumer_at
 
-from gantry import ConsumeContext, MessageModel, ReceivedMessage
-from gantry.consumer.retrying.failures import FailureLog, next_delivery
-from gantry.consumer.retrying.outcomes import Outcome
+from gantrymq import ConsumeContext, MessageModel, ReceivedMessage
+from gantrymq.consumer.retrying.failures import FailureLog, next_delivery
+from gantrymq.consumer.retrying.outcomes import Outcome
 
 pytestmark = pytest.mark.anyio
 LINE = re.compile(
@@ -42,7 +42,7 @@ async def test_each_message_of_each_failed_call_is_logged(caplog: pytest.LogCapt
             consumer.on_messages(coroutine)
         else:
             consumer.on_messages(plain, quick=way == "quick")
-        with caplog.at_level(logging.WARNING, "gantry"):
+        with caplog.at_level(logging.WARNING, "gantrymq"):
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
     logged = lines(caplog)
@@ -69,7 +69,7 @@ async def test_failures_of_orderly_and_slow_listeners_are_logged_alike(
     async with cluster(broker := GroupBroker()) as (_, address):
         consumer = consumer_at(address, orderly=True, suspend_seconds=0.01, attempts_max=1)
         consumer.on_messages(fails)
-        with caplog.at_level(logging.WARNING, "gantry"):
+        with caplog.at_level(logging.WARNING, "gantrymq"):
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
     logged = [(attempt, next_step) for attempt, *_, next_step in lines(caplog)]
@@ -82,7 +82,7 @@ async def test_failures_of_orderly_and_slow_listeners_are_logged_alike(
     async with cluster(broker := GroupBroker()) as (_, address):
         consumer = consumer_at(address, consume_timeout=0.1, close_timeout=0.1)
         consumer.on_messages(hangs)
-        with caplog.at_level(logging.WARNING, "gantry"):
+        with caplog.at_level(logging.WARNING, "gantrymq"):
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * MESSAGES)
     logged = [(reason, next_step) for *_, reason, next_step in lines(caplog)]
@@ -102,7 +102,7 @@ async def test_unacknowledged_messages_and_broadcast_failures_are_logged(
     async with cluster(broker := GroupBroker()) as (_, address):
         consumer = consumer_at(address, batch_size=MESSAGES)
         consumer.on_messages(half, quick=True)
-        with caplog.at_level(logging.WARNING, "gantry"):
+        with caplog.at_level(logging.WARNING, "gantrymq"):
             async with consumer:
                 await eventually(lambda: len(broker.back) == 2 * (MESSAGES - 1))
     assert {line[4] for line in lines(caplog)} == {"the listener acknowledged only those before it"}
@@ -111,7 +111,7 @@ async def test_unacknowledged_messages_and_broadcast_failures_are_logged(
     async with cluster(GroupBroker()) as (_, address):
         consumer = consumer_at(address, model=MessageModel.BROADCASTING, offsets_dir=str(tmp_path))
         consumer.on_messages(fails, quick=True)
-        with caplog.at_level(logging.WARNING, "gantry"):
+        with caplog.at_level(logging.WARNING, "gantrymq"):
             async with consumer:
                 await eventually(lambda: len(lines(caplog)) == 2 * MESSAGES)
     assert {line[5] for line in lines(caplog)} == {
@@ -121,7 +121,7 @@ async def test_unacknowledged_messages_and_broadcast_failures_are_logged(
 
 def test_a_log_line_stays_one_line_whatever_the_sender_wrote(caplog: pytest.LogCaptureFixture) -> None:
     message = received(7, UNIQ_KEY="U\nX", KEYS="order-7 a\x1b[2J", reconsumed=2)
-    with caplog.at_level(logging.WARNING, "gantry"):
+    with caplog.at_level(logging.WARNING, "gantrymq"):
         FailureLog("g").write([message], Outcome("no"), ["it becomes a dead letter"])
     (record,) = caplog.records
     assert record.getMessage().isprintable()

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from received import QUEUES, received, until
 
-from gantry.consumer.retrying import returning
-from gantry.consumer.retrying.returning import Failed, Returning
-from gantry.consumer.shared.process_queue import ProcessQueue
-from gantry.message import MessageQueue
 from gantry_link.errors import BrokerRefused, NotConnected
 from gantry_wire.frame import encode_request
+from gantrymq.consumer.retrying import returning
+from gantrymq.consumer.retrying.returning import Failed, Returning
+from gantrymq.consumer.shared.process_queue import ProcessQueue
+from gantrymq.message import MessageQueue
 
 pytestmark = pytest.mark.anyio
 

@@ -6,18 +6,18 @@ from time import monotonic
 import pytest
 from received import QUEUES, received, until
 
-from gantry.consumer.shared import assigned_queues as module
-from gantry.consumer.shared.assigned_queues import AssignedQueues
-from gantry.consumer.shared.locking import Locks
-from gantry.consumer.shared.offsets import NotWritten, OffsetTable
-from gantry.consumer.shared.process_queue import ProcessQueue
-from gantry.consumer.shared.settings import ConsumerSettings
-from gantry.message import MessageQueue
 from gantry_link.errors import NotConnected
 from gantry_wire import cluster_bodies
 from gantry_wire.body import decode_body, encode_body
 from gantry_wire.client_bodies import LockBatchRequestBody, LockBatchResponseBody
 from gantry_wire.command import Command
+from gantrymq.consumer.shared import assigned_queues as module
+from gantrymq.consumer.shared.assigned_queues import AssignedQueues
+from gantrymq.consumer.shared.locking import Locks
+from gantrymq.consumer.shared.offsets import NotWritten, OffsetTable
+from gantrymq.consumer.shared.process_queue import ProcessQueue
+from gantrymq.consumer.shared.settings import ConsumerSettings
+from gantrymq.message import MessageQueue
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from time import sleep
 
 import pytest
 
-from gantry.consumer.shared import offsets as offsets_module
-from gantry.consumer.shared.offsets import FileOffsets, OffsetTable, backup_of, load_offsets, save_offsets
-from gantry.message import MessageQueue
+from gantrymq.consumer.shared import offsets as offsets_module
+from gantrymq.consumer.shared.offsets import FileOffsets, OffsetTable, backup_of, load_offsets, save_offsets
+from gantrymq.message import MessageQueue
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
 

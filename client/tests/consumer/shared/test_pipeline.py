@@ -6,15 +6,15 @@ from time import monotonic
 import pytest
 from received import QUEUES, record_bytes, until
 
-from gantry.consumer.shared import pulling
-from gantry.consumer.shared.flow import FlowLimits
-from gantry.consumer.shared.process_queue import ProcessQueue
-from gantry.consumer.shared.pulling import Pipeline
-from gantry.consumer.shared.statistics import TopicStatistics
-from gantry.consumer.subscriptions.subscription import Subscription
-from gantry.message import ReceivedMessage
 from gantry_link.errors import BrokerRefused, NotConnected
 from gantry_link.store_client import Pulled
+from gantrymq.consumer.shared import pulling
+from gantrymq.consumer.shared.flow import FlowLimits
+from gantrymq.consumer.shared.process_queue import ProcessQueue
+from gantrymq.consumer.shared.pulling import Pipeline
+from gantrymq.consumer.shared.statistics import TopicStatistics
+from gantrymq.consumer.subscriptions.subscription import Subscription
+from gantrymq.message import ReceivedMessage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("connection")]
 ALL = Subscription("orders")

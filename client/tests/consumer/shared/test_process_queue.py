@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from received import received
 
-from gantry.consumer.shared.flow import FlowLimits, too_much
-from gantry.consumer.shared.process_queue import LOCK_LIVES_SECONDS, ProcessQueue
-from gantry.message import MessageQueue
+from gantrymq.consumer.shared.flow import FlowLimits, too_much
+from gantrymq.consumer.shared.process_queue import LOCK_LIVES_SECONDS, ProcessQueue
+from gantrymq.message import MessageQueue
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 from received import QUEUES, until
 
-from gantry.consumer.shared.rebalancing import Rebalancer
-from gantry.consumer.shared.strategies import Averagely
-from gantry.consumer.subscriptions.subscription import Subscription
-from gantry.errors import NoRoute
-from gantry.message import MessageQueue
 from gantry_link.errors import NotConnected
+from gantrymq.consumer.shared.rebalancing import Rebalancer
+from gantrymq.consumer.shared.strategies import Averagely
+from gantrymq.consumer.subscriptions.subscription import Subscription
+from gantrymq.errors import NoRoute
+from gantrymq.message import MessageQueue
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry.consumer.shared.strategies import (
+from gantrymq.consumer.shared.strategies import (
     Averagely,
     AveragelyByCircle,
     ByConfig,
@@ -13,7 +13,7 @@ from gantry.consumer.shared.strategies import (
     MachineRoomNearby,
     Strategy,
 )
-from gantry.message import MessageQueue
+from gantrymq.message import MessageQueue
 
 QUEUES = [MessageQueue("TopicTest", broker, n) for broker in ("broker-a", "broker-b") for n in range(5)]
 MEMBERS = ["10.0.0.1@101#1", "10.0.0.1@102#2", "10.0.0.2@103#3"]

@@ -10,8 +10,8 @@ from consuming import Served, fresh, make_topic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-import gantry
-from gantry import GantryError, Message, MessageQueue, Producer, PullConsumer, SendResult
+import gantrymq
+from gantrymq import GantryError, Message, MessageQueue, Producer, PullConsumer, SendResult
 
 pytestmark = pytest.mark.cluster
 KEY = "__GANTRY_KEY"
@@ -88,7 +88,7 @@ class Run:
         message = self.make(kind)
         try:
             outcome = producer.send_soon(message, queue=queue)
-        except gantry.InvalidMessage as error:
+        except gantrymq.InvalidMessage as error:
             outcome = asyncio.get_running_loop().create_future()
             outcome.set_exception(error)
         self.sent.append(Sent(kind, message, queue, outcome))
@@ -106,7 +106,7 @@ class Run:
         waiting = [each.outcome for each in self.sent[-len(mix) :]]
         try:
             outcomes = await producer.send_batch(messages, queue=queue)
-        except gantry.BatchIncomplete as incomplete:
+        except gantrymq.BatchIncomplete as incomplete:
             outcomes = incomplete.results
         except GantryError as error:
             outcomes = [error] * len(mix)
@@ -157,7 +157,7 @@ async def check(one_broker_topic: tuple[str, str], steps, linger: float | None, 
 def check_strangers(pairs) -> None:
     for sent, outcome in pairs:
         if sent.kind.name == "bad flag":
-            assert isinstance(outcome, gantry.InvalidMessage)
+            assert isinstance(outcome, gantrymq.InvalidMessage)
         elif sent.kind.key is None:
             assert isinstance(outcome, SendResult), outcome
             assert not outcome.duplicate

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry import InvalidMessage, Message
-from gantry.producer.batching.batches import batch_items
-from gantry.producer.batching.splitting import split
-from gantry.producer.sending.preparing import Preparation
-from gantry.producer.settings import ProducerSettings
 from gantry_wire.batch import decode_batch, encode_batch
+from gantrymq import InvalidMessage, Message
+from gantrymq.producer.batching.batches import batch_items
+from gantrymq.producer.batching.splitting import split
+from gantrymq.producer.sending.preparing import Preparation
+from gantrymq.producer.settings import ProducerSettings
 
 PREPARATION = Preparation(ProducerSettings(), "")
 

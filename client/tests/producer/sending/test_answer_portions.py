@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gantry.producer.sending.answers import PORTION_MIN, PORTIONS, Answers
 from gantry_link.turn import Turn
+from gantrymq.producer.sending.answers import PORTION_MIN, PORTIONS, Answers
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,7 @@
 import pytest
 
-from gantry import MessageQueue
-from gantry.producer.sending.faults import LatencyFaults, avoid_seconds
+from gantrymq import MessageQueue
+from gantrymq.producer.sending.faults import LatencyFaults, avoid_seconds
 
 A, B, C = (MessageQueue("T", name, 0) for name in "abc")
 

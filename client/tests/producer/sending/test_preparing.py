@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gantry import InvalidMessage, Message, ReceivedMessage
-from gantry.formats.compression import UnreadableBody, decompress
-from gantry.producer.recalls import RecallHandle, parse_handle
-from gantry.producer.replying import is_reply, reply_to, request_properties
-from gantry.producer.sending.preparing import Preparation
-from gantry.producer.settings import ProducerSettings
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import format_properties, parse_properties
 from gantry_wire.record import build_record, decode_record
+from gantrymq import InvalidMessage, Message, ReceivedMessage
+from gantrymq.formats.compression import UnreadableBody, decompress
+from gantrymq.producer.recalls import RecallHandle, parse_handle
+from gantrymq.producer.replying import is_reply, reply_to, request_properties
+from gantrymq.producer.sending.preparing import Preparation
+from gantrymq.producer.settings import ProducerSettings
 
 NOW = 1_700_000_000_000
 HOST = pack_host("10.0.0.1", 10911)

@@ -1,7 +1,7 @@
 import pytest
 
-from gantry.producer.sending.retries import is_tried_again, may_pass, pause_seconds
 from gantry_link.errors import BrokerRefused, ConnectionBusy, ConnectionLost, NotConnected, RequestTimedOut
+from gantrymq.producer.sending.retries import is_tried_again, may_pass, pause_seconds
 
 
 @pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])

@@ -1,4 +1,4 @@
-"""The validated options of `gantry report`. Imports nothing large."""
+"""The validated options of `./gantry report`. Imports nothing large."""
 
 from __future__ import annotations
 

@@ -2,62 +2,62 @@
 
 from collections.abc import Sequence
 
-import gantry
-import gantry.blocking
+import gantrymq
+import gantrymq.blocking
 
-consumer = gantry.PushConsumer("g")
+consumer = gantrymq.PushConsumer("g")
 
 
 @consumer.listener
-async def one(message: gantry.ReceivedMessage) -> None: ...
+async def one(message: gantrymq.ReceivedMessage) -> None: ...
 
 
 @consumer.listener
 async def one_with_context(
-    message: gantry.ReceivedMessage, context: gantry.ConsumeContext
-) -> gantry.ConsumeResult:
-    return gantry.ConsumeResult.SUCCESS
+    message: gantrymq.ReceivedMessage, context: gantrymq.ConsumeContext
+) -> gantrymq.ConsumeResult:
+    return gantrymq.ConsumeResult.SUCCESS
 
 
 @consumer.listener
-def one_in_a_thread(message: gantry.ReceivedMessage) -> gantry.ConsumeResult | None: ...
+def one_in_a_thread(message: gantrymq.ReceivedMessage) -> gantrymq.ConsumeResult | None: ...
 
 
 @consumer.listener
-async def many(messages: list[gantry.ReceivedMessage]) -> None: ...
+async def many(messages: list[gantrymq.ReceivedMessage]) -> None: ...
 
 
 @consumer.listener
 async def many_with_context(
-    messages: list[gantry.ReceivedMessage], context: gantry.ConsumeContext
-) -> gantry.ConsumeResult | None: ...
+    messages: list[gantrymq.ReceivedMessage], context: gantrymq.ConsumeContext
+) -> gantrymq.ConsumeResult | None: ...
 
 
 @consumer.listener
-def many_in_a_thread(messages: Sequence[gantry.ReceivedMessage]) -> gantry.ConsumeResult:
-    return gantry.ConsumeResult.SUCCESS
+def many_in_a_thread(messages: Sequence[gantrymq.ReceivedMessage]) -> gantrymq.ConsumeResult:
+    return gantrymq.ConsumeResult.SUCCESS
 
 
 class Listener:
-    async def __call__(self, messages: list[gantry.ReceivedMessage]) -> None: ...
+    async def __call__(self, messages: list[gantrymq.ReceivedMessage]) -> None: ...
 
-    def take(self, message: gantry.ReceivedMessage) -> None: ...
+    def take(self, message: gantrymq.ReceivedMessage) -> None: ...
 
 
 consumer.on_messages(Listener())
 consumer.on_message(Listener().take)
-seen: list[gantry.ReceivedMessage] = []
+seen: list[gantrymq.ReceivedMessage] = []
 bodies: list[bytes] = []
 consumer.on_messages(lambda messages: seen.extend(messages), quick=True)  # noqa: PLW0108 - its parameter has a type
 consumer.on_message(lambda message: bodies.append(message.body), quick=True)
 consumer.on_messages(seen.extend, quick=True)
 consumer.on_message(seen.append, quick=True)
 
-blocking = gantry.blocking.PushConsumer("g")
+blocking = gantrymq.blocking.PushConsumer("g")
 
 
 @blocking.listener
-def one_of_blocking(message: gantry.ReceivedMessage) -> None: ...
+def one_of_blocking(message: gantrymq.ReceivedMessage) -> None: ...
 
 
 blocking.on_messages(many)

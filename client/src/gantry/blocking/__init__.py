@@ -1,6 +1,0 @@
-"""The SDK without asyncio: the same names and arguments, callable from any thread. An event loop in its own thread does the work."""
-
-from gantry.blocking.consumers import LitePullConsumer, PullConsumer, PushConsumer
-from gantry.blocking.producer import Producer, TransactionProducer
-
-__all__ = ["LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]

@@ -1,0 +1,60 @@
+"""Settings of a gateway's client. Validated on creation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TypedDict
+from urllib.parse import urlsplit
+
+from gantrymq.errors import ConfigurationError
+from gantrymq.settings import check_number
+
+ADDRESS_VARIABLE = "GANTRY_HTTP"
+TOKEN_VARIABLE = "GANTRY_TOKEN"  # noqa: S105 - the name of a variable
+SECONDS_MAX = 86_400
+
+
+class HttpOptions(TypedDict, total=False):
+    """Keyword options that every client over HTTP takes; see HttpSettings for their meaning."""
+
+    http: str
+    token: str
+    timeout: float
+    retries: int
+    connections: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """A gateway, as seen by a client. Raises ConfigurationError, which names the setting and its limit."""
+
+    http: str = ""
+    """Address of the gateway, as http://127.0.0.1:8080. Default: GANTRY_HTTP of the environment."""
+    token: str = ""
+    """The gateway's token, if it has one. Default: GANTRY_TOKEN of the environment."""
+    timeout: float = 10.0
+    """Seconds for a call, all tries together; the wait of a receive is added."""
+    retries: int = 5
+    """How often a call is repeated, if that is safe and may help."""
+    connections: int = 64
+    """The most concurrent calls; others wait."""
+
+    def __post_init__(self) -> None:
+        address = self.http or os.environ.get(ADDRESS_VARIABLE, "")
+        if not address:
+            raise ConfigurationError(
+                f'http: no gateway is given; pass http="http://127.0.0.1:8080" or set {ADDRESS_VARIABLE}'
+            )
+        try:
+            parts = urlsplit(address)
+            is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise ConfigurationError(f"http: must be an address as http://127.0.0.1:8080, not {address!r}")
+        object.__setattr__(self, "http", address.rstrip("/"))
+        object.__setattr__(self, "token", self.token or os.environ.get(TOKEN_VARIABLE, ""))
+        check_number("timeout", self.timeout, 0.001, SECONDS_MAX)
+        check_number("retries", self.retries, 0, 100)
+        check_number("connections", self.connections, 1, 10_000)
