@@ -1,9 +1,11 @@
 """The whole way of a send in one process: HTTP bytes → gateway → the link's real connection → store → log bytes, and the answers back.
 
-Nothing but sockets and clocks is replaced. The clock does not move, so two ways may be compared byte by byte.
+Nothing but sockets, clocks and randomness is replaced. The clock does not move and chance has a seed, so two ways may be compared byte by byte.
 """
 
 import asyncio
+import random
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from gantry_chassis.budget import Budget
+from gantry_chassis.environment import machine
 from gantry_link.connection import Connection
 from gantry_wire.frame import FrameDecoder
 from gateway.connection.http_protocol import BOUNDS, GatewayProtocol
@@ -67,10 +70,10 @@ class Collecting(asyncio.Transport):
 
 
 class Answering(ScriptedPeer):
-    """The store's end of the gateway's connection: keeps the bytes of answers."""
+    """The store's end of a connection: keeps the bytes of answers."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, ip="127.0.0.1", port=40000):
+        super().__init__(ip, port)
         self.bytes = b""
 
     def send(self, data):
@@ -124,10 +127,14 @@ class WholeWay:
     """A gateway with connections of clients, and its store. Build it inside a running loop."""
 
     def __init__(self, topics, *, fast_paths: bool) -> None:
-        self.side = SendingSide(fast_paths=fast_paths, message_bytes_max=60_000, auto_create_topics=False)
+        environment = replace(machine(), rng=random.Random(1))
+        self.side = SendingSide(
+            fast_paths=fast_paths, environment=environment, message_bytes_max=60_000, auto_create_topics=False
+        )
         for topic in topics:
             self.side.topics.ensure(topic, QUEUES)
         self.peer, self.decoder = Answering(), FrameDecoder()
+        self.client, self.client_decoder = Answering("127.0.0.2", 40001), FrameDecoder()
         self.transport, self.connection = Collecting(), Connection(ADDRESS)
         self.connection.connection_made(self.transport)
         self.ids = OneIdARequest()
@@ -195,6 +202,14 @@ class WholeWay:
                 break
         await asyncio.sleep(0)
         return [transport.taken() for _, transport in used]
+
+    async def receive(self, data: bytes) -> bytes:
+        """Receive a remoting client's frames in one turn; flush; return the store's answers."""
+        for raw in self.client_decoder.receive(data):
+            self.side.receive(self.client, raw)
+        self.side.flush()
+        answers, self.client.bytes = self.client.bytes, b""
+        return answers
 
     def log(self) -> tuple[bytes, object]:
         """Return what lies in the log, and the index."""
