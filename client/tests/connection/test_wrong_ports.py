@@ -12,6 +12,7 @@ async def test_the_port_of_a_gateway_is_not_a_nameserver(gantry_broker: System) 
     gateway = gantry_broker.http.removeprefix("http://")
     async with Producer("lost", nameservers=gateway) as producer:
         with pytest.raises(
-            ConnectionFailed, match="an HTTP answer: this is an HTTP port; the nameserver is on 9876"
+            ConnectionFailed,
+            match="an HTTP answer: this is an HTTP port; the nameserver's default port is 9876",
         ):
             await producer.send(Message("T", b"x"))

@@ -1,4 +1,4 @@
-"""Strategies for values of any typed header or body, made from the type itself."""
+"""Strategies for values of any typed header or body, derived from its type."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
-# A busy machine makes examples slow, not wrong: time is judged by bench/, never by a test.
+# A busy machine slows examples down, so tests have no time limit: bench/ measures time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
@@ -16,11 +16,11 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 @pytest.fixture(scope="session")
 def values_of() -> Callable[[type], st.SearchStrategy]:
-    """A function from a msgspec type to a strategy of its values."""
+    """Return a function from a msgspec type to a strategy of its values."""
     return lambda kind: _strategy(inspect.type_info(kind))
 
 
-def _strategy(shape: inspect.Type) -> st.SearchStrategy:  # noqa: PLR0911 - one answer per kind of type
+def _strategy(shape: inspect.Type) -> st.SearchStrategy:  # noqa: PLR0911 - one return per kind of type
     match shape:
         case inspect.StructType(cls=cls, fields=fields):
             return st.builds(cls, **{field.name: _strategy(field.type) for field in fields})

@@ -1,4 +1,4 @@
-"""A batch body divides into its messages exactly, or is refused as a whole."""
+"""A batch body divides exactly into its messages, or is refused as a whole."""
 
 import struct
 from contextlib import suppress
@@ -30,11 +30,11 @@ def item(size: int, body_size: int, body: bytes, properties_size: int, propertie
 
 
 @given(ITEMS)
-def test_a_batch_reads_back_as_written(items):
+def test_a_batch_round_trips(items):
     assert decode_batch(encode_batch(items)) == items
 
 
-def test_the_layout_is_the_one_java_writes():
+def test_the_layout_equals_that_of_java():
     expected = struct.pack(">iiiii", 27, 0, 0, 7, 3) + b"abc" + struct.pack(">h", 2) + b"pp"
     assert encode_batch([BatchItem(7, b"abc", b"pp")]) == expected
 
@@ -59,7 +59,7 @@ def test_any_bytes_give_messages_or_the_documented_error(data):
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (b"", "empty"),
         (bytes(19), "inside its lengths"),
@@ -73,8 +73,8 @@ def test_any_bytes_give_messages_or_the_documented_error(data):
         (item(22, 0, b"", 0) + b"x", "item 1 ends inside"),
     ],
 )
-def test_lengths_that_lie_refuse_the_whole_batch(body, words):
-    with pytest.raises(MalformedBatch, match=words) as caught:
+def test_wrong_lengths_refuse_the_whole_batch(body, message):
+    with pytest.raises(MalformedBatch, match=message) as caught:
         decode_batch(body)
     assert caught.value.code == 13
 
@@ -88,11 +88,11 @@ def test_a_batch_beyond_a_limit_is_not_written(items):
         encode_batch(items)
 
 
-def test_a_batch_may_fill_its_limit():
+def test_a_batch_at_its_limit_is_accepted():
     assert len(encode_batch([BatchItem(0, bytes(BODY_BYTES_MAX - 22), b"")])) == BODY_BYTES_MAX
 
 
-def test_a_batch_with_a_result_per_item_may_fill_a_frame():
+def test_a_batch_with_a_result_per_item_can_fill_a_frame():
     item = BatchItem(0, bytes(BODY_BYTES_MAX - 22), b"")
     last = BatchItem(0, bytes(PER_ITEM_BATCH_BYTES_MAX - 3 * BODY_BYTES_MAX - 22), b"")
     batch = encode_batch([item, item, item, last], PER_ITEM_BATCH_BYTES_MAX)
@@ -103,7 +103,7 @@ def test_a_batch_with_a_result_per_item_may_fill_a_frame():
 
 
 @given(st.data())
-def test_messages_of_one_size_are_read_as_any_others(data):
+def test_messages_of_one_size_decode_like_messages_of_any_size(data):
     sizes = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 5)))
     items = data.draw(
         st.lists(
@@ -131,7 +131,7 @@ def test_messages_of_one_size_are_read_as_any_others(data):
 
 
 @pytest.mark.parametrize("sizes", [(0,), (0, 1)], ids=["even", "uneven"])
-def test_a_batch_of_more_messages_than_one_turn_can_place_is_refused_with_the_limit(sizes):
+def test_a_batch_with_too_many_messages_is_refused_with_the_limit(sizes):
     def batch(count):
         return [BatchItem(0, b"x" * sizes[n % len(sizes)], b"") for n in range(count)]
 

@@ -1,4 +1,4 @@
-"""The binary header is read back as written, and its lengths are never trusted."""
+"""The binary header round-trips, and all its lengths are checked."""
 
 import struct
 from contextlib import suppress
@@ -34,7 +34,7 @@ def fixed(remark_size: int = 0) -> bytes:
 
 
 @given(HEADERS)
-def test_a_header_reads_back_as_written(header):
+def test_a_header_round_trips(header):
     assert decode_binary_header(encode_binary_header(header)) == header
 
 
@@ -48,7 +48,7 @@ def test_a_flipped_bit_or_a_cut_gives_a_header_or_the_documented_error(header, d
             assert isinstance(decode_binary_header(candidate), BinaryHeader)
 
 
-def test_empty_values_do_not_travel():
+def test_empty_values_are_omitted():
     header = BinaryHeader(1, "JAVA", 1, 1, 0, "", {"a": "", "b": "x"})
     assert decode_binary_header(encode_binary_header(header)) == header._replace(
         remark=None, fields={"b": "x"}
@@ -57,7 +57,7 @@ def test_empty_values_do_not_travel():
     assert decode_binary_header(fixed() + struct.pack(">i", len(empty)) + empty).fields == {}
 
 
-def test_codes_of_the_pop_family_survive_sixteen_bits():
+def test_pop_codes_survive_truncation_to_sixteen_bits():
     header = BinaryHeader(200050, "JAVA", 1, 1, 0, None, None)
     assert decode_binary_header(encode_binary_header(header)).code == 200050
 
@@ -71,7 +71,7 @@ def test_an_unknown_language_number_is_other():
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "message"),
     [
         (b"", "at least 21"),
         (fixed(-1) + bytes(4), "remark of -1"),
@@ -86,8 +86,8 @@ def test_an_unknown_language_number_is_other():
         (fixed(1) + b"\xff" + bytes(4), "not UTF-8"),
     ],
 )
-def test_lengths_that_lie_are_refused(content, words):
-    with pytest.raises(MalformedHeader, match=words):
+def test_wrong_lengths_are_refused(content, message):
+    with pytest.raises(MalformedHeader, match=message):
         decode_binary_header(content)
 
 
@@ -101,19 +101,19 @@ def test_lengths_that_lie_are_refused(content, words):
         {"c": "22", "dd": "3"},
     ],
 )
-def test_fields_of_a_known_size_but_other_lengths_are_read_by_their_own(others):
+def test_fields_of_a_known_size_with_other_lengths_are_read_correctly(others):
     def read(fields):
         return decode_binary_header(
             encode_binary_header(BinaryHeader(310, "JAVA", 1, 1, 0, None, fields))
         ).fields
 
     first = {"a": "22", "bb": "3"}
-    assert read(first) == first  # from here on this size has a known layout
+    assert read(first) == first  # now this size has a cached layout
     assert read(others) == others
     assert read(first) == first
 
 
-def test_lengths_that_lie_are_refused_though_the_size_is_known():
+def test_wrong_lengths_are_refused_even_if_the_size_is_known():
     honest = encode_binary_header(BinaryHeader(310, "JAVA", 1, 1, 0, None, {"key": "value", "k": "v"}))
     for _ in range(2):
         assert decode_binary_header(honest).fields == {"key": "value", "k": "v"}
@@ -122,7 +122,7 @@ def test_lengths_that_lie_are_refused_though_the_size_is_known():
         decode_binary_header(lying)
 
 
-def test_an_empty_value_is_no_field_however_often_it_comes():
+def test_an_empty_value_is_always_an_absent_field():
     name = b"\0\1a\0\0\0\0" + b"\0\1b\0\0\0\1x"
     content = fixed() + struct.pack(">i", len(name)) + name
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Typed bodies are read exactly, or as tolerantly as fastjson reads, or refused."""
+"""Typed bodies are read exactly, or as tolerantly as fastjson does, or refused."""
 
 import json
 
@@ -42,7 +42,7 @@ QUEUE = MessageQueue(broker_name="b", queue_id=0, topic="T")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_every_body_survives_the_wire(kind, data, values_of):
+def test_every_body_round_trips(kind, data, values_of):
     body = data.draw(values_of(kind))
     assert decode_body(encode_body(body), kind) == body
     assert decode_body(encode_body(body, standard=True), kind) == body
@@ -51,7 +51,7 @@ def test_every_body_survives_the_wire(kind, data, values_of):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("data", [b"", b"[]", b"5", b"{1:2}x", b"\xff", b"{" * 10_000, b"[" * 100_000])
-def test_what_is_no_body_is_refused(kind, data):
+def test_invalid_bodies_are_refused(kind, data):
     with pytest.raises(MalformedBody):
         decode_body(data, kind)
 
@@ -71,7 +71,7 @@ def test_a_route_is_written_in_both_forms():
     )
 
 
-def test_queues_are_keys_as_mqadmin_reads_them():
+def test_queues_are_keys_in_the_form_that_mqadmin_reads():
     body = ResetOffsetBody(offset_table={QUEUE: 123})
     assert encode_body(body) == b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:123}}'
     nested = b'{"consumerTable":{"c":{{ "topic":"T", "queueId":"0", brokerName:\'b\' }:1}}}'
@@ -106,7 +106,7 @@ def test_an_unknown_consume_type_is_refused(kind):
         decode_body(data.encode(), HeartbeatData)
 
 
-def test_numbers_and_booleans_become_text_where_text_belongs():
+def test_numbers_and_booleans_become_text_in_text_fields():
     assert decode_body(b'{"table":{"a":1,"b":true,"c":2.5,"d":null}}', KVTable).table == {
         "a": "1",
         "b": "true",
@@ -145,7 +145,7 @@ def test_unknown_fields_of_newer_versions_are_ignored():
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.is_plain], ids=lambda kind: kind.__name__)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_plain_bodies_need_neither_the_dialect_nor_missing_nulls(kind, data, values_of):
+def test_plain_bodies_contain_no_bare_keys_and_no_nulls(kind, data, values_of):
     body = data.draw(values_of(kind))
     assert json.loads(encode_body(body)) == json.loads(encode_body(body, standard=True))
 

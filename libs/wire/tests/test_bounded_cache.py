@@ -1,4 +1,4 @@
-"""A full cache gives a new entry a place, and keeps serving names that come round in order."""
+"""A full cache accepts new entries and still hits for names that cycle in order."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from gantry_wire.bounded_cache import BoundedCache
 
 
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 9), st.integers()), max_size=60))
-def test_it_returns_what_was_kept_and_never_more_than_its_limit(limit, steps):
+def test_it_returns_stored_values_and_never_exceeds_its_limit(limit, steps):
     cache: BoundedCache[int, int] = BoundedCache(limit)
     latest: dict[int, int] = {}
     for key, value in steps:
@@ -22,8 +22,8 @@ def test_it_returns_what_was_kept_and_never_more_than_its_limit(limit, steps):
 
 
 @pytest.mark.parametrize(("names", "hits_min"), [(1000, 1.0), (1200, 0.6), (2000, 0.15)])
-def test_more_names_than_places_that_come_round_in_order_still_find_a_share(names, hits_min):
-    """A cache that is emptied when full, or drops the oldest, finds nothing or next to nothing here."""
+def test_names_that_cycle_beyond_the_limit_still_get_hits(names, hits_min):
+    """A cache that clears itself when full, or evicts the oldest entry, hits almost never here."""
     cache: BoundedCache[int, int] = BoundedCache(1000)
     hits, rounds = 0, 30
     for turn in range(rounds):
@@ -35,7 +35,7 @@ def test_more_names_than_places_that_come_round_in_order_still_find_a_share(name
     assert hits / (names * (rounds - rounds // 2)) >= hits_min
 
 
-def test_names_that_are_not_used_any_more_go():
+def test_unused_names_are_evicted():
     cache: BoundedCache[int, int] = BoundedCache(100)
     for name in range(100):
         cache.keep(name, name)

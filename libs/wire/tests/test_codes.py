@@ -1,4 +1,4 @@
-"""Code tables hold what the protocol says, and no number means two things."""
+"""Code tables match the protocol, and no number has two meanings."""
 
 import pytest
 
@@ -24,17 +24,17 @@ from gantry_wire.codes import (
         (ResponseCode.INVALID_PARAMETER, 29), (ResponseCode.FLOW_CONTROL, 215), (ResponseCode.GO_AWAY, 1500),
     ],
 )  # fmt: skip
-def test_numbers_on_the_wire(code, number):
+def test_codes_equal_rocketmqs_numbers(code, number):
     assert code == number
 
 
-def test_tables_name_response_codes_only_and_do_not_overlap():
+def test_the_tables_contain_only_response_codes_and_do_not_overlap():
     for table in (RETRYABLE, CLOSES, STORED):
         assert all(ResponseCode(code) for code in table if code)
     assert not RETRYABLE & STORED
 
 
-def test_short_forms_of_long_codes_collide_with_nothing():
+def test_truncated_codes_collide_with_no_other_code():
     assert not BINARY_CODE_ALIASES.keys() & {int(code) for code in RequestCode}
     assert BINARY_CODE_ALIASES[3442] == RequestCode.POP_MESSAGE
     assert BINARY_CODE_ALIASES[3543] == RequestCode.BATCH_ACK_MESSAGE
@@ -43,9 +43,9 @@ def test_short_forms_of_long_codes_collide_with_nothing():
 @pytest.mark.parametrize(
     ("number", "name"), [(0, "JAVA"), (1, "CPP"), (13, "NODE_JS"), (14, "OTHER"), (-1, "OTHER")]
 )
-def test_languages_by_number(number, name):
+def test_language_names_by_number(number, name):
     assert language_name(number) == name
 
 
-def test_we_follow_the_release_we_say_we_follow():
+def test_the_reported_version_is_5_3_3():
     assert VERSION == 479

@@ -1,4 +1,4 @@
-"""Headers are read in every spelling RocketMQ's clients use, and anything else is a documented error."""
+"""Headers are read in every form that RocketMQ's clients send; anything else is a documented error."""
 
 import json
 from contextlib import suppress
@@ -35,7 +35,7 @@ def command(fields: object, code: int = 310, **more: object) -> Command:
     return decode_command(json_frame({"code": code, "extFields": fields, "flag": 0, "opaque": 7, **more}))
 
 
-def test_a_send_is_read_straight_into_its_typed_header():
+def test_a_send_is_decoded_directly_to_its_typed_header():
     read = command(V2_FIELDS, language="JAVA", version=479)
     assert type(read.fields) is SendHeaderV2
     header = read.read(SendHeader)
@@ -44,7 +44,7 @@ def test_a_send_is_read_straight_into_its_typed_header():
     assert (read.code, read.opaque, read.language, read.version, read.body) == (310, 7, "JAVA", 479, b"body")
 
 
-def test_the_typed_and_the_tolerant_way_agree():
+def test_the_typed_and_the_tolerant_reader_agree():
     assert command(V2_FIELDS).read(SendHeader) == command({**V2_FIELDS, "z": {"deep": 1}}).read(SendHeaderV2)
     loose = command({**V2_FIELDS, "b": 5, "e": 2, "k": False, "m": "0"})
     assert isinstance(loose.fields, dict)
@@ -64,11 +64,11 @@ def test_the_typed_and_the_tolerant_way_agree():
         ("", False),
     ],
 )
-def test_booleans_are_read_as_java_and_the_cpp_client_write_them(text, expected):
+def test_booleans_of_java_and_of_the_cpp_client_are_read(text, expected):
     assert command({**V2_FIELDS, "k": text}).read(SendHeaderV2).unit_mode is expected
 
 
-def test_long_names_of_an_old_producer_are_read():
+def test_full_field_names_of_an_old_producer_are_read():
     fields = {
         "producerGroup": "pg", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": 4, "queueId": 3,
         "sysFlag": 0, "bornTimestamp": "1", "flag": 0, "properties": "", "unitMode": "0", "AccessKey": "",
@@ -86,7 +86,7 @@ def test_an_unreadable_required_field_is_named(value):
     assert (caught.value.field, caught.value.close) == ("e", False)
 
 
-def test_a_plus_sign_is_read_as_java_reads_it():
+def test_a_plus_sign_is_read_as_in_java():
     assert command({**V2_FIELDS, "e": "+5"}).read(SendHeaderV2).queue_id == 5
 
 
@@ -96,7 +96,7 @@ def test_an_unreadable_optional_field_counts_as_absent():
 
 
 @pytest.mark.parametrize("more", [{}, {"extFields": None}])
-def test_no_ext_fields_at_all_is_no_error_until_one_is_needed(more):
+def test_absent_ext_fields_are_an_error_only_if_one_is_required(more):
     read = decode_command(json_frame({"code": 310, "opaque": 1, **more}))
     assert (read.fields, read.ext, read.version, read.flag) == (None, {}, 0, 0)
     with pytest.raises(MissingField):
@@ -125,7 +125,7 @@ def test_language_is_a_name_an_ordinal_or_unknown(language, expected):
     assert command({"a": 1}, language=language).language == expected
 
 
-def test_numbers_of_the_envelope_may_be_text():
+def test_envelope_numbers_are_accepted_as_text():
     read = decode_command(
         json_frame({"code": "34", "opaque": "-5", "flag": "2", "version": None, "remark": 7})
     )
@@ -139,7 +139,7 @@ def test_ext_values_of_any_kind_become_text():
     assert read.fields == {"i": "1", "f": "1.5", "t": "true", "o": '{"k":[1]}'}
 
 
-def test_what_a_header_says_of_body_and_serialization_is_not_believed():
+def test_the_body_and_serialization_fields_of_a_header_are_ignored():
     read = decode_command(json_frame({"code": 34, "body": "AAAA", "serialize_type": 1, "fields": {"a": "b"}}))
     assert (read.body, read.serialize_type, read.fields) == (b"body", 0, None)
     assert command(V2_FIELDS, body=5).body == b"body"
@@ -153,7 +153,7 @@ def test_what_a_header_says_of_body_and_serialization_is_not_believed():
         b'{"code":310,"x":' + b"[" * 100_000, b'{"code":11,"extFields":' + b'{"a":' * 100_000,
     ],
 )  # fmt: skip
-def test_what_is_no_header_is_refused_and_closes(header):
+def test_an_invalid_header_is_refused_and_closes_the_connection(header):
     with pytest.raises(MalformedHeader) as caught:
         decode_command(RawFrame(0, header, b""))
     assert caught.value.close
@@ -199,7 +199,7 @@ def test_any_bytes_give_a_command_or_a_documented_error(header, kind):
         assert isinstance(decode_command(RawFrame(kind, header, b"")), Command)
 
 
-def test_a_binary_send_reads_like_a_json_one():
+def test_a_binary_send_equals_a_json_send():
     header = msgspec.convert(V2_FIELDS, SendHeaderV2, strict=False)
     (as_json,) = FrameDecoder().receive(encode_request(310, 9, header, b"x"))
     (as_binary,) = FrameDecoder().receive(encode_request(310, 9, header, b"x", serialize_type=BINARY))
@@ -217,7 +217,7 @@ def test_a_binary_send_reads_like_a_json_one():
         (0, {"offset": "5"}, dict),
     ],
 )  # fmt: skip
-def test_replies_are_read_into_their_typed_headers(code, fields, kind):
+def test_replies_are_decoded_to_their_typed_headers(code, fields, kind):
     read = decode_command(json_frame({"code": code, "extFields": fields, "flag": 1}))
     assert isinstance(read.fields, kind)
     assert read.is_response

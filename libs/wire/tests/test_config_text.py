@@ -1,4 +1,4 @@
-"""Configuration text reads as RocketMQ's tools write it, and back."""
+"""Configuration text of RocketMQ's tools is read, and round-trips."""
 
 from contextlib import suppress
 
@@ -14,7 +14,7 @@ KEYS = WORDS.filter(lambda key: "=" not in key and key[0] not in "#!")
 
 
 @given(st.dictionaries(KEYS, WORDS))
-def test_settings_read_back_as_written(settings):
+def test_settings_round_trip(settings):
     assert parse_config_text(format_config_text(settings)) == settings
 
 
@@ -26,17 +26,17 @@ def test_comments_blank_lines_and_spaces_are_skipped():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("a=1\nnonsense", "line 2"), ("=x", "line 1"), (b"a=\xff", "not UTF-8")]
+    ("text", "message"), [("a=1\nnonsense", "line 2"), ("=x", "line 1"), (b"a=\xff", "not UTF-8")]
 )
-def test_what_is_no_setting_is_named_by_its_line(text, words):
-    with pytest.raises(MalformedBody, match=words):
+def test_an_invalid_line_is_reported_with_its_number(text, message):
+    with pytest.raises(MalformedBody, match=message):
         parse_config_text(text)
 
 
 @pytest.mark.parametrize(
     "settings", [{"a=b": "c"}, {"a": "x\ny"}, {"a\n": "x"}, {"": "x"}, {" a": "x"}, {"#a": "x"}]
 )
-def test_what_would_not_read_back_is_not_written(settings):
+def test_settings_that_would_not_read_back_are_refused(settings):
     with pytest.raises(MalformedBody, match="cannot be written"):
         format_config_text(settings)
 

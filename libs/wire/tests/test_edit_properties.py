@@ -11,7 +11,7 @@ PAIRS = st.lists(st.tuples(NAMES, VALUES), max_size=8)
 
 
 @given(PAIRS, st.dictionaries(NAMES, VALUES), st.sets(NAMES), st.booleans())
-def test_what_is_put_and_dropped_is_all_that_changes(pairs, put, drop, is_closed):
+def test_only_set_and_dropped_properties_change(pairs, put, drop, is_closed):
     raw = "\x02".join(f"{name}\x01{value}" for name, value in pairs).encode() + b"\x02" * (
         is_closed and bool(pairs)
     )
@@ -21,14 +21,14 @@ def test_what_is_put_and_dropped_is_all_that_changes(pairs, put, drop, is_closed
     assert not edited or edited.endswith(b"\x02")
 
 
-def test_the_others_keep_their_bytes_and_their_order():
+def test_other_properties_keep_their_bytes_and_order():
     raw = b"B\x011\x02A\x01old\x02C\x01\xff\x02A\x01older\x02"
     assert edit_properties(raw, {"A": "new"}) == b"B\x011\x02C\x01\xff\x02A\x01new\x02"
     assert edit_properties(raw, {"D": "new"}) == raw + b"D\x01new\x02"
     assert edit_properties(raw, {}, ("B", "A")) == b"C\x01\xff\x02"
 
 
-def test_one_that_is_not_closed_and_an_empty_one():
+def test_properties_without_a_final_separator_and_empty_properties():
     assert edit_properties(b"A\x011", {"B": "2"}) == b"A\x011\x02B\x012\x02"
     assert edit_properties(b"", {"B": "2"}) == format_properties({"B": "2"})
     assert edit_properties(b"", {}) == b""

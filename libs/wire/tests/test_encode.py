@@ -1,4 +1,4 @@
-"""Frames leave as RocketMQ's clients need them: every ext value text, always an extFields object."""
+"""Frames have the form that RocketMQ's clients need: all ext values are text, and there is always an extFields object."""
 
 import json
 import struct
@@ -40,7 +40,7 @@ def header_json(data: bytes) -> dict[str, object]:
     st.binary(max_size=50),
     st.booleans(),
 )
-def test_a_json_request_reads_back(code, opaque, fields, body, oneway):
+def test_a_json_request_round_trips(code, opaque, fields, body, oneway):
     read = one(encode_request(code, opaque, fields, body, oneway=oneway))
     assert (read.code, read.opaque, read.body, read.is_oneway, read.is_response) == (
         code,
@@ -51,21 +51,21 @@ def test_a_json_request_reads_back(code, opaque, fields, body, oneway):
     )
     assert read.version == VERSION
     if not isinstance(read.fields, dict):
-        return  # a code with a typed header, of which arbitrary names are no part
+        return  # a code with a typed header, which drops arbitrary names
     assert read.fields == fields
 
 
 @given(
     st.integers(0, 400), st.none() | TEXT.filter(bool), st.dictionaries(TEXT, TEXT.filter(bool), min_size=1)
 )
-def test_a_binary_response_reads_back(code, remark, fields):
+def test_a_binary_response_round_trips(code, remark, fields):
     read = one(encode_response(code, 5, fields, b"b", remark, BINARY))
     assert (read.code, read.opaque, read.remark, read.fields, read.body) == (code, 5, remark, fields, b"b")
     assert read.is_response
     assert read.serialize_type == BINARY
 
 
-def test_a_binary_oneway_request_says_so():
+def test_a_binary_oneway_request_has_the_oneway_flag():
     read = one(encode_request(15, 1, {"a": "b"}, oneway=True, serialize_type=BINARY))
     assert (read.is_oneway, read.fields) == (True, {"a": "b"})
 
@@ -90,7 +90,7 @@ def test_every_ext_value_is_text():
 
 
 @given(TEXT)
-def test_a_send_reply_reads_back_whatever_its_transaction_id_holds(transaction_id):
+def test_a_send_reply_round_trips_with_any_transaction_id(transaction_id):
     data = encode_send_reply(7, "A1" * 16, 3, 99, transaction_id, b',"durability":"fsync","duplicate":"true"')
     header = one(data).read(SendReplyHeader)
     assert (header.msg_id, header.queue_id, header.queue_offset) == ("A1" * 16, 3, 99)
@@ -98,7 +98,7 @@ def test_a_send_reply_reads_back_whatever_its_transaction_id_holds(transaction_i
     assert all(type(value) is str for value in header_json(data)["extFields"].values())
 
 
-def test_a_send_reply_has_the_fields_every_client_reads():
+def test_a_send_reply_has_the_fields_that_every_client_reads():
     content = header_json(encode_send_reply(7, "M", 3, 99, "U"))
     assert content["extFields"] == {
         "msgId": "M", "queueId": "3", "queueOffset": "99", "transactionId": "U",
@@ -128,7 +128,7 @@ def test_the_head_of_a_pull_reply_counts_the_body_that_follows(code):
     ),
     st.sampled_from([pack_host("10.0.0.1", 10911), pack_host("2001:db8::1", 1)]),
 )  # fmt: skip
-def test_replies_written_together_are_those_written_one_by_one(replies, host):
+def test_replies_encoded_together_equal_single_replies(replies, host):
     extra = b',"durability":"fsync"'
     singles = [
         encode_send_reply(opaque, offset_message_id(host, position), queue_id, offset, key, extra)

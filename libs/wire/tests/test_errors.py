@@ -1,4 +1,4 @@
-"""Every error says what to answer, whether to retry and whether to close."""
+"""Every error states the code to answer, whether to retry and whether to close."""
 
 import pytest
 
@@ -12,20 +12,20 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_error_has_the_two_answers_and_says_what_happened(kind):
+def test_every_error_states_retry_and_close_and_what_happened(kind):
     assert isinstance(kind.code, ResponseCode)
     assert (type(kind.retry), type(kind.close)) == (bool, bool)
     assert kind.__doc__
 
 
-def test_only_a_broken_stream_is_closed():
+def test_only_errors_of_a_broken_stream_close_the_connection():
     assert {kind.__name__ for kind in KINDS if kind.close} == {"MalformedFrame", "MalformedHeader"}
 
 
 @pytest.mark.parametrize(
     ("code", "retry"), [(ResponseCode.SYSTEM_BUSY, True), (ResponseCode.MESSAGE_ILLEGAL, False)]
 )
-def test_a_refusal_carries_its_code_words_and_fields(code, retry):
+def test_a_refusal_contains_its_code_remark_and_fields(code, retry):
     refused = errors.RefusedRequest(code, "words", {"gantryCode": "DISK_FULL"})
     assert (refused.code, refused.remark, str(refused)) == (code, "words", "words")
     assert (refused.retry, refused.close, refused.fields) == (retry, False, {"gantryCode": "DISK_FULL"})

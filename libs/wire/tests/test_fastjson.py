@@ -1,4 +1,4 @@
-"""The dialect of RocketMQ's bodies is read in all its spellings and written as fastjson writes it."""
+"""All forms of RocketMQ's JSON dialect are read; bodies are written as fastjson does."""
 
 import json
 from contextlib import suppress
@@ -20,7 +20,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.booleans())
-def test_content_reads_back_as_written(content, standard):
+def test_content_round_trips(content, standard):
     assert loads(dumps(content, standard=standard)) == content
 
 
@@ -54,7 +54,7 @@ def test_spellings_of_the_dialect_are_read(text, content):
     assert loads(text.encode()) == content
 
 
-def test_an_object_key_is_written_as_it_was_read():
+def test_an_object_key_is_written_back_unchanged():
     text = b'{{"brokerName":"b","queueId":0,"topic":"T"}:{"minOffset":0}}'
     content = loads(text)
     assert all(type(key) is ObjectKey for key in content)
@@ -78,13 +78,13 @@ def test_an_object_key_is_written_as_it_was_read():
         ),
     ],
 )
-def test_writing_has_two_forms(content, fast, standard):
+def test_content_is_written_as_fastjson_or_as_standard_json(content, fast, standard):
     assert dumps(content).decode() == fast
     assert dumps(content, standard=True).decode() == standard
 
 
 @pytest.mark.parametrize("key", [True, 1.5, None, (1,)])
-def test_what_cannot_be_a_key_is_our_own_mistake(key):
+def test_an_impossible_key_raises_type_error(key):
     with pytest.raises(TypeError):
         dumps({key: 1})
 
@@ -97,7 +97,7 @@ def test_what_cannot_be_a_key_is_our_own_mistake(key):
         b"{1:" + b"9" * 5000 + b"}", b"{:1}", b"'",
     ],
 )  # fmt: skip
-def test_what_is_no_json_is_refused(text):
+def test_invalid_json_is_refused(text):
     with pytest.raises(MalformedBody):
         loads(text)
 

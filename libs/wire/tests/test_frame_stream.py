@@ -1,4 +1,4 @@
-"""Frames come out of a stream whole and in order, however it is cut, or the stream is refused."""
+"""A stream, cut anywhere, gives whole frames in order, or is refused."""
 
 import struct
 from contextlib import suppress
@@ -68,7 +68,7 @@ def test_any_bytes_give_frames_or_the_documented_error(data):
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [
         (head(FRAME_BYTES_MAX - 3), "frame length"),
         (head(3), "frame length"),
@@ -80,9 +80,9 @@ def test_any_bytes_give_frames_or_the_documented_error(data):
         (b"\x00\x00\x00\x03", "frame length"),
     ],
 )
-def test_lengths_that_lie_are_refused_before_a_body_is_buffered(data, words):
+def test_wrong_lengths_are_refused_before_a_body_is_buffered(data, message):
     decoder = FrameDecoder()
-    with pytest.raises(MalformedFrame, match=words):
+    with pytest.raises(MalformedFrame, match=message):
         decoder.receive(data)
     assert decoder.buffered_bytes == 0
 
@@ -95,11 +95,11 @@ def test_the_limit_counts_the_length_field_itself():
     assert len(frame.body) == FRAME_BYTES_MAX - 8
 
 
-def test_a_header_may_fill_its_frame():
+def test_a_header_can_fill_its_frame():
     assert FrameDecoder().receive(head(6, header_size=2) + b"{}") == [RawFrame(0, b"{}", b"")]
 
 
-def test_frames_before_a_bad_one_are_handed_over_with_the_error():
+def test_frames_before_a_bad_frame_come_with_the_error():
     good = RawFrame(0, b"{}", b"body")
     decoder = FrameDecoder()
     with pytest.raises(MalformedFrame) as caught:
@@ -110,14 +110,20 @@ def test_frames_before_a_bad_one_are_handed_over_with_the_error():
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "an HTTP answer: this is an HTTP port; the nameserver is on 9876"),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n",
+            "an HTTP answer: this is an HTTP port; the nameserver's default port is 9876",
+        ),
         (b"HTTP", "an HTTP answer"),
-        (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request: this is no HTTP port; the gateway is on 8080"),
+        (
+            b"GET / HTTP/1.1\r\n\r\n",
+            "an HTTP request: this is not an HTTP port; the gateway's default port is 8080",
+        ),
         (b"POST /v1/topics", "an HTTP request"),
     ],
 )
-def test_http_is_called_by_its_name(data: bytes, words: str) -> None:
-    with pytest.raises(MalformedFrame, match=words):
+def test_http_is_named_in_the_error(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedFrame, match=message):
         FrameDecoder().receive(data)

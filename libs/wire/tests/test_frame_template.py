@@ -1,4 +1,4 @@
-"""What a template fills is what its writer would write; what it cuts is what was there."""
+"""A template fills to the same bytes as encoding, and cuts a frame into its parts."""
 
 import msgspec
 from hypothesis import given
@@ -23,7 +23,7 @@ fixed_texts = st.one_of(st.text(max_size=12), st.lists(st.sampled_from(LIKE_VALU
     st.lists(fixed_texts, min_size=4, max_size=4),
     st.lists(st.tuples(st.integers(0, 2**63 - 1), fixed_texts, st.integers(0, 2**31 - 1)), min_size=1),
 )
-def test_a_filled_template_is_what_its_writer_writes(fixed, messages):
+def test_a_filled_template_equals_the_encoded_frame(fixed, messages):
     before, between, behind, end = (part.encode() for part in fixed)
 
     def write(values):
@@ -36,7 +36,7 @@ def test_a_filled_template_is_what_its_writer_writes(fixed, messages):
 
 
 @given(st.data(), st.binary(max_size=60))
-def test_a_cut_frame_is_the_same_when_it_is_filled_again(data, frame):
+def test_a_cut_frame_refills_to_the_same_bytes(data, frame):
     places = sorted(data.draw(st.lists(st.integers(0, len(frame)), min_size=4, max_size=4)))
     holes = [Hole(places[0], places[1], RAW), Hole(places[2], places[3], RAW)]
     template = FrameTemplate(frame, holes)
@@ -55,7 +55,7 @@ def test_four_bytes_are_read_as_a_signed_number(number):
 
 
 @given(st.one_of(st.binary(max_size=6), st.integers(0, 10**8).map(b"%d".__mod__)))
-def test_a_marked_number_is_decimal_digits_and_no_more_than_allowed(value):
+def test_a_marked_number_is_a_limited_number_of_decimal_digits(value):
     data = b"n: " + value + b"\r"
     digits = value.partition(b"\r")[0]
     is_number = 1 <= len(digits) <= 5 and all(48 <= byte <= 57 for byte in digits)
@@ -63,7 +63,7 @@ def test_a_marked_number_is_decimal_digits_and_no_more_than_allowed(value):
 
 
 @given(st.integers(0, 10**9), st.sampled_from([b"\nn: ", b"\nN: "]), st.sampled_from([b"", b" ", b"x", b"+"]))
-def test_a_marked_number_is_found_wherever_its_line_stands(number, mark, noise):
+def test_a_marked_number_is_found_in_any_line(number, mark, noise):
     cut = marked_number((b"\nn: ", b"\nN: "), b"\r", 7)
     line = mark + noise + b"%d\r" % number
     for data in (b"first\r" + line + b"\nlast", b"first\r\nlonger\r" + line + b"\nlast"):

@@ -1,4 +1,4 @@
-"""Golden bytes of what a producer is asked about, and of op messages."""
+"""Golden bytes of the half message in a transaction check and of op messages."""
 
 from gantry_wire.half_message import op_body, sent_message
 from gantry_wire.ids import pack_host
@@ -18,7 +18,7 @@ GOLDEN = (
 )
 
 
-def test_a_half_is_shown_as_it_was_sent_and_where_it_lies():
+def test_a_half_becomes_the_sent_message_with_its_position():
     half = build_record(
         b"RMQ_SYS_TRANS_HALF_TOPIC", 0, 7, 4096, b"pay", PROPERTIES, 1, 0, 1000, HOST, 2000, HOST
     )
@@ -29,6 +29,6 @@ def test_a_half_is_shown_as_it_was_sent_and_where_it_lies():
     assert sent_message(half).hex() == GOLDEN
 
 
-def test_an_op_message_names_the_half_in_decimal():
+def test_an_op_message_contains_the_offset_of_the_half_in_decimal():
     assert op_body(0) == b"0"
     assert op_body(12_345_678_901) == b"12345678901"

@@ -22,7 +22,7 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_every_header_survives_the_wire(kind, data, values_of):
+def test_every_header_round_trips(kind, data, values_of):
     header = data.draw(values_of(kind))
     fields = header.to_fields()
     assert all(type(name) is str and type(value) is str for name, value in fields.items())
@@ -39,7 +39,7 @@ def test_any_text_fields_give_a_header_or_name_the_missing_field(kind, fields, d
         assert isinstance(header_from_fields({**fields, **known}, kind), kind)
 
 
-def test_both_names_of_a_send_are_one_header():
+def test_a_send_with_long_or_short_names_is_one_header():
     assert issubclass(SendHeaderV2, SendHeader)
     letters, long_names = (list(kind.__struct_encode_fields__) for kind in (SendHeaderV2, SendHeader))
     assert letters[:14] == list("abcdefghijklmn")
@@ -63,7 +63,7 @@ def test_java_numbers_are_read(text):
 
 
 @pytest.mark.parametrize("text", [str(2**63), "+9223372036854775808", "7x", "\u0667", "1" * 5000])
-def test_numbers_that_do_not_fit_are_missing(text):
+def test_numbers_that_do_not_fit_count_as_missing(text):
     with pytest.raises(MissingField):
         header_from_fields({"offset": text}, OffsetReplyHeader)
 

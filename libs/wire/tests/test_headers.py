@@ -1,4 +1,4 @@
-"""The one-import modules leave nothing out."""
+"""The modules for one import export everything."""
 
 from gantry_wire import (
     admin_bodies,
@@ -28,7 +28,7 @@ def own_names(module, kind=object):
     }
 
 
-def test_headers_holds_every_header():
+def test_headers_exports_every_header():
     wanted = (
         own_names(admin_headers) | own_names(message_headers) | own_names(nameserver_headers) | {"Header"}
     )
@@ -36,12 +36,12 @@ def test_headers_holds_every_header():
     assert headers.Header is header.Header
 
 
-def test_bodies_holds_every_body():
+def test_bodies_exports_every_body():
     wanted = own_names(admin_bodies) | own_names(client_bodies) | own_names(cluster_bodies)
     assert set(bodies.__all__) == wanted | {"Body", "decode_body", "encode_body"}
     assert bodies.Body is body.Body
 
 
-def test_frame_holds_the_way_from_bytes_to_commands_and_back():
+def test_frame_exports_the_functions_between_bytes_and_commands():
     assert set(frame.__all__) >= {name for name in own_names(encode) if name.startswith("encode_")}
     assert (frame.FrameDecoder, frame.Command) == (frame_stream.FrameDecoder, command.Command)

@@ -1,4 +1,4 @@
-"""Ids say where a message lies, or are unique."""
+"""Offset message ids contain a position; unique keys are unique."""
 
 import ipaddress
 from contextlib import suppress
@@ -22,7 +22,7 @@ PORTS = st.integers(0, 65535)
 
 
 @given(ADDRESSES, PORTS, st.integers(0, 2**63 - 1))
-def test_an_offset_id_reads_back(ip, port, position):
+def test_an_offset_id_round_trips(ip, port, position):
     host = pack_host(ip, port)
     assert unpack_host(host) == (ip, port)
     text = offset_message_id(host, position)
@@ -31,18 +31,18 @@ def test_an_offset_id_reads_back(ip, port, position):
     assert parse_offset_message_id(text) == parse_offset_message_id(text.lower()) == (ip, port, position)
 
 
-def test_the_known_id_of_the_documentation():
+def test_the_documented_id_is_parsed():
     assert offset_message_id(pack_host("10.0.0.1", 10911), 0) == "0A00000100002A9F0000000000000000"
 
 
-def test_an_ipv4_address_in_ipv6_clothes_is_stored_as_ipv4():
+def test_an_ipv4_mapped_address_is_stored_as_ipv4():
     assert pack_host("::ffff:10.0.0.1", 1) == pack_host("10.0.0.1", 1)
 
 
 @pytest.mark.parametrize(
     "text", ["", "AB", "G" * 32, " " * 32, "A" * 31, "A" * 33, "0A " * 10 + "00", "é" * 32]
 )
-def test_what_is_no_offset_id_is_refused(text):
+def test_an_invalid_offset_id_is_refused(text):
     with pytest.raises(MalformedMessageId):
         parse_offset_message_id(text)
 
@@ -57,14 +57,14 @@ JULY_MS = 1_783_000_000_000  # 2 July 2026
 
 
 @pytest.mark.parametrize(("ip", "size"), [("10.0.0.1", 32), ("2001:db8::1", 56)])
-def test_unique_ids_have_the_form_of_rocketmq(ip, size):
+def test_unique_ids_have_rocketmqs_format(ip, size):
     text = UniqueIds(ipaddress.ip_address(ip).packed, 0x12345, 0x0A0B0C0D).next(JULY_MS)
     assert len(text) == size
     assert text.startswith(ipaddress.ip_address(ip).packed.hex().upper() + "23450A0B0C0D")
     assert text.endswith("0000")
 
 
-def test_no_two_of_one_millisecond_are_equal():
+def test_unique_ids_of_one_millisecond_differ():
     ids = UniqueIds(bytes(4), 1, 1)
     assert len({ids.next(JULY_MS) for _ in range(65536)}) == 65536
 
@@ -80,12 +80,12 @@ def test_no_two_of_one_millisecond_are_equal():
 )
 def test_time_counts_from_the_start_of_the_month(now_ms, expected):
     ids = UniqueIds(bytes(4), 1, 1)
-    ids.next(1_785_542_400_000)  # another month first: the window turns both ways
+    ids.next(1_785_542_400_000)  # another month first: the month can change in both directions
     assert int(ids.next(now_ms)[20:28], 16) == expected
 
 
 @given(ADDRESSES, st.lists(st.integers(-1, 2**63 - 1), min_size=1, max_size=6))
-def test_ids_written_together_are_those_of_each(ip, positions):
+def test_batch_ids_equal_single_ids(ip, positions):
     host = pack_host(ip, 10911)
     each = [offset_message_id(host, position) if position >= 0 else "" for position in positions]
     assert offset_message_ids(host, positions) == ",".join(each)

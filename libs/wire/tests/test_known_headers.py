@@ -1,4 +1,4 @@
-"""Binary sends that are like an earlier one are read by comparison; the result is always that of reading in full."""
+"""The fast path for binary send headers always gives the same result as the full decoder."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def headers():
 
 
 def read(headers, raw):
-    """Read a header as a store does."""
+    """Read a header as the store does."""
     return headers.read(raw, headers.find(raw.header))
 
 
@@ -60,14 +60,14 @@ def check(headers, raw):
     return command
 
 
-def test_a_second_one_of_the_same_client_is_known(headers):
+def test_the_second_header_of_a_client_is_known(headers):
     check(headers, send())
     again = check(headers, send(opaque=2, queue_id=1, born=1_700_000_000_999))
     assert isinstance(again.fields, SendHeaderV2)
     assert (again.opaque, again.fields.queue_id, again.fields.born_timestamp) == (2, 1, 1_700_000_000_999)
     first = check(headers, send(opaque=-5))
     assert first.opaque == -5
-    assert again.fields.queue_id == 1, "two commands share nothing that changes"
+    assert again.fields.queue_id == 1, "two commands share no mutable state"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_second_one_of_the_same_client_is_known(headers):
         {"born": 99},
     ],
 )
-def test_whatever_differs_is_read_as_it_is(headers, other):
+def test_a_header_with_other_values_is_read_correctly(headers, other):
     check(headers, send())
     for _ in range(3):
         check(headers, send(**other))
@@ -103,13 +103,13 @@ def test_several_topics_of_one_size_are_all_known(headers):
 @pytest.mark.parametrize(
     ("old", "new"), [(b"\0\0\0\x013", b"\0\0\0\x01x"), (b"1700000000000", b"17000000_0000")]
 )
-def test_a_number_that_is_none_is_not_taken_for_one(headers, old, new):
+def test_a_value_that_is_not_a_number_is_refused(headers, old, new):
     raw = send()
     check(headers, raw)
     check(headers, RawFrame(raw.serialize_type, raw.header.replace(old, new), raw.body))
 
 
-def test_properties_that_are_no_text_are_malformed_as_ever(headers):
+def test_properties_that_are_not_utf8_are_malformed_on_the_fast_path_too(headers):
     raw = send()
     check(headers, raw)
     with pytest.raises(MalformedHeader):
@@ -117,7 +117,7 @@ def test_properties_that_are_no_text_are_malformed_as_ever(headers):
 
 
 @given(st.data())
-def test_one_changed_byte_is_read_as_in_full(data):
+def test_a_header_with_one_changed_byte_is_read_as_in_full(data):
     headers, raw = KnownHeaders(), send()
     read(headers, raw)
     at = data.draw(st.integers(0, len(raw.header) - 1))
@@ -138,8 +138,8 @@ def is_known(headers, raw):
 
 @pytest.mark.parametrize("limits", [(3, 100), (100, 3), (3, 3), (1, 1)])
 @given(lengths=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=40))
-def test_whatever_came_before_a_header_is_known_at_its_second_time(limits, lengths):
-    """However many others there were: they make room, and what is kept is bounded."""
+def test_a_header_is_known_the_second_time_after_any_other_headers(limits, lengths):
+    """Any number of other headers may come first: the cache evicts, and its size is bounded."""
     headers = KnownHeaders(*limits)
     for length, is_other in lengths:
         raw = send(topic="ordert" if is_other else "orders", properties=f"KEYS\x01{'k' * length}\x02")
@@ -149,7 +149,7 @@ def test_whatever_came_before_a_header_is_known_at_its_second_time(limits, lengt
         assert len(headers) <= limits[1]
 
 
-def test_clients_that_write_many_lengths_do_not_keep_others_from_being_known(headers):
+def test_headers_of_many_lengths_do_not_block_other_clients(headers):
     for length in range(SIZES_MAX + 8):
         check(headers, send(properties=f"{TEXT}KEYS\x01{'k' * (length + 1)}\x02"))
     later = send(producer_group="another")
@@ -157,8 +157,8 @@ def test_clients_that_write_many_lengths_do_not_keep_others_from_being_known(hea
     assert is_known(headers, later)
 
 
-def test_fixed_bytes_mean_what_they_meant_only_around_the_same_places():
-    """A header made of the fixed bytes of one and the values of another of the same size, whose values lie elsewhere."""
+def test_equal_fixed_bytes_match_only_with_equal_positions():
+    """The header combines the fixed bytes of one header with the positions of another of the same size."""
     headers = KnownHeaders(1, 100)
     narrow, wide = send(queue_id=1, born=17_000_000_000_000), send(queue_id=12, born=1_700_000_000_000)
     assert len(narrow.header) == len(wide.header)
@@ -175,7 +175,7 @@ def test_fixed_bytes_mean_what_they_meant_only_around_the_same_places():
         read(headers, raw)
 
 
-def test_two_owners_know_nothing_of_each_other(headers):
+def test_two_caches_are_independent(headers):
     check(headers, send())
     assert is_known(headers, send(opaque=2))
     assert not is_known(KnownHeaders(), send(opaque=2))

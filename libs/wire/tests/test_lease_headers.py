@@ -1,4 +1,4 @@
-"""Bodies of receive and acknowledge: what is packed comes back, and nothing else is taken for one."""
+"""Bodies of receive and acknowledge round-trip, and invalid ones are refused."""
 
 import pytest
 from hypothesis import given
@@ -24,12 +24,12 @@ ITEM = st.builds(
 
 
 @given(st.lists(RUN, max_size=20), st.binary(max_size=50))
-def test_runs_stand_before_the_records(runs, records):
+def test_runs_precede_the_records(runs, records):
     assert unpack_runs(pack_runs(runs) + records, len(runs)) == (runs, records)
 
 
 @given(st.lists(ITEM, min_size=1, max_size=50))
-def test_items_come_back(items):
+def test_items_round_trip(items):
     assert [LeaseItem(*fields) for fields in unpack_items(pack_items(items))] == items
 
 
@@ -40,6 +40,6 @@ def test_more_runs_than_bytes_are_refused(count):
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"\0" * 31, b"\0" * 30 * (ACK_ITEMS_MAX + 1)])
-def test_what_is_no_list_of_items_is_refused(body):
+def test_an_invalid_list_of_items_is_refused(body):
     with pytest.raises(MalformedBody):
         unpack_items(body)

@@ -1,4 +1,4 @@
-"""Names are legal or refused with the rule they break."""
+"""An illegal name is refused with the rule that it breaks."""
 
 import pytest
 
@@ -12,19 +12,19 @@ def test_legal_topics_pass(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("", "is empty"), ("a b", "is illegal"), ("a.b", "is illegal"), ("ä", "is illegal"), ("a\n", "is illegal"),
         ("x" * 128, "128 characters, the limit is 127"), ("%RETRY%" + "g" * 249, "the limit is 255"),
     ],
 )  # fmt: skip
-def test_illegal_topics_are_refused_with_the_rule(name, words):
-    with pytest.raises(IllegalName, match=words) as caught:
+def test_illegal_topics_are_refused_with_the_rule(name, message):
+    with pytest.raises(IllegalName, match=message) as caught:
         check_topic(name)
     assert caught.value.code == 29
 
 
-def test_groups_are_bounded_by_their_own_limit():
+def test_groups_have_their_own_length_limit():
     check_group("g" * 120)
     with pytest.raises(IllegalName, match="the group name has 121 characters, the limit is 120"):
         check_group("g" * 121)

@@ -1,4 +1,4 @@
-"""Properties read as RocketMQ reads them; tags and keys hash as Java hashes them."""
+"""Properties are read as in RocketMQ; tags and keys hash as in Java."""
 
 import pytest
 from hypothesis import given
@@ -30,10 +30,10 @@ def slow_hash(text: str) -> int:
 
 
 @given(PROPERTIES)
-def test_properties_read_back_as_written(properties):
+def test_properties_round_trip(properties):
     raw = format_properties(properties)
     assert parse_properties(raw) == parse_properties(raw.decode()) == properties
-    assert parse_properties(raw[:-1]) == properties  # RocketMQ 4.9 cuts the last separator off
+    assert parse_properties(raw[:-1]) == properties  # RocketMQ 4.9 drops the last separator
 
 
 @given(PROPERTIES)
@@ -53,17 +53,17 @@ def test_finding_agrees_with_parsing_on_any_bytes(text):
         assert (None if found is None else found.decode()) == parsed.get(key)
 
 
-def test_a_key_is_found_at_its_boundary_only():
+def test_a_key_is_found_only_at_a_boundary():
     raw = b"XKEYS\x01no\x02A\x01KEYS\x02KEYS\x01yes\x02"
     assert find_property(raw, b"KEYS") == b"yes"
     assert find_property(b"XKEYS\x01no\x02", b"KEYS") is None
 
 
-def test_parts_without_key_or_value_do_not_count():
+def test_parts_without_key_or_value_are_ignored():
     assert parse_properties("a\x01\x02\x01b\x02c\x02d\x01e\x01f\x02") == {"d": "e\x01f"}
 
 
-def test_of_equal_keys_the_last_with_a_value_wins():
+def test_the_last_of_equal_keys_with_a_value_wins():
     raw = b"a\x011\x02a\x012\x02a\x01\x02"
     assert parse_properties(raw) == {"a": "2"}
     assert find_property(raw, b"a") == b"2"
@@ -77,7 +77,7 @@ def test_separators_inside_are_refused(properties):
         format_properties(properties)
 
 
-def test_bytes_that_are_no_text_are_refused():
+def test_bytes_that_are_not_utf8_are_refused():
     with pytest.raises(MalformedProperties):
         parse_properties(b"a\x01\xff\x02")
 
@@ -93,7 +93,7 @@ def test_bytes_that_are_no_text_are_refused():
         ("\U0001f680", 1773027),
     ],
 )
-def test_known_hashes_of_java(text, expected):
+def test_hashes_equal_known_hashes_of_java(text, expected):
     assert java_hash(text) == expected
 
 
@@ -108,7 +108,7 @@ def test_index_hashes_agree_with_the_definition(topic, key):
     assert index_key_hash(topic, key) == (0 if value == 2**31 else value)
 
 
-def test_the_least_integer_has_no_absolute_value_in_java():
+def test_the_hash_of_the_smallest_integer_is_0():
     assert java_hash("T#jllgvmc") == -(2**31)
     assert index_key_hash("T", "jllgvmc") == 0
 
@@ -123,11 +123,11 @@ def test_a_tags_code_is_the_hash_of_the_tag():
     st.text(max_size=6),
     st.lists(st.text(max_size=9) | st.from_regex(r"7F0000010B[0-9A-F]{2}", fullmatch=True), max_size=8),
 )
-def test_hashes_of_many_keys_are_those_of_each(topic, keys):
+def test_hashes_of_many_keys_equal_single_hashes(topic, keys):
     assert index_key_hashes(topic, keys) == [index_key_hash(topic, key) for key in keys]
 
 
-def test_hashes_of_keys_that_count_up_are_those_of_each():
+def test_hashes_of_consecutive_keys_equal_single_hashes():
     keys = [f"7F0000010B2C63947C6B8D4F{n // 300:04X}{n % 300:04X}" for n in range(1000)]
     assert index_key_hashes("BenchmarkTest", keys) == [index_key_hash("BenchmarkTest", key) for key in keys]
 
@@ -138,12 +138,12 @@ def test_hashes_of_keys_that_count_up_are_those_of_each():
     st.lists(st.text(st.characters(max_codepoint=127), min_size=4, max_size=4), min_size=1, max_size=40),
     st.sampled_from(["", "é", "12345"]),
 )
-def test_hashes_of_keys_that_share_a_head_are_those_of_each(topic, head, counters, odd):
+def test_hashes_of_keys_with_a_common_prefix_equal_single_hashes(topic, head, counters, odd):
     keys = [head + counter for counter in counters]
     keys += [odd] if odd else []
     assert index_key_hashes(topic, keys) == [index_key_hash(topic, key) for key in keys]
 
 
-def test_the_least_integer_among_keys_hashed_together_is_0_as_well():
+def test_the_hash_of_the_smallest_integer_is_0_among_many_keys_too():
     keys = ["jllgvmc"] * 9
     assert index_key_hashes("T", keys) == [0] * 9

@@ -1,4 +1,4 @@
-"""Records are built byte for byte as the layout says, and nothing damaged is ever taken for one."""
+"""Records match the layout byte for byte, and damaged records are refused."""
 
 import struct
 from contextlib import suppress
@@ -48,7 +48,7 @@ def plain(position: int = 0, body: bytes = b"hello", topic: bytes = b"T", **more
     return build_record(topic=topic, position=position, body=body, **values)
 
 
-def test_the_layout_is_the_one_on_disk():
+def test_the_layout_equals_the_one_on_disk():
     record = build_record(b"T", 1, 2, 3, b"body", b"k\x01v\x02", 5, 0, 6, V4, 7, V4, 8, 9)
     expected = struct.pack(">iIiiiqqiq", 100, MAGIC_V1, crc32(b"body") & 0x7FFFFFFF, 1, 5, 2, 3, 0, 6)
     expected += V4 + struct.pack(">q", 7) + V4 + struct.pack(">iqi", 8, 9, 4) + b"body\x01T\x00\x04k\x01v\x02"
@@ -56,7 +56,7 @@ def test_the_layout_is_the_one_on_disk():
 
 
 @given(RECORDS)
-def test_a_record_reads_back_as_built(values):
+def test_a_record_round_trips(values):
     data = build_record(**values)
     sizes = [len(values[name]) for name in ("body", "topic", "properties", "born_host", "store_host")]
     assert len(data) == record_size(*sizes)
@@ -72,7 +72,7 @@ def test_a_record_reads_back_as_built(values):
 
 
 @given(RECORDS)
-def test_the_ipv6_bits_follow_the_hosts_whatever_a_client_claims(values):
+def test_the_ipv6_bits_come_from_the_hosts_not_from_the_client(values):
     record = decode_record(build_record(**values))
     wanted = SYS_BORN_HOST_V6 * (values["born_host"] == V6) | SYS_STORE_HOST_V6 * (values["store_host"] == V6)
     assert record.sys_flag & 0x30 == wanted
@@ -91,7 +91,7 @@ def test_a_flipped_bit_or_a_cut_gives_a_record_or_the_documented_error(values, d
         decode_record(whole[: bit // 8])
 
 
-def test_a_flipped_bit_of_the_body_is_always_found_unless_the_check_is_left_out():
+def test_a_flipped_bit_in_the_body_is_found_unless_the_check_is_off():
     data = plain()
     for bit in range(5 * 8):
         damaged = bytearray(data)
@@ -114,15 +114,15 @@ def patched(at: int, layout: str, value: int, **more: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [
         (b"", "too few"),
         (bytes(RECORD_BYTES_MIN), "magic 0x0"),
         (patched(4, ">I", MAGIC_BLANK), "magic 0xcbd43194"),
-        (patched(0, ">i", 10**6), "where"),
-        (patched(0, ">i", 90), "where"),
-        (patched(0, ">i", -1), "where"),
-        (patched(36, ">i", 0x30, body=b"", properties=b""), "where"),
+        (patched(0, ">i", 10**6), "is outside"),
+        (patched(0, ">i", 90), "is outside"),
+        (patched(0, ">i", -1), "is outside"),
+        (patched(36, ">i", 0x30, body=b"", properties=b""), "is outside"),
         (patched(84, ">i", -1), "body of -1"),
         (patched(84, ">i", 2**31 - 1), "body of 2147483647"),
         (patched(84, ">i", 12), "do not fill"),
@@ -133,12 +133,12 @@ def patched(at: int, layout: str, value: int, **more: object) -> bytes:
         (patched(93, ">h", -200, topic=b"t" * 200), "do not fill"),
     ],
 )
-def test_sizes_that_lie_are_refused(data, words):
-    with pytest.raises(MalformedRecord, match=words):
+def test_wrong_sizes_are_refused(data, message):
+    with pytest.raises(MalformedRecord, match=message):
         decode_record(data)
 
 
-def test_a_v1_topic_is_no_longer_than_java_can_read():
+def test_a_v1_topic_is_at_most_as_long_as_java_can_read():
     data = patched(93, ">B", 128, topic=b"t" * 127, properties=b"")
     moved = bytearray(data + b"\0")
     struct.pack_into(">i", moved, 0, len(moved))
@@ -146,7 +146,7 @@ def test_a_v1_topic_is_no_longer_than_java_can_read():
         decode_record(bytes(moved))
 
 
-def test_records_that_follow_each_other_are_scanned_until_blank_zeros_or_end():
+def test_consecutive_records_are_scanned_until_a_blank_zeros_or_the_end():
     first = plain(position=1000)
     second = plain(position=1000 + len(first), body=b"")
     records = first + second
@@ -156,15 +156,15 @@ def test_records_that_follow_each_other_are_scanned_until_blank_zeros_or_end():
     assert len(list(scan_records(memoryview(records)))) == 2
 
 
-def test_scanning_reports_what_stands_in_the_wrong_place():
+def test_scanning_reports_a_record_at_the_wrong_position():
     data = plain(position=1000)
-    with pytest.raises(MalformedRecord, match="position 1001 says it stands at 1000"):
+    with pytest.raises(MalformedRecord, match="position 1001 contains the position 1000"):
         list(scan_records(data, 1001))
     with pytest.raises(MalformedRecord, match="3 bytes are too few"):
         list(scan_records(data + b"abc"))
 
 
-def test_a_blank_tells_how_much_is_unused():
+def test_a_blank_contains_the_number_of_unused_bytes():
     head = peek_header(build_blank(4096))
     assert (head.size, head.magic, head.position) == (4096, MAGIC_BLANK, 0)
     assert build_blank(4096) == struct.pack(">ii", 4096, -875286124)
@@ -172,7 +172,7 @@ def test_a_blank_tells_how_much_is_unused():
         peek_header(b"1234567")
 
 
-def test_a_record_tells_who_sent_it_and_what_it_is_called():
+def test_a_record_contains_its_sender_and_message_id():
     record = decode_record(plain(position=0x1234, born_host=V6))
     assert isinstance(record, Record)
     assert record.born_address == ("2001:db8::1", 10911)

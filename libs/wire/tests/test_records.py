@@ -1,4 +1,4 @@
-"""Records built together are those that are built one by one."""
+"""Records built together equal records built one by one."""
 
 import pytest
 
@@ -17,7 +17,7 @@ ONE_FLAG_DIFFERS = [(7, b"body", b""), (-7, b"else", b"")]
 @pytest.mark.parametrize("messages", [UNEVEN, EVEN, EVEN[:1], SIZES_CROSS, ONE_FLAG_DIFFERS])
 @pytest.mark.parametrize("topic", [b"orders", b"t" * 127, b"t" * 128])
 @pytest.mark.parametrize("hosts", [(V4, V4), (V6, V4), (V4, V6), (V6, V6)])
-def test_records_built_together_are_those_built_one_by_one(topic, hosts, messages):
+def test_records_built_together_equal_single_records(topic, hosts, messages):
     born, store = hosts
     singles, positions, position = [], [], 2**40
     for number, (flag, body, properties) in enumerate(messages):
@@ -34,6 +34,6 @@ def test_records_built_together_are_those_built_one_by_one(topic, hosts, message
 
 
 @pytest.mark.parametrize("messages", [UNEVEN, EVEN, SIZES_CROSS])
-def test_sizes_are_known_before_the_records_are_built(messages):
+def test_computed_sizes_equal_the_sizes_of_built_records(messages):
     _, bodies, properties = zip(*messages, strict=True)
     assert record_sizes(100, bodies, properties) == [100 + len(body) + len(own) for _, body, own in messages]

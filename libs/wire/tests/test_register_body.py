@@ -1,4 +1,4 @@
-"""What a broker registers is the same in both forms, and a lying stream is refused before it is inflated."""
+"""Both forms of a register body have the same content, and a stream with wrong lengths is refused."""
 
 import struct
 import zlib
@@ -42,7 +42,7 @@ def sized(part: bytes) -> bytes:
 
 
 @given(BODIES, st.booleans())
-def test_a_register_body_reads_back_in_both_forms(body, compressed):
+def test_a_register_body_round_trips_in_both_forms(body, compressed):
     assert (
         decode_register_body(encode_register_body(body, compressed=compressed), compressed=compressed) == body
     )
@@ -59,12 +59,12 @@ def test_a_flipped_bit_of_the_inflated_parts_gives_a_body_or_the_documented_erro
             assert isinstance(found, RegisterBrokerBody)
 
 
-def test_a_compressed_body_under_the_wrong_label_is_read():
+def test_a_compressed_body_labelled_uncompressed_is_read():
     body = RegisterBrokerBody(filter_server_list=["a"])
     assert decode_register_body(encode_register_body(body, compressed=True), compressed=False) == body
 
 
-def test_an_empty_body_holds_nothing():
+def test_an_empty_body_has_no_topics():
     assert decode_register_body(b"", compressed=True) == decode_register_body(b"", compressed=False)
 
 
@@ -82,33 +82,33 @@ NONE = struct.pack(">i", 0)
 
 
 @pytest.mark.parametrize(
-    ("stream", "words"),
+    ("stream", "message"),
     [
         (b"", "ends inside a length"),
         (struct.pack(">i", -1), "length of -1"),
         (struct.pack(">i", 2**31 - 1), "length of 2147483647"),
         (HEAD + struct.pack(">i", 100), "length of 100"),
-        (HEAD + struct.pack(">i", 1) + sized(b"T 8 4 6"), "a topic of 4 parts"),
+        (HEAD + struct.pack(">i", 1) + sized(b"T 8 4 6"), "a topic has 4 parts"),
         (HEAD + struct.pack(">i", 1) + sized(b"T x 4 6 SINGLE_TAG"), "cannot be read"),
         (HEAD + struct.pack(">i", 1) + sized(b"T 1 4 6 SINGLE_TAG [1]"), "cannot be read"),
         (HEAD + struct.pack(">i", 1) + sized(b"\xff 1 4 6 SINGLE_TAG"), "cannot be read"),
         (HEAD + NONE + sized(b"{}"), "filter servers"),
         (HEAD + NONE, "ends inside a length"),
-        (sized(b"[]"), "no DataVersion"),
+        (sized(b"[]"), "not a valid DataVersion"),
     ],
 )
-def test_parts_that_lie_are_refused(stream, words):
-    with pytest.raises(MalformedBody, match=words):
+def test_wrong_parts_are_refused(stream, message):
+    with pytest.raises(MalformedBody, match=message):
         decode_register_body(zlib.compress(stream), compressed=True)
 
 
 @pytest.mark.parametrize("data", [b"nonsense", zlib.compress(HEAD + NONE + sized(b"[]"))[:-1]])
-def test_what_is_no_whole_stream_is_refused(data):
+def test_an_incomplete_stream_is_refused(data):
     with pytest.raises(MalformedBody):
         decode_register_body(data, compressed=True)
 
 
-def test_a_bomb_is_not_inflated_beyond_its_limit(monkeypatch):
+def test_a_decompression_bomb_stops_at_the_limit(monkeypatch):
     assert INFLATED_BYTES_MAX >= 16 * 1024 * 1024
     monkeypatch.setattr(register_body, "INFLATED_BYTES_MAX", 1000)
     with pytest.raises(MalformedBody, match="beyond 1000 bytes"):

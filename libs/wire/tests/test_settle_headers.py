@@ -1,4 +1,4 @@
-"""Headers and bodies of claim and settle: what is written is read again, what is none is refused in words."""
+"""Headers and bodies of claim and settle round-trip; invalid ones are refused with a reason."""
 
 import msgspec
 import pytest
@@ -17,12 +17,12 @@ from gantry_wire.settle_headers import (
 )
 
 
-def test_our_codes_are_none_of_rocketmqs():
+def test_our_codes_differ_from_rocketmqs():
     assert not {int(code) for code in GantryCode} & {int(code) for code in RequestCode}
     assert all(9000 <= code <= 9099 for code in GantryCode)
 
 
-def test_a_body_comes_back_as_it_was_with_bytes_of_any_kind():
+def test_a_body_with_any_bytes_round_trips():
     output = SettleOutput("t", -1, None, b"\x00\xff", {"a": "b"}, ("c",), "none", "commit", 3)
     body = SettleBody(
         [SettleItem(1, 2, [output, SettleOutput("u", 0)], "delivered", force=True), SettleItem(0, 0)]
@@ -40,12 +40,12 @@ def test_a_body_comes_back_as_it_was_with_bytes_of_any_kind():
         msgspec.json.encode(SettleBody([SettleItem(0, 0)] * (SETTLE_ITEMS_MAX + 1))),
     ],
 )  # fmt: skip
-def test_what_is_no_body_is_refused_in_words(data):
+def test_an_invalid_body_is_refused_with_a_reason(data):
     with pytest.raises(MalformedBody, match="SettleBody"):
         decode_json(data, SettleBody)
 
 
-def test_fields_travel_under_their_wire_names():
+def test_fields_have_their_wire_names():
     header = SettledStateHeader(topic="t", queue_id=1, from_offset=7)
     assert header.to_fields() == {"topic": "t", "queueId": "1", "group": "", "from": "7"}
     assert header_from_fields(header.to_fields(), SettledStateHeader) == header

@@ -1,4 +1,4 @@
-"""Every case of RocketMQ's own filter module has the same answer here: TRUE, FALSE, NULL, an error, or a refusal."""
+"""Every case of RocketMQ's filter module has the same result here: TRUE, FALSE, NULL, an error or a refusal."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def answer(expression, raw, reading):
 
 
 @pytest.mark.parametrize("reading", READINGS.values(), ids=list(READINGS))
-@pytest.mark.parametrize("trailing", [True, False], ids=["5.x", "4.9 cuts the last separator"])
+@pytest.mark.parametrize("trailing", [True, False], ids=["5.x", "4.9 drops the last separator"])
 def test_expressions_evaluate_as_in_rocketmq(trailing, reading):
     wrong = []
     for expression, properties, expected in CASES:
@@ -45,7 +45,7 @@ def test_expressions_evaluate_as_in_rocketmq(trailing, reading):
     assert wrong == []
 
 
-def test_the_cases_cover_every_answer():
+def test_the_cases_cover_every_result():
     answers = [expected for _, _, expected in CASES]
     assert len(answers) > 500
     assert all(answers.count(word) > 50 for word in ("true", "false", "null", "error", "refused"))
@@ -60,7 +60,7 @@ NAMES = sorted({name for _, properties, _ in CASES for name in properties})
     st.lists(st.tuples(st.sampled_from(NAMES) | st.text(max_size=3), VALUES), max_size=8),
     st.booleans(),
 )
-def test_a_table_gives_what_scanning_gives(expression, pairs, trailing):
+def test_a_table_and_scanning_agree(expression, pairs, trailing):
     raw = "\x02".join(f"{name}\x01{value}" for name, value in pairs).encode(errors="replace")
     raw += b"\x02" * trailing
     assert answer(expression, raw, TABLE) == answer(expression, raw, SCAN)

@@ -1,4 +1,4 @@
-"""Properties are found in their bytes as RocketMQ's parser of them would find them; numbers are read as Java reads them."""
+"""Properties are found in the bytes as by RocketMQ's parser; numbers are read as in Java."""
 
 import math
 
@@ -17,7 +17,7 @@ PIECES = st.lists(
 
 
 @given(PIECES.map("".join))
-def test_a_property_is_what_parsing_all_of_them_gives(text):
+def test_a_property_equals_that_of_a_full_parse(text):
     expected = parse_properties(text).get("a")
     found = property_getter("a")(b"\x02" + text.encode())
     assert (None if found is None else found.decode()) == expected
@@ -36,20 +36,20 @@ def test_a_property_is_what_parsing_all_of_them_gives(text):
     ],
     ids=[
         "last wins",
-        "empty does not count",
+        "an empty value is ignored",
         "only empty",
-        "name ends alike",
+        "a name with the same ending",
         "nothing",
-        "separator in a value",
+        "a separator in a value",
     ],
 )
-def test_of_equal_names_the_last_with_a_value_counts(raw, value):
+def test_the_last_of_equal_names_with_a_value_wins(raw, value):
     assert property_getter("a")(b"\x02" + raw) == value
 
 
 @pytest.mark.parametrize("read", [to_integer, to_long, to_double])
 @pytest.mark.parametrize("value", [b"", b"x", b"+", b"1_0", b"5 5", b"0x10", b"\xff", b"--5", "²".encode()])
-def test_what_is_no_number_is_not_comparable(read, value):
+def test_a_value_that_is_not_a_number_is_not_comparable(read, value):
     with pytest.raises(NotComparable):
         read(value)
 
@@ -74,7 +74,7 @@ def test_integers_have_the_range_of_their_type():
         (b"1e999", math.inf),
     ],
 )
-def test_doubles_are_written_in_all_of_javas_ways(value, number):
+def test_all_of_javas_spellings_of_doubles_are_read(value, number):
     assert to_double(value) == number
     assert math.isnan(to_double(b"-NaN"))
 
@@ -93,7 +93,7 @@ def test_only_the_word_true_is_true():
 
 
 class CountedBytes(bytes):
-    """Counts the bytes that are copied out of it."""
+    """Counts the bytes copied from it."""
 
     copied = 0
 
@@ -108,7 +108,7 @@ class CountedBytes(bytes):
         return found
 
 
-def test_empty_values_of_one_name_cost_no_copy_of_the_rest_each():
+def test_empty_values_of_one_name_do_not_copy_the_rest_each():
     raw = CountedBytes(b"\x02" + b"a\x01\x02" * 5000)
     assert property_getter("a")(raw) is None
     assert CountedBytes.copied <= 3 * len(raw)

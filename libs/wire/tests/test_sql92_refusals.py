@@ -1,4 +1,4 @@
-"""An expression that cannot be read is refused with the column and with what was expected there."""
+"""An invalid expression is refused with the column and the expected text."""
 
 import pytest
 from hypothesis import given
@@ -78,7 +78,7 @@ WORDS = st.sampled_from(
         ("'x'", 1, "a condition"),
     ],
 )
-def test_a_refusal_names_the_column_and_what_was_expected(expression, column, expected):
+def test_a_refusal_contains_the_column_and_the_expected_text(expression, column, expected):
     with pytest.raises(MalformedSql) as caught:
         compile_filter(expression)
     assert caught.value.column == column
@@ -105,7 +105,7 @@ def test_an_expression_that_nests_too_deep_is_refused(expression):
         compile_filter(expression)
 
 
-def test_nesting_up_to_the_limit_is_served():
+def test_nesting_up_to_the_limit_is_accepted():
     expression = "(" * (DEPTH_MAX - 1) + "a = 1" + ")" * (DEPTH_MAX - 1)
     assert compile_filter(expression).matches(b"a\x011\x02")
 
@@ -118,13 +118,13 @@ def test_an_expression_of_64_kb_is_refused_and_one_at_the_limit_is_not():
     assert compile_filter(allowed).matches(b"a\x012000\x02")
 
 
-def test_an_in_list_may_fill_the_whole_expression():
+def test_an_in_list_can_fill_the_whole_expression():
     names = ",".join(f"'{n}'" for n in range(4000))
     assert compile_filter(f"a IN ({names})").matches(b"a\x013999\x02")
 
 
 @given(st.lists(WORDS, max_size=12).map(" ".join), st.binary(max_size=60))
-def test_any_text_is_compiled_or_refused_and_any_bytes_are_judged(expression, properties):
+def test_any_text_is_compiled_or_refused_and_any_bytes_are_matched(expression, properties):
     try:
         answer = compile_filter(expression).matches(properties)
     except MalformedSql as error:

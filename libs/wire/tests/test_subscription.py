@@ -1,4 +1,4 @@
-"""Tag expressions select by code; what the code cannot tell is left to the client."""
+"""Tag expressions select by tags code; the client resolves hash collisions."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from gantry_wire.subscription import EVERYTHING, TagFilter
 
 
 @pytest.mark.parametrize("expression", [None, "", "*"])
-def test_everything_is_wanted_without_an_expression(expression):
+def test_no_expression_matches_everything(expression):
     wanted = TagFilter.parse(expression)
     assert wanted is EVERYTHING
     assert wanted.codes is None
@@ -25,7 +25,7 @@ def test_tags_are_split_trimmed_and_hashed():
     assert not wanted.matches(tags_code("TagC"))
 
 
-def test_only_the_low_bits_of_a_code_count():
+def test_only_the_low_32_bits_of_a_code_are_compared():
     negative = "polygenelubricants"
     wanted = TagFilter.parse(negative)
     assert wanted.matches(-(2**31))
@@ -33,7 +33,7 @@ def test_only_the_low_bits_of_a_code_count():
     assert TagFilter.parse("TagA").matches(2598919 + 2**32)
 
 
-def test_an_extension_address_says_nothing_about_the_tag():
+def test_an_extension_address_always_matches():
     assert TagFilter.parse("TagA").matches(-2_147_483_649)
     assert TagFilter.parse("TagA").matches(-(2**63) + 5)
     assert not TagFilter.parse("TagA").matches(-2_147_483_648)

@@ -1,4 +1,4 @@
-"""Ids of transactions: broker and unique key in letters that may stand in a path."""
+"""Transaction ids contain the broker and the unique key in characters that are legal in a URL path."""
 
 import re
 
@@ -23,18 +23,18 @@ def test_an_id_is_readable_where_names_are_plain():
 
 
 @given(names, names)
-def test_every_broker_and_key_comes_back_from_its_id(broker, key):
+def test_every_broker_and_key_round_trip_through_an_id(broker, key):
     made = transaction_id(broker, key)
     assert re.fullmatch(r"[A-Za-z0-9._~-]+", made)
     assert split_transaction_id(made) == (broker, key)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a.", ".b", "a.b.c", "a.~zz", "a.~6", "a.~41", "a.~ff", "a b.c"])
-def test_what_is_no_id_is_none(text):
+def test_an_invalid_id_gives_none(text):
     assert split_transaction_id(text) is None
 
 
-def test_bodies_travel_in_camel_case_and_bytes_as_base64():
+def test_bodies_use_camel_case_and_base64():
     check = PendingCheck(key="K", broker="b", attempt=2, record=b"\x00\xff")
     assert b'"record":"AP8="' in msgspec.json.encode(check)
     assert decode_body(msgspec.json.encode(check), PendingCheck) == check

@@ -1,4 +1,4 @@
-"""The derived files have RocketMQ's layouts."""
+"""The files derived from the log have RocketMQ's layouts."""
 
 from gantry_wire import units
 
@@ -12,7 +12,7 @@ def test_sizes_of_the_derived_files():
     assert units.CHECKPOINT.size == 40
 
 
-def test_a_blank_unit_says_so_in_its_size():
+def test_a_blank_unit_has_the_blank_size():
     assert units.CONSUME_QUEUE_UNIT.unpack(units.CONSUME_QUEUE_BLANK) == (0, 2**31 - 1, 0)
 
 

@@ -1,1 +1,1 @@
-"""The bytes of Gantry: frames, headers, records, bodies. Pure: no sockets, no files, no clock."""
+"""Encodes and decodes Gantry's frames, headers, bodies and records. Pure: no sockets, no files, no clock."""

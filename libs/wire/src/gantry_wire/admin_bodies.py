@@ -1,4 +1,4 @@
-"""Bodies of the questions tools ask a broker: connections, statistics, progress, units of a queue."""
+"""Bodies of admin requests to a broker: connections, statistics, consume progress, ConsumeQueue units."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TopicStatsTable(Body, kw_only=True, rename="camel"):
 
 
 class OffsetWrapper(Body, kw_only=True, rename="camel"):
-    """How far a group is in one queue."""
+    """A group's consume progress in one queue."""
 
     is_plain: ClassVar[bool] = True
     broker_offset: int = 0
@@ -56,7 +56,7 @@ class ConsumeStatsList(Body, kw_only=True, rename="camel"):
 
 
 class Connection(Body, kw_only=True, rename="camel"):
-    """One client as a broker sees it."""
+    """One client connected to a broker."""
 
     is_plain: ClassVar[bool] = True
     client_addr: str
@@ -84,7 +84,7 @@ class ProducerConnection(Body, kw_only=True, rename="camel"):
 
 
 class ProducerInfo(Body, kw_only=True, rename="camel"):
-    """One producer as a broker sees it."""
+    """One producer connected to a broker."""
 
     is_plain: ClassVar[bool] = True
     client_id: str
@@ -102,7 +102,7 @@ class ProducerTableInfo(Body, kw_only=True, rename="camel"):
 
 
 class BrokerStatsItem(Body, kw_only=True, rename="camel"):
-    """A counter over one stretch of time."""
+    """A counter over one period."""
 
     is_plain: ClassVar[bool] = True
     avgpt: float = 0.0
@@ -120,7 +120,7 @@ class BrokerStatsData(Body, kw_only=True, rename="camel"):
 
 
 class QueueTimeSpan(Body, kw_only=True, rename="camel"):
-    """Store times (ms) of the first, the last and the group's next message of one queue."""
+    """Store times (ms) of a queue's first message, its last, and the group's next."""
 
     is_plain: ClassVar[bool] = True
     consume_time_stamp: int = 0
@@ -138,7 +138,7 @@ class QueryConsumeTimeSpanBody(Body, kw_only=True, rename="camel"):
 
 
 class ConsumeQueueData(Body, kw_only=True, rename="camel"):
-    """One unit of a queue, and whether a group's filter lets it pass."""
+    """One ConsumeQueue unit, and whether a group's filter matches it."""
 
     bit_map: str | None = None
     eval: bool = False
@@ -175,7 +175,7 @@ class GroupForbidden(Body, kw_only=True, rename="camel"):
 
 
 class HAClientRuntimeInfo(Body, kw_only=True, rename="camel"):
-    """What a slave knows of its copying; all zero on a master."""
+    """Replication state of a slave; all zero on a master."""
 
     last_read_timestamp: int = 0
     last_write_timestamp: int = 0
@@ -186,7 +186,7 @@ class HAClientRuntimeInfo(Body, kw_only=True, rename="camel"):
 
 
 class HAConnectionInfo(Body, kw_only=True, rename="camel"):
-    """One slave as its master sees it; positions in bytes."""
+    """One slave connected to a master; positions in bytes."""
 
     addr: str
     diff: int = 0
@@ -197,7 +197,7 @@ class HAConnectionInfo(Body, kw_only=True, rename="camel"):
 
 
 class HARuntimeInfo(Body, kw_only=True, rename="camel"):
-    """907: who copies this broker's log, and how far they are."""
+    """907: the slaves that replicate this broker's log, and their progress."""
 
     ha_client_runtime_info: HAClientRuntimeInfo = field(default_factory=HAClientRuntimeInfo)
     ha_connection_info: list[HAConnectionInfo] = field(default_factory=list[HAConnectionInfo])
@@ -207,7 +207,7 @@ class HARuntimeInfo(Body, kw_only=True, rename="camel"):
 
 
 class SetMessageRequestMode(Body, kw_only=True, rename="camel"):
-    """401: how a group is to get a topic's messages, `PULL` or `POP`."""
+    """401: sets how a group consumes a topic, `PULL` or `POP`."""
 
     consumer_group: str
     mode: str = "PULL"

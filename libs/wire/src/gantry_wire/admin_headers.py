@@ -1,4 +1,4 @@
-"""Typed headers of the requests that tools send to a broker."""
+"""Typed headers of admin requests to a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CreateTopicHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class AllTopicConfigHeader(Header, kw_only=True, rename="camel", gc=False):
-    """21: all topics, or `max_topic_num` of them from `topic_seq` on when newer than `data_version`."""
+    """21: all topics, or a page of `max_topic_num` topics from `topic_seq` if they are newer than `data_version`."""
 
     topic_seq: Int32 | None = None
     data_version: str | None = None
@@ -70,7 +70,7 @@ class DeleteGroupHeader(Header, kw_only=True, rename="camel", gc=False):
 
     @property
     def wants_clean_offset(self) -> bool:
-        """Whether the group's offsets are to be forgotten too."""
+        """Whether to delete the group's offsets too."""
         return bool(self.clean_offset or self.remove_offset)
 
 
@@ -81,7 +81,7 @@ class ProducerGroupHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class ConsumeStatsHeader(Header, kw_only=True, rename="camel", gc=False):
-    """208: how far a group is, over all its topics or one."""
+    """208: a group's consume progress in all its topics or in one."""
 
     consumer_group: str
     topic: str | None = None
@@ -98,11 +98,11 @@ class ResetOffsetHeader(Header, kw_only=True, rename="camel", gc=False):
     queue_id: Int32 = -1
     offset: Int64 | None = None
     dry_run: bool | None = None
-    """Ours: answer the offsets that would be set, and set none."""
+    """Ours: return the offsets that would be set, and set none."""
 
 
 class ConsumerStatusHeader(Header, kw_only=True, rename="camel", gc=False):
-    """221, 223: offsets as the group's clients see them."""
+    """221, 223: the offsets held by the group's clients."""
 
     topic: str
     group: str
@@ -110,21 +110,21 @@ class ConsumerStatusHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class GroupTopicHeader(Header, kw_only=True, rename="camel", gc=False):
-    """345: one group, and one topic of it."""
+    """345: one group, and optionally one of its topics."""
 
     group: str
     topic: str | None = None
 
 
 class ConsumeTimeSpanHeader(Header, kw_only=True, rename="camel", gc=False):
-    """303: how old the next messages of a group are in a topic."""
+    """303: the age of a group's next messages in a topic."""
 
     topic: str
     group: str
 
 
 class GroupForbiddenHeader(Header, kw_only=True, rename="camel", gc=False):
-    """353: whether a group may read a topic; `readable` None only asks."""
+    """353: sets whether a group may read a topic; with `readable` None it only queries."""
 
     group: str
     topic: str
@@ -162,7 +162,7 @@ class BrokerConsumeStatsHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class QueryConsumeQueueHeader(Header, kw_only=True, rename="camel", gc=False):
-    """321: `count` units of a queue from offset `index` on."""
+    """321: `count` units of a queue, starting at offset `index`."""
 
     topic: str | None = None
     queue_id: Int32 | None = None

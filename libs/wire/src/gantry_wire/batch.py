@@ -1,8 +1,8 @@
-"""The body of a send batch: messages one after the other, each with flag, body and properties of its own.
+"""The body of a send batch: consecutive messages, each with its own flag, body and properties.
 
     4 size of this item, itself included | 4 zero | 4 zero | 4 flag | 4 body length | body | 2 properties length | properties
 
-Knows no topic and no header: those come with the request.
+The topic and the other fields are in the request header.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gantry_wire.errors import MalformedBatch
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
 
 EVEN_MAX = 1024
-"""Most messages that are read in one unpack: a layout is kept for each number of them."""
+"""Maximum number of messages decoded by one unpack. Each number of messages needs its own cached layout."""
 _ITEM = Struct(">iiiii")
 """Size, magic (unused), body CRC (unused), flag, body length."""
 _SHORT = Struct(">h")
@@ -37,7 +37,7 @@ _new_item = cast("Callable[[type[BatchItem], tuple[int, bytes, bytes]], BatchIte
 
 
 class BatchColumns(NamedTuple):
-    """The messages of a batch, each column in their order."""
+    """The messages of a batch as columns, in message order."""
 
     flags: tuple[int, ...]
     bodies: tuple[bytes, ...]
@@ -45,15 +45,15 @@ class BatchColumns(NamedTuple):
 
 
 def decode_batch(body: bytes) -> list[BatchItem]:
-    """Return the messages of a batch body; MalformedBatch unless they fill it exactly.
+    """Return the messages of a batch body. Raises MalformedBatch unless they fill it exactly.
 
-    Malformed are also an empty body and one of more than BATCH_MESSAGES_MAX messages.
+    An empty body and one with more than BATCH_MESSAGES_MAX messages are malformed too.
     """
     return list(map(_new_item, repeat(BatchItem), zip(*decode_columns(body), strict=True)))
 
 
 def decode_columns(body: bytes) -> BatchColumns:
-    """As `decode_batch`, by columns: no object is made for a message."""
+    """Decode as `decode_batch` does, to columns, without an object per message."""
     end = len(body)
     if not end:
         raise MalformedBatch("the batch is empty")
@@ -92,7 +92,7 @@ def _decode_each(body: bytes) -> list[BatchItem]:
 
 
 def _decode_even(body: bytes) -> BatchColumns | None:
-    """Read messages whose bodies and properties all have the sizes of the first in one unpack, sizes checked together."""
+    """Decode the batch in one unpack if all bodies have one size and all properties have one size; else return None."""
     size, _, _, _, body_size = _ITEM.unpack_from(body)
     properties_size = size - BATCH_ITEM_BYTES_MIN - body_size
     if body_size < 0 or properties_size < 0 or len(body) % size:
@@ -116,9 +116,9 @@ def _rows(body_size: int, properties_size: int, count: int) -> Struct:
 
 
 def encode_batch(items: Iterable[BatchItem], bytes_max: int = BODY_BYTES_MAX) -> bytes:
-    """Return the body of a batch of these messages; MalformedBatch when it breaks a limit.
+    """Return the body of a batch of these messages. Raises MalformedBatch if it exceeds a limit.
 
-    `bytes_max` is PER_ITEM_BATCH_BYTES_MAX where the request asks for a result per item.
+    Pass PER_ITEM_BATCH_BYTES_MAX as `bytes_max` if the request asks for a result per item.
     """
     rows = list(items)
     if len(rows) > BATCH_MESSAGES_MAX:
@@ -142,7 +142,7 @@ def _parts_of(item: BatchItem) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def _encode_even(rows: list[BatchItem]) -> bytes | None:
-    """Pack messages whose bodies and properties all have one size together: half the time of one by one."""
+    """Encode the batch in one pack if all bodies have one size and all properties have one size; takes half the time."""
     flags, bodies, properties = zip(*rows, strict=True)
     body_sizes, properties_sizes = set(map(len, bodies)), set(map(len, properties))
     if len(body_sizes) > 1 or len(properties_sizes) > 1 or len(rows) > EVEN_MAX:

@@ -1,4 +1,4 @@
-"""RocketMQ's binary header (serialize type 1), read and written. Knows nothing of JSON or frames.
+"""Reads and writes RocketMQ's binary header (serialize type 1). Knows nothing of JSON or frames.
 
 bytes  field
 2      code, truncated to 16 bits
@@ -27,7 +27,7 @@ _SHORT = Struct(">h")
 
 
 LAYOUTS_MAX = 512
-"""How many sizes of header fields are remembered with how their fields lay."""
+"""Number of cached field layouts, one per size of the header fields."""
 
 _Layout: TypeAlias = (
     "tuple[Callable[[bytes, int], tuple[Any, ...]], tuple[bytes, ...], tuple[int, ...], tuple[str, ...]]"
@@ -49,7 +49,7 @@ class BinaryHeader(NamedTuple):
 
 
 def decode_binary_header(data: bytes) -> BinaryHeader:
-    """Read a whole binary header; MalformedHeader when its lengths lie or a text is not UTF-8."""
+    """Read a whole binary header. Raises MalformedHeader if its lengths are wrong or a text is not UTF-8."""
     if len(data) < _FIXED.size + _INT.size:
         raise MalformedHeader(
             f"binary header of {len(data)} bytes, at least {_FIXED.size + _INT.size} are needed"
@@ -79,7 +79,7 @@ def decode_binary_header(data: bytes) -> BinaryHeader:
 
 
 def encode_binary_header(header: BinaryHeader) -> bytes:
-    """Write a binary header. Fields with an empty value do not travel: RocketMQ reads them back as null."""
+    """Write a binary header. Omits fields with an empty value: RocketMQ reads those back as null."""
     remark = (header.remark or "").encode()
     fields = b"".join(_encode_field(key, value) for key, value in (header.fields or {}).items() if value)
     code = (header.code + 0x8000 & 0xFFFF) - 0x8000
@@ -90,9 +90,9 @@ def encode_binary_header(header: BinaryHeader) -> bytes:
 
 
 def _decode_known(data: bytes, at: int, size: int) -> dict[str, str]:
-    """Read fields that are laid out like earlier ones of the same size in one unpack; others name by name.
+    """Read fields in one unpack if their layout equals the cached one of the same size, else one by one.
 
-    A client sends the same names with values of the same sizes over and over: what is checked is that these are they.
+    A client repeats the same names with values of the same sizes, so comparing names and lengths suffices.
     """
     layout = _layouts.get(size)
     if layout is None:
@@ -108,7 +108,7 @@ def _decode_known(data: bytes, at: int, size: int) -> dict[str, str]:
 
 
 def _layout_of(data: bytes, at: int) -> _Layout:
-    """Return how these fields lie; they were read before, so their lengths are true."""
+    """Return the layout of these fields. They were read before, so their lengths are correct."""
     heads: list[bytes] = []
     sizes: list[int] = []
     while at < len(data):
@@ -118,21 +118,21 @@ def _layout_of(data: bytes, at: int) -> _Layout:
         at = key_end + _INT.size + sizes[-1]
     lies = Struct(">" + "".join(f"{len(head)}si{size}s" for head, size in zip(heads, sizes, strict=True)))
     names = tuple(head[_SHORT.size :].decode() for head in heads)
-    # An empty value means that the field is not there: such a layout is kept as one that nothing matches.
+    # An empty value means an absent field. Keep a layout that matches nothing, so that the slow path handles it.
     return lies.unpack_from, tuple(heads) if all(sizes) else (), tuple(sizes), names
 
 
 def _decode_fields(data: bytes, at: int) -> dict[str, str]:
-    """Read the fields; the hot loop of Java clients with binary headers, so one pass without calls of our own."""
+    """Read the fields in one pass. Hot loop for Java clients with binary headers: it calls no function of ours."""
     fields: dict[str, str] = {}
     end = len(data)
-    text = data.decode("latin-1")  # a character a byte: ASCII can be sliced out of it
+    text = data.decode("latin-1")  # one character per byte, so that ASCII can be sliced from it
     size_at, room = _INT.unpack_from, end - _INT.size
     while at < end:
         key_start = at + _SHORT.size
         key_end = key_start + (data[at] << 8 | data[at + 1]) if key_start <= room else end
         if key_end > room:
-            raise MalformedHeader("header fields end inside a name or a length")
+            raise MalformedHeader("the header fields end inside a name or a length")
         value_start = key_end + _INT.size
         size: int = size_at(data, key_end)[0]
         at = value_start + size
@@ -148,5 +148,5 @@ def _decode_fields(data: bytes, at: int) -> dict[str, str]:
 
 def _encode_field(key: str, value: str) -> bytes:
     name, text = key.encode(), value.encode()
-    assert len(name) <= INT16_MAX, "header field names are ours, and short"
+    assert len(name) <= INT16_MAX, "a header field name fits 16 bits"
     return b"".join((_SHORT.pack(len(name)), name, _INT.pack(len(text)), text))

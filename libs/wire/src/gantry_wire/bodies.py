@@ -1,4 +1,4 @@
-"""Every typed body in one import, with reading and writing them."""
+"""Every typed body in one import, with `decode_body` and `encode_body`."""
 
 from gantry_wire.admin_bodies import (
     BrokerStatsData,

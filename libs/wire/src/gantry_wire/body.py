@@ -1,4 +1,4 @@
-"""What all JSON bodies have in common: typed reading, exact first and then as tolerant as fastjson, and writing."""
+"""Reads and writes typed JSON bodies. Reads exactly first; on failure reads again, as tolerantly as fastjson."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 
 
 class Body(msgspec.Struct, kw_only=True, rename="camel"):
-    """Base of all bodies. Attribute names are ours, wire names RocketMQ's; fields that are None are not written."""
+    """Base of all bodies. Attribute names are ours, wire names RocketMQ's. None fields are not written."""
 
     is_plain: ClassVar[bool] = False
-    """True where nothing below needs fastjson's dialect or leaves out nulls: written in one go."""
+    """True if the body contains no bare keys and no None fields, so msgspec can write it directly."""
 
 
 def encode_body(body: msgspec.Struct, *, standard: bool = False) -> bytes:
-    """Return a body as fastjson writes it, or as standard JSON (quoted integer keys, sorted, ASCII)."""
+    """Return a body as fastjson writes it, or as standard JSON (integer keys quoted, keys sorted, ASCII)."""
     return fastjson.dumps(body, standard=standard)
 
 
 def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
-    """Return JSON as a typed body; MalformedBody when it is no JSON, or of another shape.
+    """Return JSON as a typed body. Raises MalformedBody if it is not JSON or has another shape.
 
-    Accepted beside the exact form: fastjson's dialect, nulls for defaults, enum ordinals, numbers as text and text as numbers.
+    Also accepts fastjson's dialect, nulls for defaults, enum ordinals, numbers as text and text as numbers.
     """
     try:
         return _decoder(kind).decode(data)
@@ -42,7 +42,7 @@ def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
     try:
         return msgspec.convert(content, kind, strict=False, str_keys=True)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise MalformedBody(f"the body is no {kind.__name__}: {error}") from error
+        raise MalformedBody(f"the body is not a valid {kind.__name__}: {error}") from error
 
 
 @lru_cache(maxsize=256)
@@ -56,7 +56,7 @@ def _shape(kind: type[msgspec.Struct]) -> inspect.Type:
 
 
 def _fit(value: Any, shape: inspect.Type) -> Any:
-    """Bend parsed JSON towards a shape, value by value; what does not bend is left for the check that follows."""
+    """Convert parsed JSON towards a shape, value by value. The check that follows refuses the values left unconverted."""
     if isinstance(shape, inspect.UnionType):
         shape = next(kind for kind in shape.types if not isinstance(kind, inspect.NoneType))
     if isinstance(shape, inspect.StructType):

@@ -1,4 +1,4 @@
-"""Bodies that clients send about themselves, and that brokers push to them."""
+"""Bodies that clients send about themselves and bodies that brokers push to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gantry_wire.cluster_bodies import MessageQueue
 
 
 class ConsumeType(StrEnum):
-    """How a group gets its messages. In the order of RocketMQ's ordinals, which old clients send."""
+    """How a group gets its messages, in the order of RocketMQ's ordinals, which old clients send."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -20,7 +20,7 @@ class ConsumeType(StrEnum):
 
 
 class MessageModel(StrEnum):
-    """Whether a group shares its messages or every member gets all."""
+    """Whether the members of a group share its messages or each gets all of them."""
 
     BROADCASTING = "BROADCASTING"
     CLUSTERING = "CLUSTERING"
@@ -40,7 +40,7 @@ class ConsumeFromWhere(StrEnum):
 
 
 class SubscriptionData(Body, kw_only=True, rename="camel"):
-    """What a group wants of one topic. `code_set` of C++ clients is wrong: compute it from `sub_string`."""
+    """A group's subscription to one topic. C++ clients send a wrong `code_set`: compute it from `sub_string`."""
 
     is_plain: ClassVar[bool] = True
     class_filter_mode: bool = False
@@ -72,7 +72,7 @@ class ProducerData(Body, kw_only=True, rename="camel"):
 
 
 class HeartbeatData(Body, kw_only=True, rename="camel"):
-    """34: who a client is and what it wants."""
+    """34: a client's id, its producer groups and its subscriptions."""
 
     is_plain: ClassVar[bool] = True
     client_id: str = field(name="clientID")
@@ -120,11 +120,11 @@ class ResetOffsetBody(Body, kw_only=True, rename="camel"):
 
     offset_table: dict[MessageQueue, int] = field(default_factory=dict[MessageQueue, int])
     given_again: int | None = None
-    """Ours, in an answer: messages done or on lease above the committed offset that are given again."""
+    """Ours, in replies: messages above the committed offset that were done or leased and are delivered again."""
 
 
 class QueueOffset(Body, kw_only=True, rename="camel"):
-    """A queue and its offset side by side."""
+    """A queue and its offset."""
 
     is_plain: ClassVar[bool] = True
     broker_name: str
@@ -141,7 +141,7 @@ class ResetOffsetListBody(Body, kw_only=True, rename="camel"):
 
 
 class GetConsumerStatusBody(Body, kw_only=True, rename="camel"):
-    """221 and 223: offsets as the clients of a group see them."""
+    """221 and 223: the offsets held by the clients of a group."""
 
     consumer_table: dict[str, dict[MessageQueue, int]] = field(
         default_factory=dict[str, dict[MessageQueue, int]]

@@ -1,4 +1,4 @@
-"""Bodies that say what exists and where: queues, topics, groups, brokers, routes, tables of settings."""
+"""Bodies that describe the cluster: queues, topics, groups, brokers, routes and configuration tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gantry_wire.body import Body
 
 
 class MessageQueue(msgspec.Struct, kw_only=True, rename="camel", frozen=True, order=True):
-    """One queue of one topic on one broker. Stands as a key in fastjson's maps."""
+    """One queue of one topic on one broker. fastjson writes it as a map key."""
 
     is_plain: ClassVar[bool] = True
     broker_name: str
@@ -107,7 +107,7 @@ class ConsumerOffsetTable(Body, kw_only=True, rename="camel"):
 
 
 class RegisterBrokerBody(Body, kw_only=True, rename="camel"):
-    """103: what a broker holds."""
+    """103: the topics of a broker."""
 
     is_plain: ClassVar[bool] = True
     filter_server_list: list[str] = field(default_factory=list[str])
@@ -138,7 +138,7 @@ class BrokerData(Body, kw_only=True, rename="camel"):
 
 
 class TopicRouteData(Body, kw_only=True, rename="camel"):
-    """105 and 217: where a topic's queues are."""
+    """105 and 217: the queues of a topic and the addresses of their brokers."""
 
     broker_datas: list[BrokerData] = field(default_factory=list[BrokerData])
     filter_server_table: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -182,7 +182,7 @@ class GroupList(Body, kw_only=True, rename="camel"):
 
 
 class KVTable(Body, kw_only=True, rename="camel"):
-    """28, 103 (reply), 219: text by text."""
+    """28, 103 (reply), 219: a map of text to text."""
 
     is_plain: ClassVar[bool] = True
     table: dict[str, str] = field(default_factory=dict[str, str])

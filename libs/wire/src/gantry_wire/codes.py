@@ -1,10 +1,10 @@
-"""Numbers of the remoting protocol: request codes, response codes, languages, versions. Knows no bytes."""
+"""Codes of the remoting protocol: requests, responses, languages, versions. Knows no bytes."""
 
 from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """Every request code of RocketMQ that a client, a tool or a broker may send here."""
+    """Every RocketMQ request code that a client, a tool or a broker may send to Gantry."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -118,7 +118,7 @@ class RequestCode(IntEnum):
 
 
 class GantryCode(IntEnum):
-    """Request codes of Gantry's own services among themselves; RocketMQ has none of them."""
+    """Request codes between Gantry's own services. RocketMQ has none of them."""
 
     CLAIM_QUEUE = 9001
     RELEASE_CLAIM = 9002
@@ -154,11 +154,11 @@ class GantryCode(IntEnum):
 BINARY_CODE_ALIASES: dict[int, int] = {
     code & 0xFFFF: code for code in (200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151)
 }
-"""A binary header has 16 bits for the code, so Java truncates these; none of the short forms means anything else."""
+"""A binary header has 16 bits for the code, so Java truncates these. No truncated code collides with another."""
 
 
 class ResponseCode(IntEnum):
-    """Answers. 0, 10, 11 and 12 mean stored; everything else is a refusal or an empty result."""
+    """Response codes. 0, 10, 11 and 12 mean stored; every other code is a refusal or an empty result."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -208,13 +208,13 @@ class ResponseCode(IntEnum):
 
 
 STORED: frozenset[int] = frozenset({0, 10, 11, 12})
-"""Codes of a send reply that say the message is in the log."""
+"""Codes of a send reply that mean the message is in the log."""
 
 RETRYABLE: frozenset[int] = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
-"""Codes after which a producer may send the same message again, best to another broker."""
+"""Codes after which a producer may send the same message again, preferably to another broker."""
 
 CLOSES: frozenset[int] = frozenset({1500})
-"""Codes after which the connection they came on is not used for new requests."""
+"""Codes after which the client sends no new requests on the connection."""
 
 
 class LanguageCode(IntEnum):
@@ -240,7 +240,7 @@ _LANGUAGE_NAMES = {int(code): code.name for code in LanguageCode}
 
 
 def language_name(ordinal: int) -> str:
-    """Name of a language number; OTHER for numbers nobody has given out."""
+    """Return the name of a language number; OTHER for unknown numbers."""
     return _LANGUAGE_NAMES.get(ordinal, "OTHER")
 
 
@@ -260,4 +260,4 @@ class MQVersion(IntEnum):
 
 
 VERSION = int(MQVersion.V5_3_3)
-"""What we say we are: behaviour and header fields follow RocketMQ 5.3.3."""
+"""The version we report: behaviour and header fields follow RocketMQ 5.3.3."""

@@ -1,7 +1,7 @@
-"""A command: one request or response as a value, read from a frame's header in either serialization.
+"""A command is one request or response, read from a frame's header in either serialization.
 
-Common headers are read straight into their typed form; whatever that refuses (bare numbers, unknown shapes) is read
-again by slower, more tolerant ways. Knows no meaning of a code beyond which header type it usually carries.
+Common headers are decoded directly into their type. If that fails (bare numbers, unknown shapes), a slower, tolerant
+reader takes over. The only thing this module knows about a code is its usual header type.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HeaderT = TypeVar("HeaderT", bound=Header)
 
 
 class Command(msgspec.Struct, gc=False):
-    """One request or response. `fields` are the ext fields: typed where the code's usual header could be read so."""
+    """One request or response. `fields` holds the ext fields, as the code's usual header type if they decode as it."""
 
     code: Int32 = 0
     flag: Int32 = 0
@@ -48,24 +48,24 @@ class Command(msgspec.Struct, gc=False):
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request that the receiver sent."""
+        """Whether this is the reply to a request."""
         return bool(self.flag & FLAG_RESPONSE)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the sender wants no answer."""
+        """Whether the sender expects no reply."""
         return bool(self.flag & FLAG_ONEWAY)
 
     @property
     def ext(self) -> dict[str, str]:
-        """The ext fields as text; of a typed header only those its type knows."""
+        """The ext fields as text. A typed header contains only the fields of its type."""
         fields = self.fields
         if fields is None:
             return {}
         return fields.to_fields() if isinstance(fields, Header) else fields
 
     def read(self, kind: type[HeaderT]) -> HeaderT:
-        """Return the ext fields as a header of this type; MissingField when a required one is not there."""
+        """Return the ext fields as a header of this type. Raises MissingField if a required field is absent."""
         fields = self.fields
         if isinstance(fields, kind):
             return fields
@@ -73,7 +73,7 @@ class Command(msgspec.Struct, gc=False):
 
 
 def _typed(kind: Any) -> Callable[[bytes], Command]:
-    """Return a decoder of commands whose ext fields are of one type."""
+    """Return a decoder of commands whose ext fields have one type."""
     envelope = msgspec.defstruct(
         "Command",
         [("fields", kind | None, msgspec.field(default=None, name="extFields"))],
@@ -87,7 +87,7 @@ _plain = _typed(dict[str, str])
 _send_v2 = _typed(SendHeaderV2)
 _pull_reply = _typed(PullReplyHeader)
 
-# Every sender writes its keys in alphabetical order, so the first twelve bytes tell the code.
+# Every sender writes its keys in alphabetical order, so the first twelve bytes contain the code.
 _BY_PREFIX: dict[bytes, Callable[[bytes], Command]] = {
     b'{"code":310,': _send_v2,
     b'{"code":320,': _send_v2,
@@ -100,7 +100,7 @@ _BY_PREFIX: dict[bytes, Callable[[bytes], Command]] = {
     b'{"code":20,"': _pull_reply,
     b'{"code":21,"': _pull_reply,
 }
-# Our own replies put the field that tells their kind first.
+# In our own replies the first field identifies the kind of reply.
 _SUCCESS_PREFIX = b'{"code":0,"e'
 _FIRST_FIELD = slice(len(b'{"code":0,"extFields":{"'), len(b'{"code":0,"extFields":{"') + 6)
 _BY_FIRST_FIELD: dict[bytes, Callable[[bytes], Command]] = {
@@ -110,7 +110,7 @@ _BY_FIRST_FIELD: dict[bytes, Callable[[bytes], Command]] = {
 
 
 def decode_command(raw: RawFrame) -> Command:
-    """Read a frame's header; MalformedHeader when it is neither JSON nor binary as its serialize type says."""
+    """Read a frame's header. Raises MalformedHeader if it does not match its serialize type, JSON or binary."""
     header = raw.header
     if raw.serialize_type != JSON:
         return _decode_binary(raw)
@@ -143,7 +143,7 @@ def _decode_binary(raw: RawFrame) -> Command:
 
 
 def _decode_tolerant(header: bytes, tried: Callable[[bytes], Command]) -> Command:
-    """Read what the typed way refused: first with text fields, then value by value."""
+    """Read a header that the typed decoder refused: first with text fields, then value by value."""
     try:
         if tried is not _plain:
             return _plain(header)
@@ -152,16 +152,16 @@ def _decode_tolerant(header: bytes, tried: Callable[[bytes], Command]) -> Comman
     try:
         content: object = msgspec.json.decode(header)
     except (ValueError, RecursionError) as error:
-        raise MalformedHeader(f"header is no JSON: {error}") from error
+        raise MalformedHeader(f"the header is not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise MalformedHeader("header is no JSON object")
+        raise MalformedHeader("the header is not a JSON object")
     return _command_from(cast("dict[str, object]", content))
 
 
 def _command_from(content: dict[str, object]) -> Command:
     language, remark, fields = content.get("language"), content.get("remark"), content.get("extFields")
     if fields is not None and not isinstance(fields, dict):
-        raise MalformedHeader("extFields is no JSON object")
+        raise MalformedHeader("extFields is not a JSON object")
     return Command(
         code=_number(content, "code"),
         flag=_number(content, "flag"),
@@ -178,7 +178,7 @@ def _number(content: dict[str, object], name: str) -> int:
     try:
         number = 0 if value is None else msgspec.convert(value, int, strict=False)
     except msgspec.ValidationError as error:
-        raise MalformedHeader(f"{name} is no integer") from error
+        raise MalformedHeader(f"{name} is not an integer") from error
     if not INT32_MIN <= number <= INT32_MAX:
         raise MalformedHeader(f"{name} does not fit 32 bits")
     return number
@@ -195,7 +195,7 @@ def _texts(fields: dict[str, object]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """Return a JSON value as the text that belongs there: numbers and booleans as Java prints them, the rest as JSON."""
+    """Return a JSON value as text: numbers and booleans as Java prints them, other values as JSON."""
     if isinstance(value, (str, bool, int, float)):
         return field_text(value)
     return msgspec.json.encode(value).decode()

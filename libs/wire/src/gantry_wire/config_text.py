@@ -1,4 +1,4 @@
-"""Configuration as text, one `key=value` a line: broker.conf files, and the bodies of codes 25, 26, 318 and 319."""
+"""Configuration text, one `key=value` per line: broker.conf files and the bodies of codes 25, 26, 318 and 319."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _COMMENT = ("#", "!")
 
 
 def parse_config_text(text: bytes | str) -> dict[str, str]:
-    """Return the settings of a text. Blank lines and comments (# or !) are skipped; the last of equal keys wins.
+    """Return the settings of a text. Skips blank lines and comments (# or !). The last of equal keys wins.
 
-    MalformedBody names the first line that is no `key=value`.
+    Raises MalformedBody with the number of the first line that is not `key=value`.
     """
     if not isinstance(text, str):
         try:
@@ -24,16 +24,16 @@ def parse_config_text(text: bytes | str) -> dict[str, str]:
             continue
         key, separator, value = content.partition("=")
         if not separator or not key.strip():
-            raise MalformedBody(f"line {number} of the configuration is no key=value: {content[:64]!r}")
+            raise MalformedBody(f"line {number} of the configuration is not key=value: {content[:64]!r}")
         settings[key.strip()] = value.strip()
     return settings
 
 
 def format_config_text(settings: dict[str, str]) -> bytes:
-    """Return settings as text, in the order given; MalformedBody where a key or value would not read back."""
+    """Return settings as text, in the given order. Raises MalformedBody if a key or value would not read back."""
     lines: list[str] = []
     for key, value in settings.items():
         if key != key.strip() or not key or "=" in key or "\n" in key + value or key.startswith(_COMMENT):
-            raise MalformedBody(f"the setting {key[:64]!r} cannot be written as a line")
+            raise MalformedBody(f"the setting {key[:64]!r} cannot be written as one line")
         lines.append(f"{key}={value}\n")
     return "".join(lines).encode()

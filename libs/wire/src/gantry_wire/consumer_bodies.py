@@ -1,4 +1,4 @@
-"""Bodies with which a consumer tells a broker, and so a tool, how it is (307) and what became of one message (309)."""
+"""Bodies in which a consumer reports its state (307) and the result of consuming one message (309)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gantry_wire.cluster_bodies import MessageQueue
 
 
 class ProcessQueueInfo(Body, kw_only=True, rename="camel"):
-    """One queue in a consumer's hands. Times in ms since 1970."""
+    """One queue assigned to a consumer. Times in ms since 1970."""
 
     cached_msg_count: int = 0
     cached_msg_max_offset: int = 0
@@ -31,7 +31,7 @@ class ProcessQueueInfo(Body, kw_only=True, rename="camel"):
 
 
 class ConsumeStatus(Body, kw_only=True, rename="camel"):
-    """What a consumer did with one topic: times in ms, rates a second over the last minute, failures of the last hour."""
+    """A consumer's statistics for one topic: times in ms, rates per second over the last minute, failures of the last hour."""
 
     consume_failed_msgs: int = 0
     consume_failed_tps: float = field(default=0.0, name="consumeFailedTPS")
@@ -42,7 +42,7 @@ class ConsumeStatus(Body, kw_only=True, rename="camel"):
 
 
 class ConsumerRunningInfo(Body, kw_only=True, rename="camel"):
-    """307: how a consumer is."""
+    """307: the state of a consumer."""
 
     jstack: str | None = None
     mq_pop_table: dict[MessageQueue, int] = field(default_factory=dict[MessageQueue, int])
@@ -56,7 +56,7 @@ class ConsumerRunningInfo(Body, kw_only=True, rename="camel"):
 
 
 class DirectResult(StrEnum):
-    """What became of a message that was consumed by order (CMResult). In the order of RocketMQ's ordinals."""
+    """Result of a message consumed on request (CMResult), in the order of RocketMQ's ordinals."""
 
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
@@ -67,7 +67,7 @@ class DirectResult(StrEnum):
 
 
 class ConsumeMessageDirectlyResult(Body, kw_only=True, rename="camel"):
-    """309: what became of one message that a tool had consumed."""
+    """309: the result of one message that a tool asked the client to consume."""
 
     auto_commit: bool = True
     consume_result: DirectResult = DirectResult.CR_SUCCESS

@@ -1,6 +1,6 @@
-"""Commands become frames. Hot replies are filled into templates; every ext value leaves as text.
+"""Encodes commands as frames. Hot replies are filled templates; every ext value is written as text.
 
-Knows no connection: each function returns the bytes of one frame, or of the head of one.
+Knows no connection: each function returns the bytes of one frame or of its head.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Fields = Header | dict[str, str] | None
 
 REQUEST_LANGUAGE = "PYTHON"
 REPLY_LANGUAGE = "JAVA"
-"""What RocketMQ's own servers say; clients in other languages were tested against nothing else."""
+"""RocketMQ's own servers send this language. Clients in other languages were tested against nothing else."""
 
 _END = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 _REPLY_TAIL = f'}},"flag":1,"language":"{REPLY_LANGUAGE}","opaque":'
@@ -61,16 +61,14 @@ def encode_response(
     remark: str | None = None,
     serialize_type: int = JSON,
 ) -> bytes:
-    """Return a whole response frame, always with an extFields object: the C++ client fails without one."""
+    """Return a whole response frame. It always has an extFields object: the C++ client fails without one."""
     fields = _texts(header)
     if serialize_type == BINARY:
         return _binary_frame(
             BinaryHeader(code, REPLY_LANGUAGE, VERSION, opaque, FLAG_RESPONSE, remark, fields), body
         )
-    words = "" if remark is None else f',"remark":{_encode_json(remark).decode()}'
-    text = (
-        f'{{"code":{code},"extFields":{_encode_json(fields).decode()[:-1]}{_REPLY_TAIL}{opaque}{words}{_END}'
-    )
+    remark_json = "" if remark is None else f',"remark":{_encode_json(remark).decode()}'
+    text = f'{{"code":{code},"extFields":{_encode_json(fields).decode()[:-1]}{_REPLY_TAIL}{opaque}{remark_json}{_END}'
     return _json_frame(text, body)
 
 
@@ -82,9 +80,9 @@ def encode_send_reply(
     transaction_id: str,
     extra: bytes = b"",
 ) -> bytes:
-    """Return the reply to a stored send. `extra` is ready JSON of further ext fields: `,"name":"value"…`."""
+    """Return the reply to a stored send. `extra` is encoded JSON of further ext fields: `,"name":"value"…`."""
     if not (transaction_id.isalnum() and transaction_id.isascii()):
-        transaction_id = _encode_json(transaction_id).decode()[1:-1]  # the client chose it: escape
+        transaction_id = _encode_json(transaction_id).decode()[1:-1]  # chosen by the client, so escape it
     header = (
         f'{_SEND_HEAD}{msg_id}","queueId":"{queue_id}","queueOffset":"{queue_offset}","transactionId":"'
         f"{transaction_id}{_SEND_TAIL}{extra.decode()}{_REPLY_TAIL}{opaque}{_END}"
@@ -96,9 +94,10 @@ def encode_send_reply(
 def encode_send_replies(
     replies: Iterable[tuple[int, int, int, int, str]], store_host: bytes, extra: bytes
 ) -> bytes:
-    """Return the replies to sends that were stored with one durability: (opaque, position, queue id, offset, transaction id) each.
+    """Return the replies to sends stored with one durability: (opaque, position, queue id, offset, transaction id) each.
 
-    The same bytes as those of `encode_send_reply`. Transaction ids are letters and digits: a client's own text needs that.
+    The bytes equal those of `encode_send_reply`. Transaction ids must be letters and digits only: they are not escaped;
+    use `encode_send_reply` for a text that the client chose.
     """
     head = f"{_SEND_HEAD}{offset_message_id(store_host, 0)[:-POSITION_CHARS]}"
     tail = f"{_SEND_TAIL}{extra.decode()}{_REPLY_TAIL}"
@@ -114,7 +113,7 @@ def encode_send_replies(
 
 @lru_cache(maxsize=1024)
 def _frame_head_text(size: int) -> str:
-    """Return the frame head of a JSON header without body, a character a byte: to be joined as text and encoded at once."""
+    """Return the frame head of a JSON header without body as text, one character per byte, to be joined and encoded once."""
     return FRAME_HEAD.pack(_HEAD_REST + size, size).decode("latin-1")
 
 
@@ -128,7 +127,7 @@ def encode_pull_reply_head(
     remark: str,
     body_size: int,
 ) -> bytes:
-    """Return frame head and header of a pull reply; the caller writes `body_size` bytes of records after it."""
+    """Return the frame head and header of a pull reply. The caller writes `body_size` bytes of records after it."""
     header = (
         f'{{"code":{code},"extFields":{{"nextBeginOffset":"{next_offset}","minOffset":"{min_offset}"'
         f',"maxOffset":"{max_offset}","suggestWhichBrokerId":"{suggest}"{_REPLY_TAIL}{opaque}'

@@ -1,4 +1,4 @@
-"""The errors this package raises (a malformed frame's stands with the decoder), with what to do next: the code to answer, whether to retry, whether to close."""
+"""Errors of this package, each with the code to answer, whether to retry and whether to close. MalformedFrame is in `frame_stream`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from gantry_wire.codes import RETRYABLE, ResponseCode
 
 
 class WireError(Exception):
-    """Something the peer sent, or a file held, breaks the protocol.
+    """Bytes from a peer or a file break the protocol.
 
-    `code` is what a server answers when it can answer at all, `retry` says whether the same bytes may be
-    sent again, `close` whether the stream they came from can no longer be trusted.
+    `code`: the response code a server answers, if it can answer. `retry`: the same bytes may be sent again.
+    `close`: the stream they came from can no longer be trusted.
     """
 
     code: ResponseCode = ResponseCode.SYSTEM_ERROR
@@ -24,31 +24,31 @@ class MalformedHeader(WireError):
 
 
 class MissingField(WireError):
-    """A required header field is absent or cannot be read as its type. Answer code 1 with these words."""
+    """A required header field is absent or cannot be read as its type. Answer code 1 with this message."""
 
-    def __init__(self, field: str, words: str = "is missing or unreadable") -> None:
-        super().__init__(f"header field {field} {words}")
+    def __init__(self, field: str) -> None:
+        super().__init__(f"header field {field} is missing or unreadable")
         self.field = field
 
 
 class MalformedRecord(WireError):
-    """Bytes in a log or a pull reply are no whole, undamaged message record."""
+    """Bytes in a log or a pull reply are not a complete, intact message record."""
 
 
 class MalformedProperties(WireError):
-    """Properties are not UTF-8, or a key or value to be written holds a separator."""
+    """Properties are not UTF-8, or a key or value to be written contains a separator."""
 
     code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class MalformedBatch(WireError):
-    """The body of a send batch does not divide into messages. Nothing of it may be stored."""
+    """The body of a send batch does not divide into messages. Store none of it."""
 
     code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class MalformedBody(WireError):
-    """A request or reply body is not the JSON, text or compressed form its code demands."""
+    """A request or reply body is not the JSON, text or compressed form that its code requires."""
 
 
 class MalformedMessageId(WireError):
@@ -56,7 +56,7 @@ class MalformedMessageId(WireError):
 
 
 class IllegalName(WireError):
-    """A topic or group name is empty, too long or holds a forbidden character. Say which rule."""
+    """A topic or group name is empty, too long or contains a forbidden character. The message states the rule."""
 
     code = ResponseCode.INVALID_PARAMETER
 
@@ -68,7 +68,7 @@ class MalformedExpression(WireError):
 
 
 class RefusedRequest(WireError):
-    """What a handler raises to answer an error code, in words, with optional reply fields."""
+    """A handler raises this to answer an error code with a remark and optional reply fields."""
 
     def __init__(self, code: ResponseCode, remark: str, fields: dict[str, str] | None = None) -> None:
         super().__init__(remark)

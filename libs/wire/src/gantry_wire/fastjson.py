@@ -1,7 +1,7 @@
-"""The JSON dialect of RocketMQ's bodies.
+"""Reads and writes fastjson, the JSON dialect of RocketMQ's bodies.
 
-Reading accepts what fastjson accepts: bare numbers, names and whole objects as keys, single quotes, trailing commas.
-Writing gives bare integer keys and object keys, and leaves out nulls.
+Reads bare numbers, names and whole objects as keys, single quotes and trailing commas, as fastjson does.
+Writes bare integer keys and object keys, and omits nulls.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gantry_wire.limits import JSON_DEPTH_MAX
 
 
 class ObjectKey(str):
-    """A whole JSON object that stood as the key of another: its compact text. Written again without quotes."""
+    """The compact text of a JSON object used as a key. Written back without quotes."""
 
     __slots__ = ()
 
 
 def loads(data: bytes) -> object:
-    """Return the content of JSON or fastjson text; MalformedBody when it is neither.
+    """Return the content of JSON or fastjson text. Raises MalformedBody if it is neither.
 
-    Bare keys become text, object keys ObjectKey, integers of any size stay integers.
+    Bare keys become text and object keys ObjectKey. Integers of any size stay integers.
     """
     try:
         return msgspec.json.decode(data)
@@ -34,14 +34,14 @@ def loads(data: bytes) -> object:
     try:
         return _Reader(data.decode()).read_all()
     except (UnicodeError, ValueError) as error:
-        raise MalformedBody(f"the body is no JSON: {error}") from error
+        raise MalformedBody(f"the body is not JSON: {error}") from error
 
 
 def dumps(content: object, *, standard: bool = False) -> bytes:
-    """Return content as fastjson writes it: compact, nulls left out, integer and object keys bare.
+    """Return content as fastjson writes it: compact, without nulls, integer and object keys bare.
 
-    `standard` gives JSON that every parser reads: integer keys quoted, keys sorted, only ASCII.
-    msgspec Structs are written by their wire names.
+    `standard` writes JSON that every parser reads: integer keys quoted, keys sorted, only ASCII.
+    msgspec Structs are written with their wire names.
     """
     parts: list[str] = []
     _write(content, parts, standard)
@@ -122,7 +122,7 @@ _WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
 
 
 class _Reader:
-    """Reads one text of the dialect from left to right. Raises ValueError with the place."""
+    """Recursive-descent reader of one text. Raises ValueError with the character position."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -206,7 +206,7 @@ class _Reader:
         return found[0]
 
     def _peek(self) -> str:
-        """Skip space; return the next character, empty at the end."""
+        """Skip whitespace and return the next character; empty at the end."""
         self._match(_SPACE)
         return self._text[self._at : self._at + 1]
 

@@ -1,4 +1,4 @@
-"""The remoting protocol in one import: frames out of a stream, commands out of frames, frames out of commands."""
+"""The remoting protocol in one import: splits a stream into frames, decodes frames and encodes commands."""
 
 from gantry_wire.command import Command, decode_command
 from gantry_wire.encode import (

@@ -1,13 +1,13 @@
-"""A stream of bytes, cut anywhere, becomes whole frames.
+"""Splits a byte stream into frames. The bytes may arrive cut anywhere.
 
     offset  bytes  field
-    0       4      length of all that follows (4 + header + body)
+    0       4      length of the rest of the frame (4 + header + body)
     4       1      serialize type: 0 JSON, 1 binary
     5       3      header length
     8       h      header
     8 + h   …      body
 
-Knows no socket, no clock and no meaning of a code.
+Knows no socket, no clock and no codes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gantry_wire.errors import WireError
 from gantry_wire.limits import FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADER_BYTES_MAX
 
 FRAME_HEAD = Struct(">iI")
-"""Length, then serialize type and header length in one word."""
+"""Length, then serialize type and header length in one integer."""
 JSON, BINARY = 0, 1
 SERIALIZE_TYPES = frozenset({JSON, BINARY})
 
@@ -30,11 +30,11 @@ _MARK_MAX = BINARY << 24 | HEADER_BYTES_MAX
 _AFTER_LENGTH = FRAME_HEAD_BYTES - _LENGTH.size
 _HTTP_ANSWER = b"HTTP"
 _HTTP_METHODS = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"PATC", b"OPTI"})
-"""How HTTP begins: as a frame length far beyond every limit."""
+"""First bytes of HTTP requests. Read as a frame length they exceed every limit."""
 
 
 class RawFrame(NamedTuple):
-    """One whole frame, its header not yet read."""
+    """One whole frame with an undecoded header."""
 
     serialize_type: int
     header: bytes
@@ -42,40 +42,40 @@ class RawFrame(NamedTuple):
 
 
 class MalformedFrame(WireError):
-    """The length words of a frame lie: the stream is out of step. Handle `frames`, then close the connection."""
+    """The lengths of a frame are invalid, so the rest of the stream is unreadable. Handle `frames`, then close the connection."""
 
     close = True
 
-    def __init__(self, words: str, frames: list[RawFrame] | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, frames: list[RawFrame] | None = None) -> None:
+        super().__init__(message)
         self.frames: list[RawFrame] = frames or []
-        """Whole frames that stood before the bad one in the same bytes."""
+        """Whole frames before the bad one in the same bytes."""
 
 
 _new_frame = cast("Callable[[type[RawFrame], tuple[int, bytes, bytes]], RawFrame]", tuple.__new__)
 
 
 class FrameDecoder:
-    """Turns a byte stream, cut anywhere, into whole frames.
+    """Splits a byte stream, cut anywhere, into whole frames.
 
-    A frame that is too long, too short, of unknown serialize type or whose header does not fit into it is
-    refused as soon as its words have arrived, before its body is buffered. After that every call raises.
+    Refuses a frame that is too long or too short, has an unknown serialize type or a header longer than itself, as soon
+    as its head has arrived and before it buffers the body. After that every call raises.
     """
 
     __slots__ = ("_broken", "_held", "_needed")
 
     def __init__(self) -> None:
         self._held = bytearray()
-        self._needed = 0  # bytes that must be held before another look is worth it
+        self._needed = 0  # bytes that must be buffered before the next attempt to split
         self._broken: str | None = None
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of a frame that has not yet arrived whole."""
+        """Bytes of the incomplete last frame."""
         return len(self._held)
 
     def receive(self, data: bytes) -> list[RawFrame]:
-        """Return the frames that `data` completes, in order; MalformedFrame when the stream is out of step."""
+        """Return the frames that `data` completes, in order. Raises MalformedFrame if the stream is invalid."""
         if self._broken is not None:
             raise MalformedFrame(self._broken)
         held = self._held
@@ -105,7 +105,7 @@ class FrameDecoder:
 
 
 def _split(data: bytes, frames: list[RawFrame]) -> int:
-    """Append the whole frames of `data`; return where the first unfinished one starts."""
+    """Append the whole frames of `data` and return the start of the first incomplete one."""
     unpack, append = FRAME_HEAD.unpack_from, frames.append
     start, end = 0, len(data)
     while end - start >= FRAME_HEAD_BYTES:
@@ -129,11 +129,11 @@ def _split(data: bytes, frames: list[RawFrame]) -> int:
 def _refuse(length: int, mark: int) -> None:
     text = _LENGTH.pack(length)
     if text == _HTTP_ANSWER:
-        words = "an HTTP answer: this is an HTTP port; the nameserver is on 9876, if not set otherwise"
-        raise MalformedFrame(words)
+        message = "an HTTP answer: this is an HTTP port; the nameserver's default port is 9876"
+        raise MalformedFrame(message)
     if text in _HTTP_METHODS:
-        words = "an HTTP request: this is no HTTP port; the gateway is on 8080, if not set otherwise"
-        raise MalformedFrame(words)
+        message = "an HTTP request: this is not an HTTP port; the gateway's default port is 8080"
+        raise MalformedFrame(message)
     if not _AFTER_LENGTH <= length <= _LENGTH_MAX:
         raise MalformedFrame(f"frame length {length} is outside {_AFTER_LENGTH}..{_LENGTH_MAX}")
     if mark >> 24 not in SERIALIZE_TYPES:

@@ -1,7 +1,7 @@
-"""Bytes that are fixed, with holes that vary: learned from frames, filled, and compared with others. Pure.
+"""Frame templates: fixed bytes with holes for the values that vary. Learned from frames, then filled or compared. Pure.
 
-Filling a template costs a tenth of encoding, comparing with one a tenth of decoding. What a template says about a frame holds only where
-all fixed bytes are equal and every hole holds what its kind allows; everything else is encoded or decoded in full.
+Filling a template costs a tenth of encoding; comparing with one costs a tenth of decoding. A template matches a frame only if
+all fixed bytes are equal and every hole holds a value that its kind allows. Encode or decode everything else in full.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Any, NamedTuple
 
 
 class HoleKind(NamedTuple):
-    """What a hole may hold."""
+    """The kind of value in a hole."""
 
     fills_with: bytes
-    """How `%` writes a value into the hole."""
+    """The `%` format that writes a value into the hole."""
     struct_code: str
-    """How struct reads the hole; empty: as bytes of the hole's size."""
+    """The struct code that reads the hole; empty for bytes of the hole's size."""
     samples: tuple[Any, Any]
-    """Two values that differ in every byte, to learn where the hole lies."""
+    """Two values that differ in every byte, used to locate the hole."""
     margin: int = 0
-    """Bytes on each side of a sample that also belong to the hole."""
+    """Bytes on each side of a sample that belong to the hole."""
 
 
 NUMBER = HoleKind(b"%d", "", (1_000_000_000, 2_111_111_111))
-"""Decimal digits. Filled with an int of any size; read as bytes, unchecked."""
+"""Decimal digits. Fill with an int of any size. Read as bytes, unchecked."""
 JSON_TEXT = HoleKind(b"%b", "", ("a", "b"), margin=1)
-"""A string in JSON. Filled with its encoded bytes, quotes included."""
+"""A string in JSON. Fill with its encoded bytes, quotes included."""
 RAW = HoleKind(b"%b", "", (b"a", b"b"))
 """Any bytes."""
 INT32 = HoleKind(b"%b", "i", (b"aaaa", b"bbbb"))
-"""Four bytes, big-endian. Filled with bytes, read as an int."""
+"""Four bytes, big-endian. Fill with bytes. Read as an int."""
 
 
 class Hole(NamedTuple):
-    """A part of a frame that varies."""
+    """A variable part of a frame."""
 
     start: int
     end: int
@@ -48,24 +48,25 @@ class FrameTemplate:
     __slots__ = ("cut", "fill")
 
     def __init__(self, frame: bytes, holes: Sequence[Hole]) -> None:
-        """Make a template of a frame and its holes, in their order."""
+        """Build the template of a frame from its holes, in ascending order."""
         form, codes, at = b"", ">", 0
         for start, end, kind in holes:
-            assert at <= start <= end <= len(frame), "holes come in order and lie within the frame"
+            assert at <= start <= end <= len(frame), "holes are in order and within the frame"
             form += frame[at:start].replace(b"%", b"%%") + kind.fills_with
             codes += f"{start - at}s{kind.struct_code or f'{end - start}s'}"
             at = end
         form += frame[at:].replace(b"%", b"%%")
         self.fill: Callable[[tuple[Any, ...]], bytes] = form.__mod__
-        """Returns a frame with these values, one for each hole."""
+        """Returns a frame with these values, one per hole."""
         self.cut: Callable[[bytes], tuple[Any, ...]] = Struct(f"{codes}{len(frame) - at}s").unpack
-        """Returns the parts of a frame of the same size: fixed bytes, hole, fixed bytes, and so on."""
+        """Splits a frame of the same size into its parts: fixed bytes, hole, fixed bytes, and so on."""
 
 
 def learn(write: Callable[[Sequence[Any]], bytes], kinds: Sequence[HoleKind]) -> FrameTemplate:
-    """Return the template of what `write` makes of a value for each hole, all else being equal.
+    """Return the template of the frames that `write` builds from one value per hole.
 
-    Each hole lies where two frames differ that differ in its value alone: so a name that looks like a value is never taken for a hole.
+    Locates each hole by comparing two frames that differ only in that value, so a name that looks like a value is never
+    mistaken for a hole.
     """
     first = [kind.samples[0] for kind in kinds]
     frame = write(first)
@@ -80,13 +81,14 @@ def learn(write: Callable[[Sequence[Any]], bytes], kinds: Sequence[HoleKind]) ->
 def marked_number(
     marks: Sequence[bytes], end_mark: bytes, digits_max: int
 ) -> Callable[[bytes, int], tuple[bytes, int] | None]:
-    """Return a cutter for text with a number behind the first of these marks that is found. All marks have one size.
+    """Return a function that cuts a number out of text, after the first of these marks that the text contains.
 
-    The cutter takes text and its end. It returns the fixed bytes before that end and the number, None where there is no such number.
+    All marks have the same size. The function takes the text and an end. It returns the fixed bytes around the number and
+    the number, or None if there is no such number before the end.
     """
     first, *others = marks
     size = len(first)
-    assert all(len(mark) == size for mark in others), "marks have one size"
+    assert all(len(mark) == size for mark in others), "all marks have the same size"
 
     def cut(data: bytes, end: int) -> tuple[bytes, int] | None:
         at = data.find(first, 0, end)

@@ -1,4 +1,4 @@
-"""Records of transactions: a half as the message that was sent, and the op message that says a half is decided. Pure."""
+"""Records of transactions: the half message, and the op message that marks a half as decided. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from gantry_wire.record import decode_record, rebuild_record
 
 OP_TAG = "d"
 OP_PROPERTIES = {WAIT: "true", TAGS: OP_TAG}
-"""What RocketMQ's broker gives an op message; its body is the half's queue offset, in decimal."""
+"""Properties of an op message in RocketMQ. Its body is the half's queue offset, in decimal."""
 ROLLBACK_OP_PROPERTIES = {**OP_PROPERTIES, GANTRY_OUTCOME: "rolledBack"}
-"""Of one that stands alone and rolls its transaction back: others that stand alone are about a copy that is replaced by another."""
+"""Properties of the op message of a rollback. Without GANTRY_OUTCOME, an op message that is the only output of a half
+means that another copy replaced it."""
 _QUEUE_DIGITS_MAX = 9
 
 
 def sent_message(half: bytes) -> bytes:
-    """Return a half's record as a client is asked about it: in stored layout, with the topic and queue it was sent to."""
+    """Return a half's record for a transaction check: in stored layout, with its real topic and queue."""
     record = decode_record(half)
     named = record.property_map()
     queue_id = named.get(REAL_QUEUE_ID, "")
@@ -24,5 +25,5 @@ def sent_message(half: bytes) -> bytes:
 
 
 def op_body(offset: int) -> bytes:
-    """Return the body of the op message about the half at a queue offset."""
+    """Return the body of the op message for the half at a queue offset."""
     return b"%d" % offset

@@ -1,7 +1,7 @@
-"""What every request and reply header has in common: typed fields on one side, text-to-text fields on the wire.
+"""Base of all request and reply headers: typed in code, a map of text to text on the wire.
 
-Reading is tolerant where RocketMQ is: bare numbers and booleans, "0" and "1" for booleans, unknown keys. Writing is strict: every
-value is text, because the C++ client silently ignores anything else. Knows no code and no frame.
+Reads as tolerantly as RocketMQ: bare numbers and booleans, "0" and "1" for booleans, unknown keys. Writes every value as text,
+because the C++ client silently ignores other types. Knows no codes and no frames.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Header(msgspec.Struct, kw_only=True, rename="camel", gc=False):
     """Base of all typed headers. Attribute names are ours, wire names RocketMQ's."""
 
     def to_fields(self) -> dict[str, str]:
-        """Return the header as the text fields that travel; fields that are None are left out."""
+        """Return the header as text fields for the wire, without fields that are None."""
         fields: dict[str, str] = {}
         values: tuple[object, ...] = msgspec.structs.astuple(self)
         for name, value in zip(self.__struct_encode_fields__, values, strict=True):
@@ -38,7 +38,7 @@ class Header(msgspec.Struct, kw_only=True, rename="camel", gc=False):
 
 
 def field_text(value: object) -> str:
-    """Return a header value as the text that travels: Java's words for booleans, plain decimals for numbers."""
+    """Return a header value as text for the wire: `true` or `false` for booleans, plain decimals for numbers."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -47,9 +47,9 @@ def field_text(value: object) -> str:
 
 
 def header_from_fields(fields: dict[str, str], kind: type[HeaderT]) -> HeaderT:
-    """Return text fields as a typed header; MissingField where a required one is absent or unreadable.
+    """Return text fields as a typed header. Raises MissingField if a required field is absent or unreadable.
 
-    Optional fields that cannot be read are treated as absent, as RocketMQ does.
+    Treats unreadable optional fields as absent, as RocketMQ does.
     """
     try:
         return msgspec.convert(fields, kind, strict=False)
@@ -70,7 +70,7 @@ def _read_each(fields: dict[str, str], kind: type[HeaderT]) -> HeaderT:
 
 
 def _convert(text: str, kind: Any) -> Any:
-    """One field: what msgspec reads, else Java's looser spelling of numbers and booleans, else None."""
+    """Convert one field as msgspec does, else as Java reads numbers and booleans; None if both fail."""
     try:
         return msgspec.convert(text, kind, strict=False)
     except msgspec.ValidationError:

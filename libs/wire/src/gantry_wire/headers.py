@@ -1,4 +1,4 @@
-"""Every typed header in one import: messages and consumers, nameservers, tools."""
+"""Every typed header in one import: messages and consumers, nameservers, admin requests."""
 
 from gantry_wire.admin_headers import (
     AllGroupConfigHeader,

@@ -1,6 +1,6 @@
-"""Message ids: by position in a log, and unique ones made by a producer. Hosts as the log stores them.
+"""Message ids: offset message ids and the unique keys that producers create. Packs hosts as the log stores them.
 
-A host is 4 or 16 address bytes followed by a 4-byte port. Knows no clock and no process: both are arguments.
+A host is 4 or 16 address bytes and a 4-byte port. Takes the time and the process id as arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gantry_wire.errors import MalformedMessageId
 HOST_V4_BYTES = 8
 HOST_V6_BYTES = 20
 POSITION_CHARS = 16
-"""An offset message id ends with the position in so many hexadecimal digits."""
+"""Hexadecimal digits of the position at the end of an offset message id."""
 MESSAGE_ID_CHARS = (2 * (HOST_V4_BYTES + 8), 2 * (HOST_V6_BYTES + 8))
 
 _PORT = Struct(">i")
@@ -26,24 +26,24 @@ _COUNTER_MASK = 0xFFFF
 
 @lru_cache(maxsize=4096)
 def pack_host(ip: str, port: int) -> bytes:
-    """Return address and port as the log stores them: 8 bytes for IPv4, 20 for IPv6. ValueError for no address."""
+    """Return address and port as the log stores them: 8 bytes for IPv4, 20 for IPv6. Raises ValueError for an invalid address."""
     address = ipaddress.ip_address(ip)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).packed + _PORT.pack(port)
 
 
 def unpack_host(host: bytes) -> tuple[str, int]:
-    """Return the address as text, and the port, of a packed host."""
+    """Return the address (as text) and the port of a packed host."""
     return str(ipaddress.ip_address(host[: -_PORT.size])), _PORT.unpack_from(host, len(host) - _PORT.size)[0]
 
 
 def offset_message_id(host_bytes: bytes, position: int) -> str:
-    """Return the id that names a record by store host and position in its log."""
+    """Return the id that identifies a record by store host and position in the log."""
     return f"{_hex(host_bytes)}{position:016X}"
 
 
 def offset_message_ids(host_bytes: bytes, positions: Sequence[int]) -> str:
-    """Return the ids of a batch's records, joined by commas; that of a position below 0 is empty: its message has no record."""
+    """Return the ids of a batch's records, joined by commas. A position below 0 gives an empty id: that message has no record."""
     if min(positions) < 0:
         return ",".join([offset_message_id(host_bytes, at) if at >= 0 else "" for at in positions])
     store = _hex(host_bytes)
@@ -52,7 +52,7 @@ def offset_message_ids(host_bytes: bytes, positions: Sequence[int]) -> str:
 
 
 def parse_offset_message_id(text: str) -> tuple[str, int, int]:
-    """Return store address, port and position; MalformedMessageId when the text is no such id."""
+    """Return store address, port and position. Raises MalformedMessageId if the text is not an offset message id."""
     if len(text) not in MESSAGE_ID_CHARS:
         raise MalformedMessageId(
             f"a message id has {MESSAGE_ID_CHARS[0]} or {MESSAGE_ID_CHARS[1]} characters, not {len(text)}"
@@ -73,12 +73,12 @@ def _hex(host_bytes: bytes) -> str:
 
 
 class UniqueIds:
-    """Makes UNIQ_KEYs: address, process and salt fixed, then milliseconds of the month and a counter."""
+    """Creates UNIQ_KEYs: a fixed prefix of address, process id and salt, then milliseconds of the month and a counter."""
 
     __slots__ = ("_counter", "_head", "_head_ms", "_month_end_ms", "_month_start_ms", "_prefix")
 
     def __init__(self, ip_bytes: bytes, pid: int, salt: int) -> None:
-        """`ip_bytes` are 4 or 16 address bytes, `salt` any number that tells two makers in one process apart."""
+        """`ip_bytes` are 4 or 16 address bytes. `salt` is any number that differs between instances in one process."""
         assert len(ip_bytes) in (4, 16)
         self._prefix = f"{ip_bytes.hex()}{pid & 0xFFFF:04x}{salt & 0xFFFFFFFF:08x}".upper()
         self._counter = 0
@@ -87,7 +87,7 @@ class UniqueIds:
         self._month_end_ms = 0
 
     def next(self, now_ms: int) -> str:
-        """Return a new key; no two are equal unless 65,536 are made in one millisecond."""
+        """Return a new key. Keys are unique up to 65,536 per millisecond."""
         if now_ms != self._head_ms:
             if not self._month_start_ms <= now_ms < self._month_end_ms:
                 self._turn_month(now_ms)

@@ -1,7 +1,7 @@
-"""Binary send headers that equal an earlier one in all but opaque, queue id, born time and properties: read without taking them apart.
+"""Fast path for binary send headers that differ from an earlier one only in opaque, queue id, born time and properties.
 
-A producer sends the same names and values over and over. So the bytes around the four that vary are compared with those of
-a header that was read in full before; when they are the same, so is their meaning. Anything else is for `binary_header.py`.
+A producer repeats the same names and values. So this module compares the bytes around the four values with those of a header
+decoded in full before: equal bytes have equal meaning. `binary_header.py` decodes all other headers.
 """
 
 from __future__ import annotations
@@ -20,39 +20,37 @@ from gantry_wire.message_headers import SendHeaderV2
 
 CODES = frozenset({310, 320})
 SIZES_MAX = 512
-"""Sizes of headers that are remembered, each with where its varying values lie."""
+"""Maximum number of header sizes in the cache, each with the positions of its varying values."""
 PATTERNS_MAX = 4096
-"""Headers that are remembered: about a kilobyte each."""
+"""Maximum number of headers in the cache, about 1 KB each."""
 _OPAQUE = Hole(5, 9, INT32)
-"""Behind code, language and version."""
+"""Follows code, language and version."""
 _FIELDS_AT = 21
-"""Fields begin behind code, language, version, opaque, flag, an empty remark and their own size."""
+"""The fields follow code, language, version, opaque, flag, an empty remark and their own size."""
 _QUEUE, _BORN, _TEXT = b"e", b"g", b"i"
 _QUEUE_DIGITS_MAX, _BORN_DIGITS_MAX = 9, 18
 _SHORT, _INT = Struct(">h"), Struct(">i")
 
 
 class HeaderPattern:
-    """Everything that does not vary in the headers of one producer."""
+    """The constant part of the headers of one producer."""
 
-    __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "note", "template")
+    __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "template")
 
     def __init__(self, template: FrameTemplate, command: Command, header: SendHeaderV2) -> None:
         self.template = template
-        """Where its varying values lie: at other places the same bytes could mean something else."""
+        """The positions of the varying values. At other positions the same bytes could mean something else."""
         self.code = command.code
         self.flag = command.flag
         self.header = header
-        """What the first one said; its queue id, born time and properties are its own."""
-        self.note: Any = None
-        """For whoever handles sends: what it found out about this pattern."""
-        copy_of: Command = cast("Any", command).__copy__()  # msgspec's, which its types do not tell
+        """The first header of the pattern. Its queue id, born time and properties belong to that header only."""
+        copy_of: Command = cast("Any", command).__copy__()  # msgspec defines it, but its type stubs do not
         copy_of.fields, copy_of.body = None, b""
         self._new_command = cast("Callable[[], Command]", cast("Any", copy_of).__copy__)
         self._new_header = cast("Callable[[], SendHeaderV2]", cast("Any", header).__copy__)
 
     def command(self, known: KnownSend, body: bytes) -> Command | None:
-        """Return a command of this pattern; None when it has to be read in full, which says what is wrong."""
+        """Return a command of this pattern, or None if a value is invalid: the full decoder then reports the error."""
         _, opaque, queue, born, raw = known
         if not queue.isdigit() or not born.isdigit():
             return None
@@ -67,24 +65,24 @@ class HeaderPattern:
 
 
 KnownSend: TypeAlias = "tuple[HeaderPattern, int, bytes, bytes, bytes]"
-"""A header like an earlier one: its pattern, and its opaque, queue id, born time and properties as they came, unchecked."""
+"""A header that matches a pattern: the pattern, and the received opaque, queue id, born time and properties, unchecked."""
 
 
 class KnownHeaders:
-    """The headers that one store has read in full."""
+    """Cache of the headers that one store decoded in full."""
 
     __slots__ = ("_patterns", "_templates")
 
     def __init__(self, sizes_max: int = SIZES_MAX, patterns_max: int = PATTERNS_MAX) -> None:
         self._templates: BoundedCache[int, FrameTemplate] = BoundedCache(sizes_max)
         self._patterns: BoundedCache[tuple[bytes, ...], HeaderPattern] = BoundedCache(patterns_max)
-        """By everything that does not vary."""
+        """Patterns by their constant bytes."""
 
     def __len__(self) -> int:
         return len(self._patterns)
 
     def find(self, data: bytes) -> KnownSend | None:
-        """Return what a binary header says if it is like an earlier one, None when it has to be read in full."""
+        """Return the pattern and values of a binary header, or None if no pattern matches and it needs full decoding."""
         template = self._templates.get(len(data))
         if template is None:
             return None
@@ -95,7 +93,7 @@ class KnownHeaders:
         return pattern, parts[1], parts[3], parts[5], parts[7]
 
     def read(self, raw: RawFrame, known: KnownSend | None) -> Command:
-        """Read a binary header, and remember it if it is a send of the usual shape. `known` is what `find` returned for it.
+        """Read a binary header, and cache it if it is a send of the usual shape. `known` is the result of `find` for it.
 
         Raises MalformedHeader.
         """
@@ -115,7 +113,7 @@ class KnownHeaders:
         if template is None:
             template = learned
         elif template.cut(data) != parts:
-            return  # another one of the same size was first, whose values lie elsewhere
+            return  # the cached template of this size has its values elsewhere
         try:
             header = header_from_fields(fields, SendHeaderV2)
         except WireError:
@@ -126,7 +124,7 @@ class KnownHeaders:
 
 
 def _template_of(data: bytes) -> FrameTemplate | None:
-    """Return how the varying values lie, None when they are not all there, not in this order, or of no usual length."""
+    """Return a template of the varying values, or None if one is missing, too long or out of order."""
     found: dict[bytes, tuple[int, int]] = {}
     at = _FIELDS_AT
     while at < len(data):
@@ -135,7 +133,7 @@ def _template_of(data: bytes) -> FrameTemplate | None:
         end = value_at + _INT.unpack_from(data, key_end)[0]
         found[data[at + _SHORT.size : key_end]] = (value_at, end)
         if end == value_at:
-            return None  # an empty value is one that is not there
+            return None  # an empty value means an absent field
         at = end
     if not found.keys() >= {_QUEUE, _BORN, _TEXT}:
         return None

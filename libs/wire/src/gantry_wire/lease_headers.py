@@ -1,7 +1,7 @@
-"""Headers and bodies of receive and acknowledge (9030 … 9034), spoken between gateways and stores. Knows no lease.
+"""Headers and bodies of receive and acknowledge (9030 … 9034), between gateways and stores. Layout only: no lease logic.
 
-9030 reply body: `runs` times RUN, then the records of all runs, one after the other, as they lie in the log.
-9031 and 9032 request body: one ITEM per message. Their reply body: one byte of ItemStatus per item, in the same order.
+9030 reply body: `runs` RUN structs, then the records of all runs, consecutively, as stored in the log.
+9031 and 9032 request body: one ITEM per message. Reply body: one ItemStatus byte per item, in the same order.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from gantry_wire.errors import MalformedBody
 from gantry_wire.header import Header, Int32, Int64
 
 RECEIVE_MESSAGES_MAX = 256
-"""Most messages of one receive."""
+"""Maximum number of messages per receive."""
 ACK_ITEMS_MAX = 4096
-"""Most items of one request to a store."""
+"""Maximum number of items per request to a store."""
 INVISIBLE_MS_MAX = 12 * 3600 * 1000
 """Longest lease."""
 WAIT_MS_MAX = 60_000
 REASON_CHARS_MAX = 1024
 ATTEMPT_MAX = 65_535
-"""Highest number of an attempt that is told: its field has two bytes. Further ones are told as this."""
+"""Highest reported attempt number: its field has two bytes. Later attempts report this number."""
 FILTER_CONFLICT = "FILTER_CONFLICT"
-"""gantryCode of a receive whose filter is not the group's."""
+"""gantryCode of a receive whose filter differs from the group's."""
 
 _RUN = Struct(">HqH")
 _ITEM = Struct(">BBiqqq")
@@ -43,30 +43,30 @@ class ReceiveHeader(Header, kw_only=True, rename="camel", gc=False):
     max_messages: Int32
     invisible_ms: Int64
     expression_type: str | None = None
-    """TAG or SQL92, with `expression`; without it the group's filter holds, everything where it has none."""
+    """TAG or SQL92, for `expression`. If absent, the group's filter applies; a group without a filter receives everything."""
     expression: str | None = None
     change_filter: bool | None = None
-    """Put this filter in place of the group's."""
+    """Replace the group's filter with this one."""
 
 
 class ReceiveReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Answer of 9030; `until_ms` in wall time."""
+    """Reply of 9030. `until_ms` is wall time."""
 
     runs: Int32
     until_ms: Int64
     more: bool
-    """Whether another receive may find more at once."""
+    """Whether another receive may find more messages at once."""
 
 
 class LeaseItemsHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9031 and 9032: what becomes of leased messages of one group and topic."""
+    """9031 and 9032: acknowledge leased messages of one group and topic, or extend their leases."""
 
     group: str
     topic: str
     reasons: str | None = None
-    """9031: JSON object of item number to the reason of its nack."""
+    """9031: JSON object from item number to nack reason."""
     invisible_ms: Int64 | None = None
-    """9032: how long from now."""
+    """9032: new invisible time, from now."""
 
 
 class ExtendReplyHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -76,14 +76,14 @@ class ExtendReplyHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class LeaseStateHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9033: what is leased, waits, is due or held of a group; body of the answer: JSON list of LeaseQueueState."""
+    """9033: the lease state of a group. Reply body: JSON list of LeaseQueueState."""
 
     group: str
     topic: str | None = None
 
 
 class WaitHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9034: answered when a receive may find something, at the latest after `wait_ms`; `wait_ms` 0 ends the wait with this id."""
+    """9034: wait until a receive may find something, at most `wait_ms`. `wait_ms` 0 ends the wait with this id."""
 
     group: str
     topic: str
@@ -98,7 +98,7 @@ class WaitReplyHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class LeaseQueueState(msgspec.Struct, rename="camel"):
-    """What a group has of one queue: counts of messages by what is true of them."""
+    """A group's message counts in one queue, by state."""
 
     topic: str
     queue_id: int
@@ -108,9 +108,9 @@ class LeaseQueueState(msgspec.Struct, rename="camel"):
     waiting: int
     due: int
     held: int
-    """Behind an earlier message of their key."""
+    """Blocked by an earlier message with the same key."""
     dead: int
-    """On the way to the dead letters."""
+    """Being moved to the dead letter queue."""
     expression_type: str
     expression: str
 
@@ -124,24 +124,24 @@ class LeasedRun(NamedTuple):
 
 
 class ItemKind(IntEnum):
-    """What is asked for a message."""
+    """The action requested for a message."""
 
     ACK = 1
     NACK = 2
     EXTEND = 3
     RELEASE = 4
-    """It reached nobody: due again at once, and not counted."""
+    """The message reached no consumer: it is due again at once and the attempt does not count."""
 
 
 class ItemStatus(IntEnum):
-    """What became of an item."""
+    """The result of an item."""
 
     DONE = 1
     EXPIRED = 2
     INVALID = 3
-    """No such queue or message here."""
+    """The store has no such queue or message."""
     FAILED = 4
-    """Not done; the lease stands as it did."""
+    """Not done; the lease is unchanged."""
 
 
 class LeaseItem(NamedTuple):
@@ -149,7 +149,7 @@ class LeaseItem(NamedTuple):
 
     kind: int
     is_retry: int
-    """1 for the group's retry topic."""
+    """1 if the message is in the group's retry topic."""
     queue_id: int
     offset: int
     lease: int
@@ -157,15 +157,15 @@ class LeaseItem(NamedTuple):
 
 
 def pack_runs(runs: Sequence[LeasedRun]) -> bytes:
-    """Return the head of a receive's reply body."""
+    """Return the RUN structs at the start of a receive's reply body."""
     return b"".join([_RUN.pack(*run) for run in runs])
 
 
 def unpack_runs(body: bytes | memoryview, count: int) -> tuple[list[LeasedRun], bytes | memoryview]:
-    """Return the runs and the record bytes behind them. Raises MalformedBody."""
+    """Return the runs and the record bytes after them. Raises MalformedBody."""
     end = count * _RUN.size
     if not 0 <= end <= len(body):
-        raise MalformedBody(f"{count} runs do not fit into {len(body)} bytes")
+        raise MalformedBody(f"{count} runs do not fit in {len(body)} bytes")
     return [LeasedRun(*run) for run in _RUN.iter_unpack(body[:end])], body[end:]
 
 
@@ -175,9 +175,9 @@ def pack_items(items: Sequence[LeaseItem]) -> bytes:
 
 
 def pack_places(kind: int, places: Sequence[bytes], delay_ms: int = 0) -> bytes:
-    """Return what `pack_items` does for items of one kind and delay, of the packed fields between them (PLACE)."""
-    before, behind = bytes((kind,)), delay_ms.to_bytes(8, signed=True)
-    return before + (behind + before).join(places) + behind
+    """Pack as `pack_items` does, for items of one kind and delay. `places` are the fields between, packed as PLACE."""
+    before, after = bytes((kind,)), delay_ms.to_bytes(8, signed=True)
+    return before + (after + before).join(places) + after
 
 
 def read_reasons(text: str | None) -> dict[int, str]:
@@ -187,7 +187,7 @@ def read_reasons(text: str | None) -> dict[int, str]:
     try:
         return msgspec.json.decode(text, type=dict[int, str])
     except msgspec.DecodeError as error:
-        raise MalformedBody(f"reasons are no JSON object of item to text: {error}") from error
+        raise MalformedBody(f"the reasons are not a JSON object from item to text: {error}") from error
 
 
 def unpack_items(body: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:

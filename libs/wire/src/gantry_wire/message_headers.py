@@ -1,7 +1,7 @@
-"""Typed headers of messages and consumers: the requests every client uses, the pushes to clients, and the replies.
+"""Typed headers of messages and consumers: client requests, pushes to clients, and their replies.
 
-One class per request or reply; headers of tools stand in admin_headers, those of nameservers in nameserver_headers. Fields
-that only steer RocketMQ's own proxies (`ns`, `nsd`, `bname`, `oway`, `lo`) are not read.
+One class per request or reply. Admin requests are in admin_headers, nameserver requests in nameserver_headers. Ignores the
+fields that only RocketMQ's own proxies use (`ns`, `nsd`, `bname`, `oway`, `lo`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from gantry_wire.header import Header, Int32, Int64
 
 
 class SendHeader(Header, kw_only=True, rename="camel", gc=False):
-    """10 and 324, with the field names in full; SendHeaderV2 is the same under one-letter names."""
+    """10 and 324, with full field names. SendHeaderV2 has the same fields with one-letter names."""
 
     producer_group: str
     topic: str
     default_topic: str
     default_topic_queue_nums: Int32
     queue_id: Int32
-    """Below 0 the broker picks a writable queue."""
+    """If negative, the broker picks a writable queue."""
     sys_flag: Int32
     born_timestamp: Int64
     """Milliseconds since 1970."""
@@ -31,13 +31,13 @@ class SendHeader(Header, kw_only=True, rename="camel", gc=False):
     batch: bool | None = None
     broker_name: str | None = msgspec.field(default=None, name="bname")
     per_item: bool | None = msgspec.field(default=None, name="gantryPerItem")
-    """Ours: a send batch (320) asks for one result per message in the reply body."""
+    """Ours: a send batch (320) requests one result per message in the reply body."""
     probe: bool | None = msgspec.field(default=None, name="gantryProbe")
-    """Ours: the gateway's round trip to GANTRY_SYS_PROBE, a scheduler's task to GANTRY_SYS_TASKS; from private addresses only."""
+    """Ours: allows the gateway's probe to GANTRY_SYS_PROBE and the scheduler's tasks to GANTRY_SYS_TASKS, from private addresses only."""
 
 
 class SendHeaderV2(SendHeader, kw_only=True, gc=False):
-    """310, 320 and 325: a SendHeader under RocketMQ's one-letter names."""
+    """310, 320 and 325: a SendHeader with RocketMQ's one-letter names."""
 
     producer_group: str = msgspec.field(name="a")
     topic: str = msgspec.field(name="b")
@@ -56,32 +56,32 @@ class SendHeaderV2(SendHeader, kw_only=True, gc=False):
 
 
 class SendReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Reply to every send that was stored (codes 0, 10, 11, 12)."""
+    """Reply to every stored send (codes 0, 10, 11, 12)."""
 
     msg_id: str
-    """Offset message id; of a batch all of them, joined by commas, in order."""
+    """Offset message id; for a batch, all ids in order, joined by commas."""
     queue_id: Int32
     queue_offset: Int64
-    """Of a batch the offset of its first message."""
+    """For a batch, the offset of its first message."""
     transaction_id: str | None = None
     """UNIQ_KEY of the message."""
     batch_uniq_id: str | None = None
     msg_region: str | None = msgspec.field(default=None, name="MSG_REGION")
     trace_on: str | None = msgspec.field(default=None, name="TRACE_ON")
     durability: str | None = None
-    """Ours: `fsync` or `written`, what the message had reached when it was acknowledged."""
+    """Ours: `fsync` or `written`, the durability of the message at the time of the reply."""
     duplicate: bool | None = None
-    """Ours: true when answered from the idempotency window; ids and offsets are the first message's."""
+    """Ours: true if the idempotency window already held the message. Ids and offsets are those of the first message."""
     deliver_ms: Int64 | None = None
-    """Ours: when a delayed message is due (ms since 1970); its queueId is the target's. Absent where it is delivered at once."""
+    """Ours: due time of a delayed message (ms since 1970). Its queueId is the target queue. Absent if delivered at once."""
     recall_handle: str | None = None
-    """Names a message that waits for an instant, for 370."""
+    """Identifies a message with a delivery time, for recall (370)."""
     gantry_code: str | None = None
-    """Ours: why a send was refused, in a word a program can read."""
+    """Ours: machine-readable reason for a refused send."""
 
 
 class RecallHeader(Header, kw_only=True, rename="camel", gc=False):
-    """370: take a message back that waits for an instant."""
+    """370: recall a message before its delivery time."""
 
     topic: str
     recall_handle: str
@@ -89,13 +89,13 @@ class RecallHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class RecallReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """370, answered: the unique key of the message that is taken back."""
+    """Reply of 370: the unique key of the recalled message."""
 
     msg_id: str
 
 
 class PullHeader(Header, kw_only=True, rename="camel", gc=False):
-    """11 and 361: read messages of one queue from an offset on."""
+    """11 and 361: read messages of one queue, starting at an offset."""
 
     consumer_group: str
     topic: str
@@ -103,7 +103,7 @@ class PullHeader(Header, kw_only=True, rename="camel", gc=False):
     queue_offset: Int64
     max_msg_nums: Int32
     sys_flag: Int32
-    """Bit 1 commit offset is valid, 2 may be held, 4 subscription given, 8 class filter, 16 lite pull."""
+    """Bits: 1 commit offset is valid, 2 may be held, 4 subscription present, 8 class filter, 16 lite pull."""
     commit_offset: Int64 = 0
     suspend_timeout_millis: Int64 = 0
     subscription: str | None = None
@@ -111,15 +111,15 @@ class PullHeader(Header, kw_only=True, rename="camel", gc=False):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     wide: bool | None = msgspec.field(default=None, name="gantryWide")
-    """Ours: more messages than RocketMQ's 32 are welcome, if `max_msg_nums` says so."""
+    """Ours: allows more messages than RocketMQ's 32, up to `max_msg_nums`."""
     browse: bool | None = msgspec.field(default=None, name="gantryBrowse")
-    """Ours: reads for no group. It needs none and makes none, commits nothing, takes no reset, and may read our own topics."""
+    """Ours: reads without a group. Neither needs nor creates one, commits no offset, ignores resets, and may read our own topics."""
     wait_id: Int64 | None = msgspec.field(default=None, name="gantryWaitId")
-    """Ours: a number by which 9035 ends this pull while it is held."""
+    """Ours: a number with which 9035 ends this pull while it is held."""
 
 
 class EndPullHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9035, one-way: nobody waits any more for the pull with this number, which came over the same connection."""
+    """9035, one-way: the client no longer waits for the pull that it sent with this number over the same connection."""
 
     wait_id: Int64
 
@@ -149,7 +149,7 @@ class QueryMessageHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class QueryMessageReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """How far the index reached when it was asked."""
+    """Reply of 12: the progress of the index at the time of the query."""
 
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
@@ -191,7 +191,7 @@ class SearchOffsetHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class QueueHeader(Header, kw_only=True, rename="camel", gc=False):
-    """30, 31, 32: a question about one queue."""
+    """30, 31, 32: query one queue."""
 
     topic: str
     queue_id: Int32
@@ -211,14 +211,14 @@ class TimestampReplyHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class HeartbeatReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Reply of 34 to clients that know heartbeats without subscriptions."""
+    """Reply of 34 to clients that support heartbeats without subscriptions."""
 
     is_support_heart_beat_v2: bool | None = msgspec.field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
     is_sub_change: bool | None = msgspec.field(default=None, name="IS_SUB_CHANGE")
 
 
 class UnregisterClientHeader(Header, kw_only=True, rename="camel", gc=False):
-    """35: a client leaves. An empty group means the client has none of that kind."""
+    """35: a client disconnects. An empty group means that the client has no group of that kind."""
 
     client_id: str = msgspec.field(name="clientID")
     producer_group: str | None = None
@@ -226,7 +226,7 @@ class UnregisterClientHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class ConsumerSendBackHeader(Header, kw_only=True, rename="camel", gc=False):
-    """36: a consumer wants a message again."""
+    """36: a consumer requests redelivery of a message."""
 
     offset: Int64
     """Position in the log."""
@@ -237,7 +237,7 @@ class ConsumerSendBackHeader(Header, kw_only=True, rename="camel", gc=False):
     unit_mode: bool | None = None
     max_reconsume_times: Int32 | None = None
     reason: str | None = msgspec.field(default=None, name="gantryReason")
-    """Ours: the error that made the consumer send it back; a dead letter keeps it."""
+    """Ours: the error that made the consumer send it back. A dead letter stores it."""
 
 
 class EndTransactionHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -255,13 +255,13 @@ class EndTransactionHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class ConsumerGroupHeader(Header, kw_only=True, rename="camel", gc=False):
-    """38 (who is in the group), 40 (pushed: that has changed), 203."""
+    """38 (members of the group), 40 (pushed: the members changed), 203."""
 
     consumer_group: str
 
 
 class CheckTransactionHeader(Header, kw_only=True, rename="camel", gc=False):
-    """39, pushed: asks what became of this half message."""
+    """39, pushed: asks for the state of a half message's transaction."""
 
     topic: str | None = None
     tran_state_table_offset: Int64
@@ -272,7 +272,7 @@ class CheckTransactionHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class ResetClientOffsetHeader(Header, kw_only=True, rename="camel", gc=False):
-    """220, pushed: start again at these offsets."""
+    """220, pushed: continue from these offsets."""
 
     topic: str
     group: str
@@ -283,7 +283,7 @@ class ResetClientOffsetHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class ConsumerRunningInfoHeader(Header, kw_only=True, rename="camel", gc=False):
-    """307, relayed to the client it names."""
+    """307, relayed to the client that it names."""
 
     consumer_group: str
     client_id: str
@@ -303,7 +303,7 @@ class ConsumeDirectlyHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class PushReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """326, pushed: a reply for the client that had asked, with where and when the store took it."""
+    """326, pushed: the reply to a client's request message, with the store's address and time."""
 
     producer_group: str
     topic: str

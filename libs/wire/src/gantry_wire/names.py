@@ -1,4 +1,4 @@
-"""Names of topics and groups: which are legal, which belong to the system. Knows no configuration."""
+"""Legal names and system names of topics and groups. Knows no configuration."""
 
 import re
 
@@ -10,7 +10,7 @@ DLQ_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GANTRY_SYSTEM_PREFIX = "GANTRY_SYS_"
-"""Topics of ours: refused to clients and hidden from lists."""
+"""Prefix of our own topics. Clients cannot use them and lists omit them."""
 
 AUTO_CREATE_TOPIC = "TBW102"
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
@@ -23,13 +23,13 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
-"""The topic of a cluster's replies is `<cluster>_REPLY_TOPIC`."""
+"""The reply topic of a cluster is `<cluster>_REPLY_TOPIC`."""
 
 GATEWAY_GROUP = "GANTRY_GATEWAY"
-"""Group of what our services send and pull; preset, never listed, commits no offsets. Anybody may send the name: it opens nothing."""
+"""Group of our services' sends and pulls. Preset, never listed, commits no offsets. The name grants no permission: any client may send it."""
 
 REDRIVE_GROUP = "GANTRY_REDRIVE"
-"""For which dead letters are settled that are sent again: each once for ever."""
+"""Group for which redriven dead letters are settled, so that each is redriven once only."""
 
 SEND_FORBIDDEN_TOPICS = frozenset(
     {
@@ -59,23 +59,23 @@ _RULE = "may hold only letters, digits and % | - _"
 
 
 def check_topic(topic: str) -> None:
-    """Raise IllegalName unless a client may name a topic so."""
+    """Raise IllegalName unless the name is legal for a topic."""
     is_derived = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
     _check("topic", topic, RETRY_TOPIC_BYTES_MAX if is_derived else TOPIC_BYTES_MAX)
 
 
 def check_group(group: str) -> None:
-    """Raise IllegalName unless a client may name a group so."""
+    """Raise IllegalName unless the name is legal for a group."""
     _check("group", group, GROUP_BYTES_MAX)
 
 
 def retry_topic(group: str) -> str:
-    """Topic that holds the messages a group wants again."""
+    """Return the topic that holds a group's messages for redelivery."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Topic that holds the messages a group gave up."""
+    """Return the topic that holds a group's dead letters."""
     return DLQ_PREFIX + group
 
 

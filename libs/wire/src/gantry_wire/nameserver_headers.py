@@ -8,14 +8,14 @@ from gantry_wire.header import Header, Int32, Int64
 
 
 class RouteHeader(Header, kw_only=True, rename="camel", gc=False):
-    """105: asks where the queues of a topic are."""
+    """105: query the route of a topic."""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
 class RegisterBrokerHeader(Header, kw_only=True, rename="camel", gc=False):
-    """103: a broker says that it lives and what it holds."""
+    """103: a broker registers itself and its topics."""
 
     broker_name: str
     broker_addr: str
@@ -26,18 +26,18 @@ class RegisterBrokerHeader(Header, kw_only=True, rename="camel", gc=False):
     enable_acting_master: bool | None = None
     compressed: bool = False
     body_crc32: Int32 = msgspec.field(default=0, name="bodyCrc32")
-    """CRC32 & 0x7FFFFFFF of the body as sent; 0 is not checked."""
+    """CRC32 & 0x7FFFFFFF of the body as sent; 0 disables the check."""
 
 
 class RegisterBrokerReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Addresses a slave replicates from; empty for a master."""
+    """The addresses that a slave replicates from; empty for a master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 class BrokerIdentityHeader(Header, kw_only=True, rename="camel", gc=False):
-    """104 (a broker leaves) and 322 (does the nameserver hold this version of its topics?)."""
+    """104 (a broker unregisters) and 322 (does the nameserver have this version of its topics?)."""
 
     broker_name: str
     broker_addr: str
@@ -52,7 +52,7 @@ class QueryDataVersionReplyHeader(Header, kw_only=True, rename="camel", gc=False
 
 
 class BrokerHeartbeatHeader(Header, kw_only=True, rename="camel", gc=False):
-    """904: a broker lives, nothing else has changed."""
+    """904: heartbeat of a broker whose topics are unchanged."""
 
     cluster_name: str
     broker_addr: str
@@ -66,14 +66,14 @@ class BrokerHeartbeatHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class BrokerMemberGroupHeader(Header, kw_only=True, rename="camel", gc=False):
-    """901: addresses of all brokers of one name."""
+    """901: the addresses of all brokers with one name."""
 
     cluster_name: str
     broker_name: str
 
 
 class BrokerNameHeader(Header, kw_only=True, rename="camel", gc=False):
-    """205 and 327: take or give write permission to all topics of a broker."""
+    """205 and 327: remove or add write permission for all topics of a broker."""
 
     broker_name: str
 

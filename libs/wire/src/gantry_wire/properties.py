@@ -1,6 +1,6 @@
-"""Message properties: `key 0x01 value 0x02 …`, their names, and the hashes made from tags and keys.
+"""Message properties: `key 0x01 value 0x02 …`, their names, and the hashes of tags and keys.
 
-Reading follows RocketMQ: a part without a key or without a value does not count, of equal keys the last one wins.
+Reads as RocketMQ does: ignores a part without key or value; the last of equal keys wins.
 """
 
 from __future__ import annotations
@@ -77,23 +77,23 @@ PROPERTY_CRC = "__CRC32#"
 DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
 TRANSIENT_PREFIX = "__RMQ.TRANSIENT."
-"""Keys with this prefix are a client's private notes and are not stored."""
+"""Prefix of keys that are private to the client. The broker does not store them."""
 GANTRY_KEY = "__GANTRY_KEY"
 """A client's idempotency key; HTTP shows it as idempotencyKey, not among the properties."""
 GANTRY_SETTLED = "__GANTRY_SETTLED"
-"""`topic:queue:offset:group:i/n` of the item that this record results from: the i-th of n. Always the last property; not over HTTP."""
+"""`topic:queue:offset:group:i/n` of the item that produced this record, the i-th of n. Always the last property; HTTP omits it."""
 GANTRY_OUTCOME = "__GANTRY_OUTCOME"
-"""On the op message of a half that was rolled back: `rolledBack`."""
+"""`rolledBack` on the op message of a half that was rolled back."""
 GANTRY_DELAY_MS = "__GANTRY_DELAY_MS"
-"""How long a message of a delay level waits, in ms, while it waits: the list of levels may be another one at the next start."""
+"""Delay in ms of a pending message with a delay level. Stored because the list of levels may differ at the next start."""
 GANTRY_ORIGIN = "__GANTRY_ORIGIN"
-"""`topic:queue:offset` of the message a retried or dead one was first."""
+"""`topic:queue:offset` of the original message of a retry or a dead letter."""
 GANTRY_DLQ_REASON = "__GANTRY_DLQ_REASON"
-"""Why a message died: the last error, where the consumer gave one."""
+"""Why a message was dead-lettered: the last error, if the consumer gave one."""
 GANTRY_DLQ_ATTEMPTS = "__GANTRY_DLQ_ATTEMPTS"
-"""How often it was tried."""
+"""Number of delivery attempts."""
 GANTRY_DLQ_CONSUMER = "__GANTRY_DLQ_CONSUMER"
-"""Who tried it last."""
+"""The consumer of the last attempt."""
 
 
 _HASH_CACHE_ENTRIES = 4096
@@ -103,15 +103,15 @@ _31_2, _31_3, _31_4, _31_8 = 31**2, 31**3, 31**4, 31**8
 _TIME_FACTORS = tuple(31**n for n in range(_TIME_CHARS - 1, -1, -1))
 _FACTORS_MAX = 64
 _FACTORS = tuple(31**n & 0xFFFFFFFF for n in range(_FACTORS_MAX, -1, -1))
-"""What each character of a text of so many is multiplied by, and before them what the hash so far is."""
+"""Factor of each character, for a text of up to _FACTORS_MAX characters; the factor before them applies to the hash so far."""
 _TOGETHER_MIN = 8
-"""As many keys are hashed faster together than one by one."""
+"""Minimum number of keys for which hashing them together is faster."""
 _INT32 = 0xFFFFFFFF
 _SIGN = 0x80000000
 
 
 def parse_properties(properties: bytes | str) -> dict[str, str]:
-    """Return properties as a dict; MalformedProperties when bytes are not UTF-8."""
+    """Return properties as a dict. Raises MalformedProperties if the bytes are not UTF-8."""
     if not isinstance(properties, str):
         try:
             properties = properties.decode()
@@ -126,17 +126,17 @@ def parse_properties(properties: bytes | str) -> dict[str, str]:
 
 
 def format_properties(properties: dict[str, str]) -> bytes:
-    """Return properties as stored bytes, each closed by a separator; MalformedProperties where one holds a separator."""
+    """Return properties as stored bytes, each followed by a separator. Raises MalformedProperties if one contains a separator."""
     text = "".join(f"{key}\x01{value}\x02" for key, value in properties.items())
     if text.count("\x01") != len(properties) or text.count("\x02") != len(properties):
-        raise MalformedProperties("a property key or value holds a separator (0x01 or 0x02)")
+        raise MalformedProperties("a property key or value contains a separator (0x01 or 0x02)")
     return text.encode()
 
 
 def edit_properties(raw: bytes, put: Mapping[str, str], drop: Collection[str] = ()) -> bytes:
-    """Return stored bytes with properties put, in place of any of the same name, and others dropped; the rest stays byte for byte."""
+    """Return stored bytes with properties set or replaced, and others dropped. The other properties keep their bytes."""
     gone = {name.encode() for name in (*put, *drop)}
-    if raw.endswith(b"\x02") and not any([name + b"\x01" in raw for name in gone]):  # noqa: C419 - faster so
+    if raw.endswith(b"\x02") and not any([name + b"\x01" in raw for name in gone]):  # noqa: C419 - a list is faster here
         return raw + format_properties(dict(put))
     kept = [part for part in raw.split(b"\x02") if part and part.partition(b"\x01")[0] not in gone]
     kept.append(format_properties(dict(put)))
@@ -144,7 +144,7 @@ def edit_properties(raw: bytes, put: Mapping[str, str], drop: Collection[str] = 
 
 
 def find_property(raw: bytes, key: bytes) -> bytes | None:
-    """Return the value of one key straight from stored bytes, None when absent or empty. No copy of the rest."""
+    """Return the value of one key from stored bytes, or None if it is absent or empty. Copies nothing else."""
     mark = b"\x02" + key + b"\x01"
     at = raw.rfind(mark)
     while at >= 0:
@@ -162,21 +162,21 @@ def find_property(raw: bytes, key: bytes) -> bytes | None:
 
 
 def java_hash(text: str) -> int:
-    """Return Java's String.hashCode: over UTF-16 units, wrapped to a signed 32-bit integer."""
+    """Return Java's String.hashCode: over UTF-16 code units, wrapped to a signed 32-bit integer."""
     return _signed(_hash_from(0, text))
 
 
 @lru_cache(maxsize=_HASH_CACHE_ENTRIES)
 def tags_code(tag: str | bytes) -> int:
-    """Return the code a ConsumeQueue unit holds for a tag: its hash, 0 for no tag."""
+    """Return the tags code in a ConsumeQueue unit: the hash of the tag, or 0 without a tag."""
     return java_hash(tag if isinstance(tag, str) else tag.decode(errors="replace"))
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """Return the non-negative hash under which the index files a key of a topic.
+    """Return the non-negative hash of a topic's key in the index.
 
-    Keys of one producer differ in their last characters only (8 of time, 4 of a counter), so the hashes of what stands
-    before the counter, and before the time, are kept.
+    Keys of one producer differ only in their last characters (8 of time, 4 of a counter), so the hashes of the parts before
+    the counter and before the time are cached.
     """
     text = f"{topic}#{key}"
     tail = text[-_COUNTER_CHARS:]
@@ -187,11 +187,11 @@ def index_key_hash(topic: str, key: str) -> int:
         hashed = _hash_from(0, text)
     if hashed < _SIGN:
         return hashed
-    return 0x100000000 - hashed if hashed > _SIGN else 0  # Java's abs of the least int is negative, so 0
+    return 0x100000000 - hashed if hashed > _SIGN else 0  # Java's abs of the smallest int is negative, so 0
 
 
 def index_key_hashes(topic: str, keys: Sequence[str]) -> list[int]:
-    """Return `index_key_hash` of each key; keys that follow each other and differ in their counter only cost least."""
+    """Return `index_key_hash` of each key. Fastest for consecutive keys that differ only in their counter."""
     if len(keys) >= _TOGETHER_MIN and len(set(map(len, keys))) == 1:
         before = keys[0][:-_COUNTER_CHARS]
         joined = "".join(keys)
@@ -203,10 +203,10 @@ def index_key_hashes(topic: str, keys: Sequence[str]) -> list[int]:
 
 
 def _hash_counters(base: int, counters: bytes, count: int) -> list[int]:
-    """Return the hashes of keys that differ in their counter only; `base` is the part of what stands before it.
+    """Return the hashes of keys that differ only in their counter. `base` is the hash contribution of the part before it.
 
-    All counters are one large number with 32 bits a key. Four characters a, b, c, d become a * 31 + b and c * 31 + d in 16 bits
-    each, then one hash in 32, for all keys by the same few operations: a third of what the loop takes at 32 keys.
+    Treats all counters as one large number with a 32-bit lane per key. Four characters a, b, c, d become a * 31 + b and
+    c * 31 + d in 16 bits each, then one hash in 32 bits, for all keys at once. At 32 keys this takes a third of the loop's time.
     """
     ones, low_bytes, low_halves, unpack = _lanes(count)
     lanes = int.from_bytes(counters)
@@ -221,7 +221,7 @@ def _hash_counters(base: int, counters: bytes, count: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _lanes(count: int) -> tuple[int, int, int, Callable[[bytes], tuple[int, ...]]]:
-    """Return, for `count` lanes of 32 bits: a one in each, masks of each low byte and low half, and what reads them as signed."""
+    """Return for `count` 32-bit lanes: the number with 1 in each, the masks of the low bytes and low halves, and a signed unpacker."""
     masks = (b"\0\0\0\1", b"\0\xff\0\xff", b"\0\0\xff\xff")
     ones, low_bytes, low_halves = (int.from_bytes(mask * count) for mask in masks)
     return ones, low_bytes, low_halves, Struct(f">{count}i").unpack
@@ -247,7 +247,7 @@ def _hash_each(topic: str, keys: Sequence[str]) -> list[int]:
 
 
 class KeyHashes:
-    """Hashes of stored keys of one topic. A key that differs from the one before in its counter only costs least."""
+    """Hashes stored keys of one topic. Fastest for a key that differs from the previous one only in its counter."""
 
     __slots__ = ("_base", "_before", "_topic")
 
@@ -257,7 +257,7 @@ class KeyHashes:
         self._base = 0
 
     def next(self, key: bytes) -> int:
-        """Return `index_key_hash` of a key as it is stored; bytes that are no UTF-8 count as replaced."""
+        """Return `index_key_hash` of a stored key. Invalid UTF-8 bytes are replaced."""
         before, tail = key[:-_COUNTER_CHARS], key[-_COUNTER_CHARS:]
         if before != self._before or not before or not tail.isascii():
             if not before or not key.isascii():

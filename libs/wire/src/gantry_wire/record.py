@@ -1,10 +1,10 @@
-"""The message record as the log stores it and pull replies carry it: layout, building, reading, checking.
+"""Layout of the message record, in the log and in pull replies: builds, reads and checks records.
 
     size, magic, body CRC, queue id, flag, queue offset, position, system flag, born time, born host (8 or 20 bytes),
     store time, store host (8 or 20), reconsume times, prepared position, body length     fixed part: 88 … 112 bytes
     body | topic length (1 byte, V2: 2), topic | properties length (2), properties
 
-Integers are big-endian. A blank (size, magic) fills the end of a segment. Knows no file and no offset arithmetic.
+Integers are big-endian. A blank (size, magic) fills the end of a segment. Knows no files and no offset arithmetic.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FIXED = (
     Struct(">iIiiiqqiq8sq20siqi"),
     Struct(">iIiiiqqiq20sq20siqi"),
 )
-"""By which of the two hosts is IPv6: index = (system flag >> 4) & 3."""
+"""Layouts by which of the two hosts is IPv6: index = (system flag >> 4) & 3."""
 _HOST_BITS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 _NO_HOST_BITS = ~_HOST_BITS
 _BYTE, _SHORT = Struct(">b"), Struct(">h")
@@ -65,11 +65,11 @@ RECORD_BYTES_MIN = _FIXED_V4_V4.size + _TAIL_V1_BYTES
 
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview[int]"
-"""Where records are read from; nothing of it is kept."""
+"""Source of records. Readers keep no reference to it."""
 
 
 class RecordHead(NamedTuple):
-    """The first 40 bytes of a record. Of a blank only size and magic mean anything."""
+    """The first 40 bytes of a record. In a blank only size and magic are valid."""
 
     size: int
     magic: int
@@ -82,7 +82,7 @@ class RecordHead(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One stored message, every field of it."""
+    """All fields of one stored message."""
 
     size: int
     magic: int
@@ -109,7 +109,7 @@ class Record(NamedTuple):
 
     @property
     def store_address(self) -> tuple[str, int]:
-        """Address and port of the store that took it."""
+        """Address and port of the store that stored it."""
         return unpack_host(self.store_host)
 
     @property
@@ -118,7 +118,7 @@ class Record(NamedTuple):
         return offset_message_id(self.store_host, self.position)
 
     def property_map(self) -> dict[str, str]:
-        """Return the properties as a dict; MalformedProperties when they are not UTF-8."""
+        """Return the properties as a dict. Raises MalformedProperties if they are not UTF-8."""
         return parse_properties(self.properties)
 
 
@@ -128,7 +128,7 @@ _new_record = cast("Callable[[type[Record], tuple[Any, ...]], Record]", tuple.__
 def record_size(
     body_size: int, topic_size: int, properties_size: int, born_host_size: int = 8, store_host_size: int = 8
 ) -> int:
-    """Return the bytes a record will have, before its position is known."""
+    """Return the size of a record."""
     return (
         RECORD_BYTES_MIN
         - 2 * HOST_V4_BYTES
@@ -141,7 +141,7 @@ def record_size(
     )
 
 
-def build_record(  # noqa: PLR0913, PLR0917 - a record has these fields, and a call per message is all there is time for
+def build_record(  # noqa: PLR0913, PLR0917 - a record has these fields; one call per message is the budget
     topic: bytes,
     queue_id: int,
     queue_offset: int,
@@ -157,9 +157,9 @@ def build_record(  # noqa: PLR0913, PLR0917 - a record has these fields, and a c
     reconsume_times: int = 0,
     prepared_position: int = 0,
 ) -> bytes:
-    """Return the bytes of one record. Lengths are the caller's to check; hosts are packed (see ids.pack_host).
+    """Return the bytes of one record. The caller checks the lengths. Hosts are packed (see ids.pack_host).
 
-    The IPv6 bits of the system flag are set by the hosts given, whatever a client claimed.
+    Sets the IPv6 bits of the system flag from the hosts, whatever the client sent.
     """
     body_size, topic_size, properties_size = len(body), len(topic), len(properties)
     size = RECORD_BYTES_MIN + body_size + topic_size + properties_size
@@ -183,25 +183,25 @@ def build_record(  # noqa: PLR0913, PLR0917 - a record has these fields, and a c
 
 
 def fixed_layout(born_host: bytes, store_host: bytes) -> tuple[Struct, int]:
-    """Return the layout of a record's fixed part for these hosts, and the bits of the system flag that say so."""
+    """Return the layout of a record's fixed part for these hosts, and the matching bits of the system flag."""
     v6 = (len(born_host) == HOST_V6_BYTES) | (len(store_host) == HOST_V6_BYTES) << 1
     return _FIXED[v6], v6 << 4
 
 
 def behind_body(topic: bytes) -> tuple[int, bytes]:
-    """Return the magic of records of a topic, and what follows their body: the topic with its length."""
+    """Return the magic of a topic's records, and the bytes after the body: the topic with its length."""
     if len(topic) > TOPIC_BYTES_MAX:
         return MAGIC_V2, _PUT_SHORT(len(topic)) + topic
     return MAGIC_V1, _ONE_BYTE[len(topic)] + topic
 
 
 def properties_length(size: int) -> bytes:
-    """Return what stands before the properties: their length."""
+    """Return the length field before the properties."""
     return _PUT_SHORT(size)
 
 
 def rebuild_record(record: Record) -> bytes:
-    """Return the bytes of a record that was read."""
+    """Return the bytes of a decoded record."""
     return build_record(
         record.topic,
         record.queue_id,
@@ -221,12 +221,12 @@ def rebuild_record(record: Record) -> bytes:
 
 
 def build_blank(size: int) -> bytes:
-    """Return the marker that says `size` bytes, itself included, remain unused to the end of the segment."""
+    """Return the marker of `size` unused bytes, itself included, at the end of the segment."""
     return BLANK.pack(size, MAGIC_BLANK)
 
 
 def peek_header(buffer: Buffer, at: int = 0) -> RecordHead:
-    """Return what stands at `at` without checking it; MalformedRecord when not even a size and a magic fit."""
+    """Return the record head at `at`, unchecked. Raises MalformedRecord if there is no room for a size and a magic."""
     if len(buffer) - at >= RECORD_HEAD.size:
         return RecordHead._make(RECORD_HEAD.unpack_from(buffer, at))
     if len(buffer) - at < BLANK.size:
@@ -236,9 +236,9 @@ def peek_header(buffer: Buffer, at: int = 0) -> RecordHead:
 
 
 def decode_record(buffer: Buffer, at: int = 0, *, check_crc: bool = True) -> Record:
-    """Return the record at `at`; MalformedRecord when size, magic, inner lengths or CRC say it is none."""
+    """Return the record at `at`. Raises MalformedRecord if its size, magic, inner lengths or CRC are invalid."""
     left = len(buffer) - at
-    layout = _FIXED_V4_V4  # of nearly all records: reading it first saves a second look at each
+    layout = _FIXED_V4_V4  # the layout of nearly all records; trying it first saves a second read
     fixed = layout.unpack_from(buffer, at) if left >= RECORD_BYTES_MIN else None
     if (
         fixed is None
@@ -269,25 +269,26 @@ def decode_record(buffer: Buffer, at: int = 0, *, check_crc: bool = True) -> Rec
 
 
 def _layout_at(buffer: Buffer, at: int) -> Struct:
-    """Return the fixed layout of the record at `at`, after size, magic and hosts have been found possible."""
+    """Return the fixed layout of the record at `at`. Raises MalformedRecord if its size, magic or hosts are impossible."""
     left = len(buffer) - at
     if left < RECORD_BYTES_MIN:
         raise MalformedRecord(f"{left} bytes are too few for a record")
     size, magic = BLANK.unpack_from(buffer, at)
     if magic not in (MAGIC_V1, MAGIC_V2):
-        raise MalformedRecord(f"magic {magic:#x} is no record's")
+        raise MalformedRecord(f"magic {magic:#x} is not a record's")
     v6: int = _SYS_FLAG.unpack_from(buffer, at + _SYS_FLAG_AT)[0] >> 4 & 3
     layout = _FIXED[v6]
-    if not layout.size + _TAIL_V1_BYTES <= size <= left:
-        raise MalformedRecord(f"record of {size} bytes where {left} are left")
+    size_min = layout.size + _TAIL_V1_BYTES
+    if not size_min <= size <= left:
+        raise MalformedRecord(f"record size {size} is outside {size_min}..{left}")
     return layout
 
 
 def scan_records(buffer: Buffer, base_position: int | None = None) -> Iterator[Record]:
-    """Yield records that stand one after the other until bytes end, or a blank or zeros begin.
+    """Yield consecutive records until the bytes end, or a blank or zeros begin.
 
-    With `base_position`, the position of the first byte, every record must stand where it says it does.
-    MalformedRecord for anything else.
+    `base_position` is the position of the first byte; if given, every record must contain its actual position.
+    Raises MalformedRecord for anything else.
     """
     at = 0
     while at < len(buffer):
@@ -297,7 +298,7 @@ def scan_records(buffer: Buffer, base_position: int | None = None) -> Iterator[R
         record = decode_record(buffer, at)
         if base_position is not None and record.position != base_position + at:
             raise MalformedRecord(
-                f"record at position {base_position + at} says it stands at {record.position}"
+                f"the record at position {base_position + at} contains the position {record.position}"
             )
         yield record
         at += record.size

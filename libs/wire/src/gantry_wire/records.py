@@ -1,4 +1,4 @@
-"""Records that are built together: those of a send batch, of one topic and queue, column by column. Layout: `record.py`."""
+"""Builds the records of a send batch together, column by column: all have one topic and queue. Layout: `record.py`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gantry_wire.record import (
 )
 
 _CRC_AT, _QUEUE_ID_AT, _OFFSET_AT, _SYS_FLAG_AT = 8, 12, 20, 36
-"""In the fixed part of a record."""
+"""Positions in the fixed part of a record."""
 _PROPERTIES_LENGTH_BYTES = 2
 
 
 def record_sizes(fixed_size: int, bodies: Sequence[bytes], properties: Sequence[bytes]) -> list[int]:
-    """Return the bytes each record will have; `fixed_size` is what all of them hold beside body and properties."""
+    """Return the size of each record. `fixed_size` is the size without body and properties, equal for all."""
     body_sizes, own_sizes = list(map(len, bodies)), list(map(len, properties))
     number = len(body_sizes)
     if body_sizes.count(body_sizes[0]) == own_sizes.count(own_sizes[0]) == number:
@@ -46,9 +46,9 @@ def build_records(  # noqa: PLR0913, PLR0917 - a record has these fields
     store_host: bytes,
     reconsume_times: int = 0,
 ) -> bytes:
-    """Return the bytes of records that follow each other, of one topic and queue. As `record.build_record`, column by column.
+    """Return the bytes of consecutive records of one topic and queue. Same as `record.build_record`, column by column.
 
-    Whatever can be is done by `map`: a loop of our own takes twice as long.
+    Uses `map` where possible: a Python loop takes twice as long.
     """
     layout, host_bits = fixed_layout(born_host, store_host)
     pack, sys_flag = layout.pack, sys_flag & ~(SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6) | host_bits
@@ -78,7 +78,7 @@ def _build_even(
     fixed: bytes, crcs: Sequence[int], first_offset: int, positions: Sequence[int],
     bodies: Sequence[bytes], middle: bytes, properties: Sequence[bytes],
 ) -> bytes:  # fmt: skip
-    """Return records of one size that differ from `fixed` in CRC, offset and position only: one pack each, half of the time."""
+    """Return records of one size that differ from `fixed` only in CRC, offset and position. One pack each: half the time."""
     head, between, rest = fixed[:_CRC_AT], fixed[_QUEUE_ID_AT:_OFFSET_AT], fixed[_SYS_FLAG_AT:]
     pack = _even_layout(len(rest), len(bodies[0]), len(middle), len(properties[0])).pack
     return b"".join(

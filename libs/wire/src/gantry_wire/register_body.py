@@ -3,7 +3,7 @@
     4 length, DataVersion as JSON | 4 count, then per topic 4 length, `name readQueues writeQueues perm filterType [attributes]`
     | 4 length, list of filter servers as JSON | brokers from 5.0 on: 4 count, then per mapping 4 length, JSON (skipped)
 
-What a stream inflates to is bounded before it is inflated.
+Decompression stops at INFLATED_BYTES_MAX.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from gantry_wire.limits import INFLATED_BYTES_MAX
 _INT = Struct(">i")
 _CRC_MASK = 0x7FFFFFFF
 _TOPIC_PARTS_MIN = 5
-_ZLIB_START = b"x"  # no JSON begins with it
+_ZLIB_START = b"x"  # JSON never begins with it
 
 
 def body_crc(body: bytes) -> int:
-    """Return the value of the header's bodyCrc32 for a body as sent."""
+    """Return the bodyCrc32 header value of a body as sent."""
     return zlib.crc32(body) & _CRC_MASK
 
 
 def decode_register_body(body: bytes, *, compressed: bool) -> RegisterBrokerBody:
-    """Return what a broker says it holds; MalformedBody for lengths that lie. An empty body holds nothing.
+    """Return the topics that a broker registers. Raises MalformedBody for wrong lengths. An empty body has no topics.
 
-    RocketMQ 5.3.3 with compressedRegister=true labels its zlib body as not compressed, so the body itself decides too.
+    RocketMQ 5.3.3 with compressedRegister=true labels its zlib body as not compressed, so the first byte is checked too.
     """
     if not body:
         return RegisterBrokerBody()
@@ -49,14 +49,14 @@ def decode_register_body(body: bytes, *, compressed: bool) -> RegisterBrokerBody
     try:
         servers = msgspec.json.decode(parts.take() or b"[]", type=list[str])
     except (ValueError, RecursionError) as error:
-        raise MalformedBody("the list of filter servers is no JSON list") from error
+        raise MalformedBody("the list of filter servers is not a JSON list") from error
     table = {topic.topic_name: topic for topic in topics}
     wrapper = TopicConfigSerializeWrapper(data_version=version, topic_config_table=table)
     return RegisterBrokerBody(filter_server_list=servers, topic_config_serialize_wrapper=wrapper)
 
 
 def encode_register_body(body: RegisterBrokerBody, *, compressed: bool) -> bytes:
-    """Return the body of a register request in the form asked for."""
+    """Return the body of a register request, compressed or not."""
     if not compressed:
         return encode_body(body)
     wrapper = body.topic_config_serialize_wrapper
@@ -67,14 +67,14 @@ def encode_register_body(body: RegisterBrokerBody, *, compressed: bool) -> bytes
 
 
 class _Parts:
-    """Length-prefixed parts of a stream, taken from the front."""
+    """Reads length-prefixed parts from the front of a stream."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def count(self) -> int:
-        """Return the next number of parts. Each takes a length at least, which bounds it before anything is built."""
+        """Return the next number of parts. Each part has at least a length, so the bytes left bound the number."""
         if self._at + _INT.size > len(self._data):
             raise MalformedBody("the register body ends inside a length")
         (count,) = _INT.unpack_from(self._data, self._at)
@@ -94,7 +94,7 @@ def _inflate(body: bytes) -> bytes:
     try:
         data = stream.decompress(body, INFLATED_BYTES_MAX)
     except zlib.error as error:
-        raise MalformedBody("the register body is no zlib stream") from error
+        raise MalformedBody("the register body is not a zlib stream") from error
     if stream.unconsumed_tail or not stream.eof:
         raise MalformedBody(f"the register body is cut, or inflates beyond {INFLATED_BYTES_MAX} bytes")
     return data
@@ -104,7 +104,7 @@ def _parse_topic(text: bytes) -> TopicConfig:
     try:
         parts = text.decode().split(" ", _TOPIC_PARTS_MIN)
         if len(parts) < _TOPIC_PARTS_MIN:
-            raise MalformedBody(f"a topic of {len(parts)} parts, {_TOPIC_PARTS_MIN} are needed")
+            raise MalformedBody(f"a topic has {len(parts)} parts, {_TOPIC_PARTS_MIN} are needed")
         name, read, write, perm, kind = parts[:_TOPIC_PARTS_MIN]
         attributes = parts[_TOPIC_PARTS_MIN] if len(parts) > _TOPIC_PARTS_MIN else ""
         return TopicConfig(

@@ -1,7 +1,7 @@
-"""What is asked of a scheduler and what it answers: schedules, parked messages, tasks (requests 9010 to 9019). JSON.
+"""JSON bodies of a scheduler's requests and replies: schedules, parked messages, tasks (9010 to 9019).
 
-Times are milliseconds since 1970. An answer names the brokers it speaks for (`brokers`) and those of them whose index has not
-reached the end of its queues yet (`incomplete`): "unknown" is only definite for a broker of the first that is not of the second.
+Times are milliseconds since 1970. A reply lists the brokers that it covers (`brokers`) and those of them whose index has not
+reached the end of its queues yet (`incomplete`). "unknown" is final only for a covered broker that is not incomplete.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gantry_wire.body import Body
 PAGE_MAX = 1000
 INT64_DIGITS = 19
 FAILURES_MAX = 100
-"""A task lists the first failures; the counts know them all."""
+"""A task lists only its first failures; its counts include all."""
 
 ScheduleStatus = Literal[
     "cancelled", "moved", "delivered", "alreadyDelivered", "unknown", "notReady", "failed"
 ]
-"""`alreadyDelivered`: decided before (delivered, cancelled or moved); `notReady`: unknown so far, ask again; `failed`: see `error`."""
+"""`alreadyDelivered`: decided before (delivered, cancelled or moved). `notReady`: not known yet, ask again. `failed`: see `error`."""
 TaskKind = Literal["redrive", "bulkMove", "bulkCancel"]
 TaskState = Literal["running", "done", "failed", "cancelled"]
 
@@ -30,15 +30,15 @@ class _Plain(Body, kw_only=True, rename="camel"):
 
 
 class ScheduleQuery(_Plain, kw_only=True, rename="camel"):
-    """Which schedules are meant; what is None does not narrow."""
+    """Selects schedules. None matches any value."""
 
     topic: str | None = None
-    """Where the message will be delivered."""
+    """The topic that the message will be delivered to."""
     key: str | None = None
     """One of the message's keys."""
     broker: str | None = None
     from_ms: int | None = None
-    """Due at or after."""
+    """Due at or after this time."""
     to_ms: int | None = None
     """Due before."""
 
@@ -48,14 +48,14 @@ class ListSchedules(ScheduleQuery, kw_only=True, rename="camel"):
 
     limit: int = 100
     after: str | None = None
-    """`next` of the page before."""
+    """`next` of the previous page."""
 
 
 class Schedule(_Plain, kw_only=True, rename="camel"):
-    """One message that waits for its time."""
+    """One pending message."""
 
     id: str
-    """The message id (its unique key); where a message has none, its offset message id."""
+    """The message id (its unique key), or the offset message id of a message without a unique key."""
     broker: str
     topic: str
     queue_id: int
@@ -65,15 +65,15 @@ class Schedule(_Plain, kw_only=True, rename="camel"):
     system_queue_id: int
     system_offset: int
     position: int
-    """Of its record in the broker's log."""
+    """Position of its record in the broker's log."""
     keys: list[str] = field(default_factory=list[str])
     attempts: int = 0
-    """Deliveries that failed so far, and why the last one did."""
+    """Number of failed deliveries, and the reason of the last failure."""
     error: str | None = None
 
 
 class SchedulesPage(_Plain, kw_only=True, rename="camel"):
-    """9010 and 9018, answered. `next` None: that was all."""
+    """Reply of 9010 and 9018. `next` is None on the last page."""
 
     schedules: list[Schedule] = field(default_factory=list[Schedule])
     next: str | None = None
@@ -82,7 +82,7 @@ class SchedulesPage(_Plain, kw_only=True, rename="camel"):
 
 
 class ScheduleOrder(_Plain, kw_only=True, rename="camel"):
-    """9011 cancel, 9013 deliver now, 9019 resend what is parked: one message by its message id or offset message id."""
+    """9011 cancel, 9013 deliver now, 9019 resend a parked message: one message by message id or offset message id."""
 
     id: str
     broker: str | None = None
@@ -90,7 +90,7 @@ class ScheduleOrder(_Plain, kw_only=True, rename="camel"):
 
 
 class MoveSchedule(ScheduleOrder, kw_only=True, rename="camel"):
-    """9012: deliver at another time. The message gets a new place in the timer queue and keeps its id."""
+    """9012: deliver at another time. The message gets a new offset in the timer queue and keeps its id."""
 
     deliver_at_ms: int
 
@@ -109,20 +109,20 @@ class ScheduleAnswer(_Plain, kw_only=True, rename="camel"):
 
 
 class MessageFilter(_Plain, kw_only=True, rename="camel"):
-    """A subscription expression: `tag` or `sql92`."""
+    """A filter expression of type `tag` or `sql92`."""
 
     type: Literal["tag", "sql92"] = "tag"
     expression: str = "*"
 
 
 class CreateTask(_Plain, kw_only=True, rename="camel"):
-    """9014: a task. `group` for a redrive, `schedules` for the bulk ones; `broker` is where its records lie (None: any)."""
+    """9014: create a task. `group` is for a redrive, `schedules` for a bulk task. `broker` stores the task's records (None: any)."""
 
     kind: TaskKind
     broker: str | None = None
     group: str | None = None
     target: str | None = None
-    """Redrive to: None the group's retry topic, `original` the topic the message came from, or a topic."""
+    """Target of a redrive: None for the group's retry topic, `original` for the message's original topic, or a topic."""
     filter: MessageFilter | None = None
     max_per_second: float | None = None
     dry_run: bool = False
@@ -132,7 +132,7 @@ class CreateTask(_Plain, kw_only=True, rename="camel"):
 
 
 class TaskFailure(_Plain, kw_only=True, rename="camel"):
-    """One message a task could not do."""
+    """One message that a task failed to process."""
 
     broker: str
     topic: str
@@ -142,7 +142,7 @@ class TaskFailure(_Plain, kw_only=True, rename="camel"):
 
 
 class TaskView(_Plain, kw_only=True, rename="camel"):
-    """9014, 9015, 9016, answered: a task as far as it is. `outcomes` counts messages by what became of them."""
+    """Reply of 9014, 9015 and 9016: a task and its progress. `outcomes` counts messages by outcome."""
 
     id: str
     kind: TaskKind
@@ -166,7 +166,7 @@ class TaskOrder(_Plain, kw_only=True, rename="camel"):
 
 
 class ListTasks(_Plain, kw_only=True, rename="camel"):
-    """9017: the newest tasks first."""
+    """9017: list tasks, newest first."""
 
     limit: int = 100
     state: TaskState | None = None
@@ -181,7 +181,7 @@ class TasksPage(_Plain, kw_only=True, rename="camel"):
 
 
 class ListParked(_Plain, kw_only=True, rename="camel"):
-    """9018: messages that could not be delivered for so long that they were set aside."""
+    """9018: list parked messages: those set aside after their delivery failed for too long."""
 
     broker: str | None = None
     topic: str | None = None
@@ -190,12 +190,12 @@ class ListParked(_Plain, kw_only=True, rename="camel"):
 
 
 def task_id(broker: str, offset: int) -> str:
-    """Return the id of the task whose first record has this offset in the tasks queue of a broker."""
+    """Return the id of the task whose first record has this offset in a broker's tasks queue."""
     return f"{broker}.{offset}"
 
 
 def split_task_id(text: str) -> tuple[str, int] | None:
-    """Return broker and offset of a task id; None when it is none."""
+    """Return the broker and offset of a task id, or None if it is invalid."""
     broker, dot, offset = text.rpartition(".")
     return (
         (broker, int(offset))

@@ -1,7 +1,7 @@
-"""Typed headers and JSON bodies of claim and settle, 9001 to 9006 and 9040: how the owner of a system queue decides its items.
+"""Typed headers and JSON bodies of claim and settle, 9001 to 9006 and 9040: the owner of a system queue decides its items.
 
-An *item* is one message of a system queue, named by (topic, queue id, offset). To *settle* it is to append the messages that result
-from it, and never again. See docs/protocol.md, "Claim and settle".
+An *item* is one message of a system queue, identified by (topic, queue id, offset). To *settle* an item is to append the messages
+that result from it, exactly once. See docs/protocol.md, "Claim and settle".
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ Offset = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 Instant = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 HELD = "HELD"
-"""`gantryCode` of a claim that another owner holds."""
+"""`gantryCode` of a claim refused because another owner holds it."""
 FENCED = "FENCED"
-"""`gantryCode` of a request whose epoch is not the one in force: claim again before anything else."""
+"""`gantryCode` of a request with an outdated epoch. The owner must claim again first."""
 SETTLE_ITEMS_MAX = 4096
-"""Items of one request."""
+"""Items per request."""
 SETTLE_AHEAD_MS_MAX = 1000
-"""How long before its time the decision about an item may be asked for."""
+"""How long before its due time an item may be settled."""
 SETTLE_OUTPUTS_MAX = 16
-"""Messages that may result from one item."""
+"""Maximum number of messages that result from one item."""
 CLAIM_TTL_MS_MIN, CLAIM_TTL_MS_MAX = 500, 60_000
 
 
 class SettleStatus:
-    """What became of an item. The table of states is in docs/protocol.md."""
+    """Result of settling an item. docs/protocol.md has the table of states."""
 
     SETTLED = "settled"
-    """Decided by this request: its outputs are stored as durably as their topics promise."""
+    """Decided by this request. Its outputs are stored with the durability of their topics."""
     ALREADY = "already"
-    """Decided before, nothing was done. `outputs` and `outcome` tell of that decision when they are still remembered."""
+    """Decided before; nothing was done. `outputs` and `outcome` describe that decision if the store still has them."""
     EARLY = "early"
-    """Not due yet in store time (or, for an absolute instant, by the wall clock); nothing was done."""
+    """Not due yet by store time, or by the wall clock for an absolute time; nothing was done."""
     UNKNOWN_TOPIC = "unknownTopic"
     NOT_WRITABLE = "notWritable"
-    """The topic of an output may not be written to, or has no write queue."""
+    """The topic of an output has no write permission or no write queue."""
     BAD_ITEM = "badItem"
-    """No message lies at that offset and position, or an output cannot be made of it; `detail` says why."""
+    """There is no message at that offset and position, or an output cannot be built from it. `detail` has the reason."""
     REMOVED = "removed"
-    """Retention has deleted the item's record."""
+    """Retention deleted the item's record."""
     NO_SPACE = "noSpace"
     """The disk is full; try again later."""
 
 
 class ClaimHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9001: claim a queue for `owner`, or keep the claim. `address` is where others reach the owner."""
+    """9001: claim a queue for `owner`, or renew the claim. Other services reach the owner at `address`."""
 
     topic: str
     queue_id: Int32
@@ -60,7 +60,7 @@ class ClaimHeader(Header, kw_only=True, rename="camel", gc=False):
     address: str
     ttl_ms: Int32 = 3000
     group: str = ""
-    """Whose cursor the answer tells; empty for the system queues."""
+    """The group whose cursor the reply contains; empty for the system queues."""
 
 
 class ClaimReplyHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -82,7 +82,7 @@ class ReleaseClaimHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class SettleHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9003. The body is a SettleBody, the answer a SettleReplyBody."""
+    """9003. The body is a SettleBody, the reply a SettleReplyBody."""
 
     topic: str
     queue_id: Int32
@@ -91,7 +91,7 @@ class SettleHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class SettledStateHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9004. The answer is a SettledStateBody."""
+    """9004. The reply is a SettledStateBody."""
 
     topic: str
     queue_id: Int32
@@ -107,7 +107,7 @@ class ClaimHolderHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class ClaimHolderReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Reply of 9005; all absent when nobody holds the claim."""
+    """Reply of 9005. All fields are absent if the queue is unclaimed."""
 
     held_by: str | None = None
     address: str | None = None
@@ -115,17 +115,17 @@ class ClaimHolderReplyHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class StoreTimeReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Reply of 9006. `roll_below` above 0 asks owners to roll forward what lies below that log position: its segment must go."""
+    """Reply of 9006. `roll_below` above 0 asks owners to roll forward the items below that log position: retention needs their segment."""
 
     store_time_ms: Int64
     wall_time_ms: Int64
     roll_below: Int64 = 0
     delay_queues: Int32 = 0
-    """How many queues of SCHEDULE_TOPIC_XXXX somebody has to follow: one for each level, and more where the list of levels was longer."""
+    """Number of SCHEDULE_TOPIC_XXXX queues to follow: one per delay level, more if the list of levels was longer before."""
 
 
 class MessageEventsHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9040: what the store knows of one message beside its record. The answer is a MessageEventsBody."""
+    """9040: the events of one message. The reply is a MessageEventsBody."""
 
     topic: str
     queue_id: Int32
@@ -137,35 +137,35 @@ class SettleOutput(msgspec.Struct, rename="camel", omit_defaults=True, gc=False)
 
     topic: str
     queue_id: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
-    """-1: any. One that the topic has not (any more) is taken modulo its write queues."""
+    """-1 for any queue. An id beyond the topic's write queues is taken modulo their number."""
     body: Literal["item"] | None = "item"
-    """`item`: the item's own body. None: `body_base64`."""
+    """`item` for the item's own body; None for `body_base64`."""
     body_base64: bytes | None = None
     set: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    """Properties to set, behind the kept ones."""
+    """Properties to set, after the kept ones."""
     drop: tuple[str, ...] = ()
-    """Properties to leave out."""
+    """Properties to drop."""
     properties: Literal["item", "none"] = "item"
-    """`none`: only those of `set`."""
+    """`item` keeps the item's properties; `none` uses only those in `set`."""
     transaction: Literal["none", "commit"] = "none"
-    """`commit`: the transaction bits of the system flag say commit, and the record names the item as its half."""
+    """`commit` sets the transaction bits of the system flag to commit and the prepared position to the item's."""
     reconsume_times: Count | None = None
-    """None: the item's own."""
+    """None for the item's own."""
 
 
 class SettleItem(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
-    """A decision about one item: these messages result from it, or none."""
+    """A decision about one item. The outputs may be empty."""
 
     offset: Offset
     position: Offset
-    """Where its record lies in the log; must be what the queue says."""
+    """Position of its record in the log. Must equal the position in the queue."""
     outputs: list[SettleOutput] = msgspec.field(default_factory=list[SettleOutput])
     outcome: str = ""
-    """In a word, for those who ask later: `delivered`, `cancelled`, …"""
+    """The outcome for later queries: `delivered`, `cancelled`, …"""
     force: bool = False
-    """Also before it is due."""
+    """Settle the item even before it is due."""
     at_ms: Instant = 0
-    """Store time to decide it at, if that lies ahead by no more than SETTLE_AHEAD_MS_MAX: until then the store keeps the request."""
+    """Store time at which to settle it, at most SETTLE_AHEAD_MS_MAX ahead. The store holds the request until then."""
 
 
 class SettleBody(msgspec.Struct, rename="camel"):
@@ -175,7 +175,7 @@ class SettleBody(msgspec.Struct, rename="camel"):
 
 
 class OutputPlace(msgspec.Struct, rename="camel", gc=False):
-    """Where an output lies."""
+    """Position of an output."""
 
     topic: str
     queue_id: int
@@ -184,7 +184,7 @@ class OutputPlace(msgspec.Struct, rename="camel", gc=False):
 
 
 class SettleResult(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
-    """What became of one item, see SettleStatus."""
+    """The result of one item, see SettleStatus."""
 
     offset: int
     status: str
@@ -192,13 +192,13 @@ class SettleResult(msgspec.Struct, rename="camel", omit_defaults=True, gc=False)
     outcome: str = ""
     detail: str = ""
     time_ms: int = 0
-    """Store time at which that was known; given for items that were asked for ahead (`at_ms`)."""
+    """Store time of the result, for items requested ahead with `at_ms`."""
     due_ms: int = 0
-    """Of one that is `early`: when it is due, in ms of the clock that it waits for."""
+    """For an `early` item: its due time, in ms of the clock that it waits for."""
 
 
 class SettleReplyBody(msgspec.Struct, rename="camel"):
-    """Reply of 9003: one result for each item, in the order of the request."""
+    """Reply of 9003: one result per item, in the order of the request."""
 
     results: list[SettleResult]
     store_time_ms: int
@@ -210,17 +210,17 @@ class SettledStateBody(msgspec.Struct, rename="camel"):
     """Reply of 9004."""
 
     cursor: int
-    """Lowest undecided offset: everything below is decided."""
+    """Lowest undecided offset: all items below are decided."""
     max_offset: int
     store_time_ms: int
     settled: list[tuple[int, int]]
-    """Decided offsets from `from` (at least the cursor) on, as ranges [first, end), ascending."""
+    """Decided offsets from `from`, or from the cursor if higher, as ascending ranges [first, end)."""
     next: int | None = None
-    """Ask again from here: there are more ranges than one answer holds."""
+    """Where to continue if the ranges exceed one reply."""
 
 
 class MessageEvent(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One thing that happened to a message, or its state now."""
+    """One event of a message, or its current state."""
 
     kind: str
     time_ms: int | None = None
@@ -231,14 +231,14 @@ class MessageEvent(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class MessageEventsBody(msgspec.Struct, rename="camel"):
-    """Reply of 9040, in no promised order."""
+    """Reply of 9040, in unspecified order."""
 
     events: list[MessageEvent]
 
 
 def decode_json(data: bytes, kind: type[StructT]) -> StructT:
-    """Return a body of ours; MalformedBody says what is wrong with it."""
+    """Return one of our own bodies. Raises MalformedBody with the reason."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise MalformedBody(f"the body is no {kind.__name__}: {error}") from error
+        raise MalformedBody(f"the body is not a valid {kind.__name__}: {error}") from error

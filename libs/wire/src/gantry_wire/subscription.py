@@ -1,4 +1,4 @@
-"""Tag subscriptions: `*`, or tags joined by `||`, turned into the codes a queue is filtered by. Knows no queue."""
+"""Parses tag subscriptions (`*`, or tags joined by `||`) into the tags codes that filter a queue. Knows no queues."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ SQL92 = "SQL92"
 
 @dataclass(slots=True, frozen=True)
 class TagFilter:
-    """Which tags a consumer wants. `codes` is None when it wants everything."""
+    """The tags that a consumer subscribes to. `codes` is None for all messages."""
 
     codes: frozenset[int] | None
     names: frozenset[str]
 
     @classmethod
     def parse(cls, expression: str | None) -> TagFilter:
-        """Return the filter of an expression; None, empty and `*` match everything. MalformedExpression for no tag."""
+        """Return the filter of an expression. None, empty and `*` match everything. Raises MalformedExpression without a tag."""
         if not expression or expression == SUBSCRIBE_ALL:
             return EVERYTHING
         names = frozenset(filter(None, (part.strip() for part in expression.split("||"))))
         if not names:
-            raise MalformedExpression(f"the subscription expression {expression[:64]!r} names no tag")
+            raise MalformedExpression(f"the subscription expression {expression[:64]!r} contains no tag")
         return cls(frozenset(map(tags_code, names)), names)
 
     def matches(self, code: int) -> bool:
-        """Whether a unit with this tags code may hold a wanted message; the tag itself is compared by the client.
+        """Whether a unit with this tags code may match; the client compares the tag itself.
 
-        Only the low 32 bits count. An address in a ConsumeQueue extension always matches: it says nothing about the tag.
+        Compares the low 32 bits only. An address in a ConsumeQueue extension always matches, because it is not a tag hash.
         """
         if self.codes is None or code in self.codes or code <= EXTENSION_ADDRESS_MAX:
             return True

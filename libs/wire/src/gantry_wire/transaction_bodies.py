@@ -1,7 +1,7 @@
-"""What is asked about transactions (requests 9020 to 9025), and the answers. JSON; times are milliseconds since 1970.
+"""JSON bodies of transaction requests and replies (9020 to 9025). Times are milliseconds since 1970.
 
-Inside a broker a transaction is named by its unique key (`key`), whatever copies of its half were written. Outside it has an id
-that names the broker too: `transaction_id`.
+Inside a broker, the unique key (`key`) identifies a transaction, however many copies of its half there are. Outside, its id
+(`transaction_id`) contains the broker too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ CHECKS_MAX = 256
 REASON_CHARS_MAX = 1024
 
 TransactionState = Literal["open", "parked", "committed", "rolledBack"]
-"""`parked`: its producer was asked in vain too often; it waits for somebody to decide it by hand."""
+"""`parked`: too many checks had no result; the transaction waits for a manual decision."""
 Decision = Literal["commit", "rollback"]
 
 CHECKED_PROPERTY = "TRANSACTION_CHECK_TIMES"
 BEGUN_PROPERTY = "__GANTRY_BEGUN"
-"""On copies of a half: store time of the first one, in ms."""
+"""On copies of a half: the store time of the first copy, in ms."""
 
 _PLAIN_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
@@ -32,7 +32,7 @@ class _Plain(Body, kw_only=True, rename="camel"):
 
 
 class TransactionView(_Plain, kw_only=True, rename="camel"):
-    """9021 and 9024, answered by the broker; 9020 lists them. A decided one keeps what its half says."""
+    """Reply of 9021 and 9024 from the broker; 9020 lists them. A decided transaction keeps the data of its half."""
 
     key: str
     broker: str = ""
@@ -41,20 +41,20 @@ class TransactionView(_Plain, kw_only=True, rename="camel"):
     queue_id: int = -1
     producer_group: str
     begun_ms: int
-    """Store time of the first copy of its half that is known."""
+    """Store time of the first known copy of its half."""
     checks: int = 0
-    """How often its producer was asked."""
+    """Number of checks sent to its producer."""
     offset: int = -1
     position: int = -1
-    """Of the newest copy of its half, or of where it is parked."""
+    """Of the newest copy of its half, or of its parked record."""
     next_check_ms: int | None = None
-    """Only in lists of open ones."""
+    """Only in lists of open transactions."""
     changed: bool = False
-    """Of 9021: this request made the decision."""
+    """In the reply of 9021: whether this request made the decision."""
 
 
 class ListTransactions(_Plain, kw_only=True, rename="camel"):
-    """9020, to the checker: undecided transactions, the oldest first. What is None does not narrow."""
+    """9020, to the checker: list undecided transactions, oldest first. None matches any value."""
 
     topic: str | None = None
     producer_group: str | None = None
@@ -64,7 +64,7 @@ class ListTransactions(_Plain, kw_only=True, rename="camel"):
 
 
 class TransactionsPage(_Plain, kw_only=True, rename="camel"):
-    """9020, answered. `brokers` are those this checker answers for, `incomplete` those it does not know whole yet."""
+    """Reply of 9020. This checker covers `brokers`; it has not yet read all halves of those in `incomplete`."""
 
     transactions: list[TransactionView] = field(default_factory=list[TransactionView])
     truncated: bool = False
@@ -73,17 +73,17 @@ class TransactionsPage(_Plain, kw_only=True, rename="camel"):
 
 
 class DecideTransaction(_Plain, kw_only=True, rename="camel"):
-    """9021, to the broker: commit or roll back. The first decision wins; the same one again changes nothing."""
+    """9021, to the broker: commit or roll back. The first decision wins; repeating it changes nothing."""
 
     key: str
     decision: Decision
     by: str = ""
-    """Who decides, where somebody does it by hand: a request id, a name."""
+    """The author of a manual decision: a request id or a name."""
     reason: str = ""
 
 
 class ReceiveChecks(_Plain, kw_only=True, rename="camel"):
-    """9022, to the checker: transactions of a producer group that are due to be decided; held up to `wait_ms` for one."""
+    """9022, to the checker: get a producer group's transactions that are due for a check. Held up to `wait_ms` for the first."""
 
     producer_group: str
     max: int = 32
@@ -91,7 +91,7 @@ class ReceiveChecks(_Plain, kw_only=True, rename="camel"):
 
 
 class PendingCheck(_Plain, kw_only=True, rename="camel"):
-    """One transaction somebody has to decide. `record` is its half as it lies in the log."""
+    """One transaction that needs a decision. `record` is its half as stored in the log."""
 
     key: str
     broker: str
@@ -100,7 +100,7 @@ class PendingCheck(_Plain, kw_only=True, rename="camel"):
 
 
 class ChecksPage(_Plain, kw_only=True, rename="camel"):
-    """9022, answered. What is listed stays listed until it is decided."""
+    """Reply of 9022. A transaction stays in the list until it is decided."""
 
     checks: list[PendingCheck] = field(default_factory=list[PendingCheck])
     brokers: list[str] = field(default_factory=list[str])
@@ -113,21 +113,22 @@ class FindProducer(_Plain, kw_only=True, rename="camel"):
 
 
 class ProducerFound(_Plain, kw_only=True, rename="camel"):
-    """9023, answered."""
+    """Reply of 9023."""
 
     channels: int
 
 
 class AskState(_Plain, kw_only=True, rename="camel"):
-    """9024, to the broker: what became of a transaction."""
+    """9024, to the broker: get the state of a transaction."""
 
     key: str
 
 
 class AskProducer(_Plain, kw_only=True, rename="camel"):
-    """9025, to a broker with a client of the group: push CHECK_TRANSACTION_STATE (39) to one of them.
+    """9025, to a broker with clients of the group: push CHECK_TRANSACTION_STATE (39) to one of them.
 
-    `home` is the address of the broker that keeps the half: the client answers where it was asked, and that is passed on.
+    `home` is the address of the broker that stores the half. The client replies to the broker that asked, which forwards the reply
+    to `home`.
     """
 
     producer_group: str
@@ -143,18 +144,18 @@ class AskProducer(_Plain, kw_only=True, rename="camel"):
 
 
 class ProducerAsked(_Plain, kw_only=True, rename="camel"):
-    """9025, answered; `asked` false: no client of the group is connected here."""
+    """Reply of 9025. `asked` is false if no client of the group is connected."""
 
     asked: bool
 
 
 def transaction_id(broker: str, key: str) -> str:
-    """Return the id of a transaction outside its broker: letters, digits and `. _ ~ -`, the same whatever copies there are."""
+    """Return the external id of a transaction: letters, digits and `. _ ~ -`. It is the same for all copies of the half."""
     return f"{_escaped(broker)}.{_escaped(key)}"
 
 
 def split_transaction_id(text: str) -> tuple[str, str] | None:
-    """Return broker and unique key of an id; None when it is none."""
+    """Return the broker and unique key of an id, or None if it is invalid."""
     broker, dot, key = text.partition(".")
     if not (dot and broker and key) or "." in key:
         return None
@@ -166,7 +167,7 @@ def split_transaction_id(text: str) -> tuple[str, str] | None:
 
 
 def _escaped(text: str) -> str:
-    """Write every other byte as ~ and two hexadecimal digits."""
+    """Escape every other byte as ~ and two hexadecimal digits."""
     raw = text.encode()
     if _PLAIN_LETTERS.issuperset(raw):
         return text

@@ -1,7 +1,7 @@
-"""SQL92 subscriptions: an expression compiled once, then asked about the property bytes of each message.
+"""SQL92 filters: compiles an expression once, then evaluates it on the property bytes of each message.
 
-Grammar, conversions and three-valued logic are those of RocketMQ 5.3.3. Text behind a whole expression is refused here, where
-RocketMQ passes over it in silence. Knows no queue and no record.
+Grammar, conversions and three-valued logic match RocketMQ 5.3.3. One difference: text after a complete expression is an error
+here; RocketMQ ignores it silently. Knows no queues and no records.
 """
 
 from gantry_wire.sql92.compiling import SqlFilter, compile_filter

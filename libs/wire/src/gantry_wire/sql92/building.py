@@ -1,4 +1,4 @@
-"""Makes nodes, and refuses the operands that RocketMQ refuses when it compiles an expression."""
+"""Builds nodes and refuses the operands that RocketMQ refuses when it compiles an expression."""
 
 from gantry_wire.limits import INT32_MAX, INT64_MAX
 from gantry_wire.sql92.errors import MalformedSql
@@ -22,7 +22,7 @@ LONG_DIGITS_MAX = 19
 
 
 def condition(node: Node, column: int) -> Node:
-    """Return a node as a condition; a property that stands alone is cast to one. MalformedSql for other values."""
+    """Return a node as a condition. Casts a lone property to a boolean; raises MalformedSql for other values."""
     if isinstance(node, Property):
         return BooleanCast(node)
     if not is_condition(node):
@@ -31,7 +31,7 @@ def condition(node: Node, column: int) -> Node:
 
 
 def logic(parts: list[Node], *, is_and: bool) -> Node:
-    """Return AND or OR over conditions."""
+    """Return AND or OR of conditions."""
     return Logic(is_and, tuple(parts), _depth(*parts))
 
 
@@ -46,7 +46,7 @@ def equal(left: Node, right: Node, column: int) -> Node:
 
 
 def ordered(sign: str, left: Node, right: Node, column: int) -> Node:
-    """Return `left sign right`. Strings and conditions have no order."""
+    """Return `left sign right`. Raises MalformedSql for string literals and conditions, which have no order."""
     for operand in (left, right):
         if is_condition(operand) or (isinstance(operand, Constant) and operand.kind not in NUMBERS):
             raise MalformedSql(column, f"numbers or properties on both sides of {sign}")
@@ -54,7 +54,7 @@ def ordered(sign: str, left: Node, right: Node, column: int) -> Node:
 
 
 def between(value: Node, low: Node, high: Node, column: int, *, negated: bool) -> Node:
-    """Return `value BETWEEN low AND high`, both included, or its opposite."""
+    """Return `value BETWEEN low AND high`, both inclusive, or its negation."""
     if negated:
         below, above = ordered("<", value, low, column), ordered(">", value, high, column)
         return logic([below, above], is_and=False)
@@ -80,7 +80,7 @@ def negate(of: Node) -> Node:
 
 
 def decimal(token: Token) -> Constant:
-    """Return an integer literal; one beyond 64 bits is refused, with a sign before it too."""
+    """Return an integer literal. Raises MalformedSql beyond 64 bits, even with a sign before it."""
     digits = token.text.rstrip("lL")
     value = int(digits) if len(digits) <= LONG_DIGITS_MAX else INT64_MAX + 1
     if value > INT64_MAX:
@@ -89,7 +89,7 @@ def decimal(token: Token) -> Constant:
 
 
 def floating(token: Token) -> Constant:
-    """Return a floating-point literal; 0.0 and what rounds to it or to infinity is refused, as in RocketMQ."""
+    """Return a floating-point literal. Raises MalformedSql if it rounds to 0.0 or infinity, as RocketMQ does."""
     value = float(token.text)
     if value == float("inf"):
         raise MalformedSql(token.column, "a number up to 1.7976931348623157E308", token.text)

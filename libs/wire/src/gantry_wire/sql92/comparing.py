@@ -1,7 +1,7 @@
-"""Comparisons as closures: which conversion a pair of types asks for is settled when the expression is compiled.
+"""Compiles comparisons to closures. Chooses the conversion for each pair of types at compile time.
 
-A property beside a literal, the usual case, has closures of its own where properties are scanned; every other pair goes the
-general way.
+The usual case, a property compared with a literal, has a fast path when properties are scanned. All other pairs take the
+general path.
 """
 
 import operator
@@ -22,13 +22,13 @@ READ_AS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.DOUBLE: to_double,
     Kind.BOOLEAN: to_boolean,
 }
-"""How a string is read that is compared with a value of this kind."""
+"""The conversion of a string that is compared with a value of this kind."""
 TESTS: dict[str, Test] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def compile_equal(node: Equal, compile_node: Compile, reading: Reading) -> Get:
-    """Compile `left = right`. A missing left is NULL, a missing right FALSE, and two that are missing are equal."""
+    """Compile `left = right`. A missing left gives NULL, a missing right FALSE; two missing values are equal."""
     left, right = node.left, node.right
     if reading.is_scan and isinstance(left, Property) and isinstance(right, Constant):
         return _property_equals(left.name, right, missing=None)
@@ -48,7 +48,7 @@ def compile_equal(node: Equal, compile_node: Compile, reading: Reading) -> Get:
 
 
 def compile_ordered(node: Ordered, compile_node: Compile, reading: Reading) -> Get:
-    """Compile `left < right` and its like. NULL on either side gives NULL."""
+    """Compile `<`, `<=`, `>` or `>=`. NULL on either side gives NULL."""
     left, right = node.left, node.right
     if reading.is_scan and isinstance(left, Property) and isinstance(right, Constant):
         return _property_ordered(left.name, TESTS[node.sign], right)
@@ -70,7 +70,7 @@ def compile_ordered(node: Ordered, compile_node: Compile, reading: Reading) -> G
 def _property_equals(name: str, constant: Constant, *, missing: Value) -> Get:
     mark, wanted = property_mark(name), constant.value
     read = READ_AS.get(constant.kind)
-    # Reading the property stands here, and not in a call, because these closures are where evaluation spends its time.
+    # The property read is inlined because evaluation spends most of its time in these closures.
 
     def is_equal(raw: bytes) -> Value:
         value = raw.rpartition(mark)[2].partition(b"\x02")[0] or earlier_value(raw, mark)
@@ -93,13 +93,13 @@ def _property_ordered(name: str, test: Test, constant: Constant) -> Get:
 
 
 def _read_beside_double(value: bytes) -> float:
-    """Read a string that is ordered against a finite number: there NaN, above everything, is as good as infinity."""
+    """Convert a string for ordering against a finite number. NaN orders above every number, so infinity stands in for it."""
     number = to_double(value)
     return float("inf") if number != number else number  # noqa: PLR0124 - only NaN differs from itself
 
 
 def _sameness(left: Kind, right: Kind) -> Test:
-    """Return what tells whether two values that are there are equal."""
+    """Return the equality test of two non-NULL values."""
     if left is right:
         return operator.eq
     if left is Kind.STRING and right in READ_AS:
@@ -116,7 +116,7 @@ def _sameness(left: Kind, right: Kind) -> Test:
 
 
 def _order(test: Test, left: Kind, right: Kind) -> Test:
-    """Return what orders two values that are there: two strings as doubles, a string beside a number as its type."""
+    """Return the ordering test of two non-NULL values: two strings compare as doubles, a string and a number as the number's type."""
     if left is Kind.STRING and right is Kind.STRING:
         return lambda one, other: test(order_key(to_double(one)), order_key(to_double(other)))
     if left is Kind.STRING and right in NUMBERS:
@@ -131,5 +131,5 @@ def _order(test: Test, left: Kind, right: Kind) -> Test:
 
 
 def _fail(_one: object, _other: object) -> bool:
-    """Answer for a condition beside a string: Java cannot cast it."""
+    """Compare a condition with a string: Java cannot cast it."""
     raise NotComparable

@@ -1,7 +1,7 @@
-"""Turns the tree of an expression into closures over a message's properties.
+"""Compiles an expression tree to closures over a message's properties.
 
-A closure takes what the reading prepared (see reading) and returns the value, or None for NULL.
-Evaluation goes from left to right and stops where RocketMQ's does, so that what cannot be converted fails there or not at all.
+A closure takes the prepared properties (see `reading`) and returns the value, or None for NULL.
+Evaluation runs from left to right and stops where RocketMQ's does, so it attempts the same conversions.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ from gantry_wire.sql92.parser import parse
 from gantry_wire.sql92.reading import SCAN, TABLE, Get, Reading
 
 SCANNED_STEPS_MAX = 16
-"""An expression of more steps reads properties from a table. Below, scanning for them is faster."""
+"""An expression with more steps reads properties from a table. With fewer, scanning is faster."""
 _SEARCH_STEPS = 8
-"""A search through a long value costs about as much as so many comparisons."""
+"""Cost of a search through a long value, in comparisons."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,9 +41,9 @@ class SqlFilter:
 
     expression: str
     matches: Callable[[bytes], bool]
-    """Whether the message with these property bytes is wanted. Never raises: what cannot be compared does not match."""
+    """Whether the message with these property bytes matches. Never raises: a value that cannot be converted does not match."""
     steps: int
-    """The most comparisons that one message costs, a quarter of a microsecond or so each."""
+    """Maximum number of comparisons per message, about 0.25 µs each."""
 
 
 def compile_filter(expression: str) -> SqlFilter:
@@ -54,7 +54,7 @@ def compile_filter(expression: str) -> SqlFilter:
 
 
 def count_steps(node: Node) -> int:
-    """Return the most comparisons that a tree makes for one message."""
+    """Return the maximum number of comparisons of a tree per message."""
     match node:
         case Constant():
             return 0
@@ -87,7 +87,7 @@ def _matcher(tree: Node, reading: Reading) -> Callable[[bytes], bool]:
 
 
 def _compile_all(parts: tuple[Node, ...], reading: Reading) -> Get:
-    """Compile the outermost AND. Only TRUE counts there, so that NULL ends it as early as FALSE does."""
+    """Compile the outermost AND. Only TRUE matches there, so NULL ends it as early as FALSE does."""
     conditions = tuple(compile_node(part, reading) for part in parts)
 
     def holds(raw: Any) -> Value:
@@ -100,7 +100,7 @@ def _compile_all(parts: tuple[Node, ...], reading: Reading) -> Get:
 
 
 def compile_node(node: Node, reading: Reading) -> Get:
-    """Return the closure of a tree. What it cannot compare raises NotComparable."""
+    """Return the closure of a tree. It raises NotComparable for a value that it cannot convert."""
     match node:
         case Property() | Constant() | Negation():
             return _compile_value(node, reading)
@@ -138,7 +138,7 @@ def _compile_predicate(node: IsNull | IsIn | Search | BooleanCast, reading: Read
 
 
 def _compile_logic(node: Logic, reading: Reading) -> Get:
-    """AND and OR: what decides ends it, NULL is remembered."""
+    """Compile AND or OR. The first deciding value ends the evaluation; NULL before it is remembered."""
     parts = tuple(compile_node(part, reading) for part in node.parts)
     deciding = not node.is_and
 
@@ -182,11 +182,11 @@ def _compile_in(node: IsIn, reading: Reading) -> Get:
 
 
 def _compile_search(node: Search, reading: Reading) -> Get:
-    """CONTAINS and its like: FALSE, negated too, for no text to look for and for what is no string."""
+    """Compile CONTAINS, STARTSWITH or ENDSWITH. An empty text and a value that is not a string give FALSE, even if negated."""
     of, text, negated = compile_node(node.of, reading), node.text, node.negated
     found: Callable[[bytes], bool]
     if node.word == "CONTAINS":
-        found = lambda value: text in value  # noqa: E731 - three searches side by side
+        found = lambda value: text in value  # noqa: E731 - three similar searches
     elif node.word == "STARTSWITH":
         found = lambda value: value.startswith(text)  # noqa: E731
     else:

@@ -1,4 +1,4 @@
-"""Strings to numbers and truth values as Java's valueOf reads them, and Java's order of doubles."""
+"""Converts strings to numbers and booleans as Java's valueOf does, and orders doubles as Java does."""
 
 import re
 
@@ -6,7 +6,7 @@ from gantry_wire.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from gantry_wire.sql92.errors import NotComparable
 
 SAFE_DIGITS = 9
-"""So many ASCII digits are an int32 whatever they are."""
+"""Any number with so few ASCII digits fits an int32."""
 _INTEGER = re.compile(r"[+-]?\d{1,400}")
 _DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
@@ -49,12 +49,12 @@ def to_double(value: bytes) -> float:
 
 
 def to_boolean(value: bytes) -> bool:
-    """Return whether a string says true, in any case."""
+    """Return whether a string is `true`, ignoring case."""
     return value.lower() == b"true"
 
 
 def order_key(value: float) -> tuple[bool, float, bool]:
-    """Return what orders doubles as Java's compareTo does: -0.0 below 0.0, NaN above everything and equal to itself."""
+    """Return a sort key for doubles that matches Java's compareTo: -0.0 below 0.0, NaN above everything and equal to itself."""
     if value != value:  # noqa: PLR0124 - only NaN differs from itself
         return (True, 0.0, False)
     return (False, value, value == 0.0 and not str(value).startswith("-"))

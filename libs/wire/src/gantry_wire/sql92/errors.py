@@ -1,4 +1,4 @@
-"""What is wrong with an expression, and what a message's properties cannot be converted to."""
+"""Errors of compiling an expression and of evaluating it on a message."""
 
 from gantry_wire.errors import MalformedExpression
 
@@ -6,7 +6,7 @@ FOUND_CHARS_MAX = 32
 
 
 class MalformedSql(MalformedExpression):
-    """An expression cannot be read. Tell the client `column` (1 is the first character) and what was expected there."""
+    """An expression cannot be parsed. The message has the column (1 is the first character) and the expected text."""
 
     def __init__(self, column: int, expected: str, found: str = "") -> None:
         shown = f", found {found[:FOUND_CHARS_MAX]}" if found else ""
@@ -16,4 +16,4 @@ class MalformedSql(MalformedExpression):
 
 
 class NotComparable(Exception):
-    """A value cannot be converted to what it is compared with: the message does not match, as in RocketMQ."""
+    """A value cannot be converted to the type that it is compared with. The message does not match, as in RocketMQ."""

@@ -1,4 +1,4 @@
-"""Cuts an expression into tokens: words, numbers, strings and signs, each with its column."""
+"""Splits an expression into tokens: words, numbers, strings and signs, each with its column."""
 
 import re
 from typing import NamedTuple
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """One token. `kind` is a keyword or a sign itself, or one of NAME, INTEGER, FLOAT, STRING, END."""
+    """One token. `kind` is the keyword or sign itself, or one of NAME, INTEGER, FLOAT, STRING, END."""
 
     kind: str
     text: str
@@ -34,7 +34,7 @@ class Token(NamedTuple):
 
 
 def cut(expression: str) -> list[Token]:
-    """Return the tokens with an END behind them. Raises MalformedSql."""
+    """Return the tokens, followed by END. Raises MalformedSql."""
     if len(expression) > EXPRESSION_CHARS_MAX:
         found = f"{len(expression)} characters"
         raise MalformedSql(

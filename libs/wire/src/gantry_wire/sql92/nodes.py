@@ -1,6 +1,6 @@
-"""What the parser makes of an expression: a tree of a few kinds of nodes, each of which knows how deep it is.
+"""The syntax tree of an expression. Each node knows its depth.
 
-`kind` is the type a node's value has when it is not NULL. It is known before any message is: properties are strings.
+`kind` is the static type of a node's value when it is not NULL. Properties are strings.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 
 class Kind(Enum):
-    """Types of values, under Java's names where conversions depend on them."""
+    """Types of values, with Java's names where conversions depend on them."""
 
     STRING = "string"
     INTEGER = "integer"
@@ -17,12 +17,12 @@ class Kind(Enum):
     DOUBLE = "double"
     BOOLEAN = "boolean"
     NULL = "null"
-    """Never anything but NULL, like a sign before a string."""
+    """Always NULL, like a sign before a string."""
 
 
 NUMBERS = frozenset({Kind.INTEGER, Kind.LONG, Kind.DOUBLE})
 Value: TypeAlias = "bytes | int | float | bool | None"
-"""A string is its UTF-8 bytes, NULL is None."""
+"""A string is UTF-8 bytes; NULL is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """A minus sign: turns numbers round, makes NULL of everything else."""
+    """A minus sign: negates numbers, gives NULL for other values."""
 
     of: "Node"
     kind: Kind
@@ -64,7 +64,7 @@ class Logic:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite of a condition; NULL stays NULL."""
+    """The negation of a condition; NULL stays NULL."""
 
     of: "Node"
     depth: int
@@ -83,7 +83,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`left < right` and its like."""
+    """`left < right`, or with `<=`, `>` or `>=`."""
 
     sign: str
     left: "Node"
@@ -126,7 +126,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class BooleanCast:
-    """A property that stands where a condition is asked for: FALSE when it is there, whatever it holds."""
+    """A property used as a condition: FALSE if it is present, whatever its value."""
 
     of: Property
     depth: int = 2
@@ -139,7 +139,7 @@ Node: TypeAlias = (
 
 
 def is_condition(node: Node) -> bool:
-    """Whether a node may stand where a condition is asked for. NULL is one, like TRUE and FALSE."""
+    """Whether a node can be used as a condition. NULL can, like TRUE and FALSE."""
     if isinstance(node, Constant):
         return node.kind in {Kind.BOOLEAN, Kind.NULL}
     return node.kind is Kind.BOOLEAN

@@ -1,6 +1,6 @@
-"""Reads tokens into a tree, refusing what RocketMQ's parser and its checks of operands refuse.
+"""Parses tokens into a tree. Refuses what RocketMQ's parser and operand checks refuse.
 
-From the loosest to the tightest: OR; AND; `=` `<>` IS [NOT] NULL; comparisons, [NOT] BETWEEN, IN, CONTAINS, STARTSWITH, ENDSWITH;
+Precedence, from lowest to highest: OR; AND; `=` `<>` IS [NOT] NULL; comparisons, [NOT] BETWEEN, IN, CONTAINS, STARTSWITH, ENDSWITH;
 signs and NOT; names, literals and brackets.
 """
 
@@ -29,12 +29,12 @@ _OPERATOR = "an operator or the end of the expression"
 
 
 def parse(expression: str) -> Node:
-    """Return the condition an expression states. Raises MalformedSql."""
+    """Return the tree of an expression. Raises MalformedSql."""
     return _Parser(cut(expression)).whole()
 
 
 class _Parser:
-    """Reads one expression from left to right. `_nested` counts the brackets, signs and NOTs it stands in."""
+    """Recursive-descent parser of one expression. `_nested` counts the open brackets, signs and NOTs."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -54,7 +54,7 @@ class _Parser:
         return self._joined("OR")
 
     def _joined(self, word: str) -> Node:
-        """Read conditions joined by OR, or by AND."""
+        """Parse conditions joined by OR or by AND."""
         start = self._next
         first = self._joined("AND") if word == "OR" else self._equality()
         if self._next.kind != word:
@@ -105,7 +105,7 @@ class _Parser:
             self._bounded(node, start)
 
     def _predicate(self, node: Node, start: Token, *, negated: bool) -> Node:
-        """Read what follows a value and begins with a word."""
+        """Parse a predicate that follows a value and begins with a keyword."""
         token = self._next
         self._at += 1
         if token.kind == "BETWEEN":
@@ -182,7 +182,7 @@ class _Parser:
         return self._tokens[self._at]
 
     def _take(self, kind: str) -> bool:
-        """Step over the next token if it is of this kind."""
+        """Consume the next token if it is of this kind."""
         if self._next.kind != kind:
             return False
         self._at += 1

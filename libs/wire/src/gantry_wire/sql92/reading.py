@@ -1,10 +1,10 @@
-"""Reads the values of properties, in one of two ways that give the same values.
+"""Reads property values in one of two ways. Both give the same values.
 
-Scanning finds one property in the bytes of all of them without looking at the others: fastest for the few that a usual
-expression names. A table is made once per message and then costs nothing per property: its cost is bounded by the size of the
-message and of the expression added up, where that of scanning is their product.
+Scanning searches the property bytes for one name. It is fastest for the few properties of a usual expression. A table is built
+once per message and makes each lookup cheap: its cost grows with the size of the message plus that of the expression, the cost
+of scanning with their product.
 
-Bytes are framed: 0x02 stands before them, so that every name begins behind one.
+The bytes are framed: a 0x02 is put before them, so that every name follows a 0x02.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from gantry_wire.sql92.nodes import Value
 
 Get: TypeAlias = Callable[[Any], Value]
-"""Takes what a `Reading` makes of property bytes."""
+"""Takes the result of `Reading.prepare`."""
 GetBytes: TypeAlias = Callable[[Any], bytes | None]
 
 _FRAME = b"\x02"
@@ -23,31 +23,31 @@ class Reading(NamedTuple):
     """One way to read properties."""
 
     prepare: Callable[[bytes], Any]
-    """Makes of a message's property bytes what the getters take."""
+    """Converts a message's property bytes to the argument of the getters."""
     getter: Callable[[str], GetBytes]
-    """Returns what reads the property of a name; of equal names the last one with a value counts."""
+    """Returns the getter of a property name. The last of equal names with a value wins."""
     is_scan: bool
 
 
 def property_getter(name: str) -> GetBytes:
-    """Return what reads a property from framed bytes; of equal names the last one with a value counts."""
+    """Return a function that reads a property from framed bytes. The last of equal names with a value wins."""
     mark = property_mark(name)
 
     def get(raw: bytes) -> bytes | None:
-        # Partitioning takes half the time of finding and slicing. Without the mark it leaves all of raw, whose part
-        # before the first 0x02 is empty: so is a missing value, like one that is empty.
+        # Partitioning takes half the time of finding and slicing. Without the mark it returns all of raw, whose part
+        # before the first 0x02 is empty, so a missing value reads like an empty one.
         return raw.rpartition(mark)[2].partition(b"\x02")[0] or earlier_value(raw, mark)
 
     return get
 
 
 def property_mark(name: str) -> bytes:
-    """Return what stands before a property's value in framed bytes."""
+    """Return the bytes before a property's value in framed bytes."""
     return b"\x02" + name.encode() + b"\x01"
 
 
 def earlier_value(raw: bytes, mark: bytes) -> bytes | None:
-    """Return the last value that is not empty; None when there is none. For a property whose last value is empty or missing."""
+    """Return the last non-empty value, or None. For a property whose last value is empty or missing."""
     end = len(raw)
     while (at := raw.rfind(mark, 0, end)) >= 0:
         value_at = at + len(mark)
