@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,32 @@ PYTHON = tracked("*.py", "gantry")
 DOCUMENTS = tracked("*.md")
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def where_it_bends(tree: ast.Module) -> str:
+    """Say between which definitions the fewest names are shared, both parts having a quarter of the lines at least."""
+    definitions = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+    used = [{part.id for part in ast.walk(node) if isinstance(part, ast.Name)} for node in definitions]
+    end = definitions[-1].end_lineno or 0
+    bends = [
+        (sum(above.name in names for above in definitions[:at] for names in used[at:])
+         + sum(below.name in names for below in definitions[at:] for names in used[:at]), at)
+        for at in range(1, len(definitions))
+        if end / 4 <= definitions[at].lineno <= end * 3 / 4
+    ]  # fmt: skip
+    if not bends:
+        return "one definition takes more than half of it"
+    shared, at = min(bends)
+    return (
+        f"it bends before {definitions[at].name} (line {definitions[at].lineno}): {shared} uses cross there"
+    )
+
+
 def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -51,43 +78,61 @@ def test_there_are_files_to_check() -> None:
     assert len(DOCUMENTS) > 8
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=named)
-def test_files_and_functions_are_short(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= FILE_LINES_MAX
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+def test_the_bend_of_a_long_file_is_named() -> None:
+    one, other = (
+        f"class {name}:\n    x = 1\n\n\ndef of_{name}() -> {name}: ...\n\n\n" for name in ("A", "B")
+    )
+    assert "before B (line 8): 0 uses cross" in where_it_bends(ast.parse(one + other))
+    assert "one definition" in where_it_bends(ast.parse("class A:\n    x = 1\n"))
 
 
-@pytest.mark.parametrize("path", [p for p in PYTHON if p.suffix and "tests" not in p.parts], ids=named)
-def test_every_module_has_a_docstring(path: Path) -> None:
-    words = ast.get_docstring(ast.parse(path.read_text()))
-    assert words, "no module docstring"
+def test_files_and_functions_are_short() -> None:
+    found: list[str] = []
+    for path in PYTHON:
+        lines = path.read_text().count("\n")
+        if lines > FILE_LINES_MAX:
+            found.append(f"{named(path)}: {lines} lines; {where_it_bends(tree_of(path))}")
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    found.append(f"{named(path)}:{node.lineno}: {node.name} has {length} lines")
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=named)
-def test_a_method_without_a_body_is_abstract(path: Path) -> None:
+def test_every_module_has_a_docstring() -> None:
+    modules = [path for path in PYTHON if path.suffix and "tests" not in path.parts]
+    assert [named(path) for path in modules if not ast.get_docstring(tree_of(path))] == []
+
+
+def test_a_method_without_a_body_is_abstract() -> None:
     """A class that lacks it then fails when it is created, not at its first call."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Raise) and node.exc is not None:
-            assert "NotImplementedError" not in {
-                part.id for part in ast.walk(node.exc) if isinstance(part, ast.Name)
-            }, f"line {node.lineno}: make it an abstractmethod of an ABC"
+    found = [
+        f"{named(path)}:{node.lineno}: make it an abstractmethod of an ABC"
+        for path in PYTHON
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Raise) and node.exc is not None
+        and "NotImplementedError" in {part.id for part in ast.walk(node.exc) if isinstance(part, ast.Name)}
+    ]  # fmt: skip
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", [p for p in PYTHON if "tests" in p.parts], ids=named)
-def test_no_test_sleeps_for_long(path: Path) -> None:
+def test_no_test_sleeps_for_long() -> None:
     """Wait for a condition, or pass a shorter setting or a fake clock."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        match node:
-            case ast.Call(
-                func=ast.Attribute(attr="sleep"), args=[ast.Constant(value=int() | float() as seconds), *_]
-            ):
-                assert seconds <= SLEEP_SECONDS_MAX or seconds >= SLEEP_WITHOUT_END, f"line {node.lineno}"
-            case _:
-                pass
+    found: list[str] = []
+    for path in PYTHON:
+        if "tests" not in path.parts:
+            continue
+        for node in ast.walk(tree_of(path)):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="sleep"),
+                    args=[ast.Constant(value=int() | float() as seconds), *_],
+                ) if SLEEP_SECONDS_MAX < seconds < SLEEP_WITHOUT_END:
+                    found.append(f"{named(path)}:{node.lineno}: sleeps {seconds} s")
+                case _:
+                    pass
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
