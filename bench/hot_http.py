@@ -97,10 +97,10 @@ class ScriptedStore:
         self._decoder = FrameDecoder()
         self._position = self._offset = 0
 
-    def get_nowait(self, _address: str, _lane: str = "") -> Connection:
+    def get_nowait(self, _address: str, _connection_class: str = "") -> Connection:
         return self.connection
 
-    async def get(self, _address: str, _lane: str = "") -> Connection:
+    async def get(self, _address: str, _connection_class: str = "") -> Connection:
         return self.connection
 
     def answers(self) -> bytes:

@@ -23,9 +23,9 @@ class Noted(Budget):
     """A budget that records its reports and its peak."""
 
     def __init__(self, limits: BudgetLimits | None = None) -> None:
-        self.told: list[tuple[str, str]] = []
+        self.refusals_seen: list[tuple[str, str]] = []
         self.most = 0
-        super().__init__(limits, lambda peer, words: self.told.append((peer, words)))
+        super().__init__(limits, lambda peer, message: self.refusals_seen.append((peer, message)))
 
     def change(self, account: Account, size: int) -> None:
         super().change(account, size)
@@ -95,7 +95,7 @@ async def test_incomplete_bodies_are_bounded_and_the_oldest_are_refused_with_a_r
         assert status == 503
         assert "try again" in json.loads(body)["error"]
         assert await lines[0].ended()
-        assert budget.told[0][0] == lines[0].name
+        assert budget.refusals_seen[0][0] == lines[0].name
         assert budget.most <= 3_000_000
         for line in lines:
             line.writer.transport.abort()
@@ -131,7 +131,7 @@ async def test_a_request_that_does_not_arrive_in_time_is_408_and_a_silent_connec
         for line in (silent, head, body):
             assert await line.ended()
             line.writer.close()
-    assert {peer for peer, _ in budget.told} == {head.name, body.name}
+    assert {peer for peer, _ in budget.refusals_seen} == {head.name, body.name}
 
 
 async def test_a_client_that_reads_nothing_is_cut_when_others_need_the_bytes() -> None:
@@ -145,11 +145,11 @@ async def test_a_client_that_reads_nothing_is_cut_when_others_need_the_bytes() -
             slow.append(line)
             await asyncio.sleep(0.05)
         async with asyncio.timeout(60):
-            while not budget.told:
+            while not budget.refusals_seen:
                 await asyncio.sleep(0.01)
         honest = await Line.to(port, b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert (await honest.answer())[1] == bytes(3_000_000)
-        assert "answers it does not read" in budget.told[0][1]
+        assert "answers it does not read" in budget.refusals_seen[0][1]
         assert budget.most <= 10_000_000
         for line in [*slow, honest]:
             line.writer.transport.abort()

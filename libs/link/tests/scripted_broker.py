@@ -1,4 +1,4 @@
-"""A peer that answers each request code as it is told, and notes what it was asked."""
+"""A peer with a scripted answer for each request code. Records the requests."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ from gantry_wire.frame import decode_command, encode_response
 
 
 class Script:
-    """`answers[code]` = (code, fields, body, remark); a code without an entry is not answered."""
+    """`answers[code]` = (code, fields, body, remark). A code without an entry gets no answer."""
 
     def __init__(self, answers=None):
         self.answers, self.asked, self.peers = answers or {}, [], {}
@@ -31,7 +31,7 @@ class Script:
 
 @contextlib.asynccontextmanager
 async def scripted(answers=None):
-    """Give (script, address, pool)."""
+    """Yield (script, address, pool)."""
     script = Script(answers)
     async with serving(script) as (_, port):
         pool = ConnectionPool()

@@ -1,4 +1,4 @@
-"""A server with a scripted handler and plain sockets against it, for the tests of this library."""
+"""A server with a scripted handler and plain client sockets, for the tests of this library."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,14 @@ ECHO, RAISE, SILENT, PUSH, BULK = 9001, 9002, 9003, 9004, 9005
 
 
 def answer_echo(peer, frame):
-    """Answer ECHO with its own body; the other codes do what they are called."""
+    """Answer ECHO with its own body; the other codes do what their names say."""
     command = decode_command(frame)
     if command.is_response or command.code == SILENT:
         return
     if command.code == RAISE:
         raise ValueError("no luck")
     if command.is_oneway:
-        peer.attributes["told"] = command.body
+        peer.attributes["last_oneway"] = command.body
         return
     if command.code == BULK:
         peer.send_parts([encode_response(0, command.opaque, None, bytes(int(command.body)))])
@@ -27,7 +27,7 @@ def answer_echo(peer, frame):
 
 @contextlib.asynccontextmanager
 async def serving(handler=answer_echo, **options):
-    """Run a RemotingServer on a free port; gives (server, port)."""
+    """Run a RemotingServer on a free port. Yields (server, port)."""
     server = RemotingServer(handler, **options)
     port = await server.listen("127.0.0.1", 0)
     try:
@@ -71,7 +71,7 @@ class RawClient:
         return self._commands.pop(0)
 
     async def is_closed(self, seconds=60.0):
-        """Whether the other side closes within the time."""
+        """Return whether the other side closes within the time."""
         try:
             async with asyncio.timeout(seconds):
                 while await self.reader.read(2**16):

@@ -1,4 +1,4 @@
-"""Connections that wait at a port: all are taken, in few turns of the loop."""
+"""Pending connections of a port are all accepted, in few turns of the loop."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ CLIENTS = 100
 
 @contextlib.contextmanager
 def waiting_at(port, count):
-    """So many connections, made while the loop stands still."""
+    """Open this many connections while the loop is blocked."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
 
@@ -30,15 +30,15 @@ async def turns_until(reached):
     return turns
 
 
-async def test_all_who_wait_are_taken_in_a_few_turns_and_not_one_in_each():
+async def test_all_pending_connections_are_accepted_in_a_few_turns():
     async with serving() as (server, port):
         with waiting_at(port, CLIENTS):
             assert await turns_until(lambda: len(server.peers) == CLIENTS) < CLIENTS / 4
-            assert server.figures.accepted == CLIENTS
+            assert server.metrics.accepted == CLIENTS
             assert CLIENTS < ACCEPTS_MAX
 
 
-async def test_those_who_waited_are_answered_as_any_other_and_without_delay():
+async def test_connections_accepted_together_are_answered_like_others_and_at_once():
     async with serving() as (server, port):
         with waiting_at(port, 3):
             async with RawClient.connected(port) as last:
@@ -49,7 +49,7 @@ async def test_those_who_waited_are_answered_as_any_other_and_without_delay():
             )
 
 
-async def test_a_server_that_accepts_no_more_lets_its_port_go():
+async def test_a_server_that_stops_accepting_frees_its_port():
     async with serving() as (server, port):
         with waiting_at(port, 1):
             await turns_until(lambda: server.peers)
@@ -59,6 +59,6 @@ async def test_a_server_that_accepts_no_more_lets_its_port_go():
 
 
 def is_free(port):
-    """Whether nobody listens there any more."""
+    """Return whether no process listens on the port."""
     with socket.socket() as found:
         return found.connect_ex(("127.0.0.1", port)) != 0

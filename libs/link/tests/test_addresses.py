@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def address_server():
-    """An HTTP address server; `answer` is (status, text) and may be changed."""
+    """Run an HTTP address server. `answer` is (status, text) and may be changed."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -41,11 +41,11 @@ def address_server():
     "source",
     ["10.0.0.1:9876;10.0.0.2:9876", "10.0.0.1:9876, 10.0.0.2:9876;", ["10.0.0.1:9876", "10.0.0.2:9876"]],
 )
-async def test_a_list_is_taken_as_it_stands(source):
+async def test_a_list_of_addresses_is_used_unchanged(source):
     assert await Addresses(source).current() == ["10.0.0.1:9876", "10.0.0.2:9876"]
 
 
-async def test_a_name_stands_for_all_its_addresses(monkeypatch):
+async def test_a_name_resolves_to_all_its_addresses(monkeypatch):
     async def getaddrinfo(host, port, **_):
         assert host == "nameservers"
         v4 = [(2, 1, 6, "", (f"10.0.0.{n}", port)) for n in (1, 2)]
@@ -59,7 +59,7 @@ async def test_localhost_is_one_address():
     assert await Addresses("localhost:9876").current() == ["127.0.0.1:9876"]
 
 
-async def test_a_name_that_does_not_resolve_hides_no_other(monkeypatch):
+async def test_a_name_that_does_not_resolve_does_not_hide_others(monkeypatch):
     async def getaddrinfo(*_, **__):
         raise socket.gaierror(-2, "Name or service not known")
 
@@ -69,7 +69,9 @@ async def test_a_name_that_does_not_resolve_hides_no_other(monkeypatch):
         await Addresses("no-such-host:9876").current()
 
 
-async def test_an_address_server_is_read_again_and_its_failure_changes_nothing(address_server, monkeypatch):
+async def test_an_address_server_is_read_again_and_its_failure_keeps_the_addresses(
+    address_server, monkeypatch
+):
     addresses = Addresses(address_server.url)
     assert await addresses.current() == ["127.0.0.1:1", "127.0.0.1:2"]
     await addresses.current()
@@ -94,17 +96,17 @@ async def test_an_address_server_that_never_answered_is_an_error_each_time(addre
 
 
 @pytest.mark.parametrize("text", ["nowhere", "a:b", ":9876 ;x"])
-def test_what_is_no_address_is_refused_at_once(text):
+def test_an_invalid_address_is_refused_at_once(text):
     with pytest.raises(NotConnected, match="write host:port"):
         split_list(text)
 
 
-async def test_an_empty_list_says_so():
+async def test_an_empty_list_is_an_error():
     with pytest.raises(NotConnected, match="the list is empty"):
         await Addresses("").current()
 
 
-async def test_an_address_server_that_speaks_no_http_is_a_failed_read():
+async def test_an_address_server_without_http_is_a_failed_read():
     async def answer(_reader, writer):
         writer.write(b"what do you want?\r\n\r\n")
         writer.close()
@@ -117,5 +119,5 @@ async def test_an_address_server_that_speaks_no_http_is_a_failed_read():
     assert addresses.failed_reads == 1
 
 
-async def test_a_name_that_no_host_can_have_does_not_hide_the_others():
+async def test_an_invalid_host_name_does_not_hide_the_others():
     assert await Addresses("a..b:9876;127.0.0.1:9877").current() == ["127.0.0.1:9877"]

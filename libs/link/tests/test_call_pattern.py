@@ -1,4 +1,4 @@
-"""A frame from a pattern of a call is the frame that plain encoding makes, whatever names are in it."""
+"""A frame from a call pattern equals the encoded frame, with any names in it."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ names = st.one_of(
     st.lists(st.tuples(st.integers(0, 2**31 - 1), st.binary(max_size=30)), min_size=1),
 )  # fmt: skip
 @example(1_000_000_000, "2111111111", "1000000000", None, [(2_111_111_111, b"1000000000")])
-def test_a_frame_from_a_pattern_is_the_plainly_encoded_one(code, group, topic, expression, calls):
+def test_a_frame_from_a_pattern_equals_the_encoded_frame(code, group, topic, expression, calls):
     header = ReceiveHeader(group=group, topic=topic, max_messages=32, invisible_ms=1, expression=expression)
     pattern = CallPattern(code, header)
     for opaque, body in calls:

@@ -24,7 +24,7 @@ async def test_an_answer_goes_to_the_call_with_its_opaque():
     assert len(calls) == 0
 
 
-async def test_an_answer_nobody_waits_for_is_dropped():
+async def test_an_answer_without_an_open_call_is_dropped():
     calls = make_calls()
     assert not calls.resolve(Command(opaque=7))
     call = calls.open(1, 5)
@@ -32,7 +32,7 @@ async def test_an_answer_nobody_waits_for_is_dropped():
     assert calls.resolve(Command(opaque=1))
 
 
-async def test_a_call_ends_after_its_time_and_says_whether_it_was_sent():
+async def test_a_call_times_out_and_reports_whether_it_was_sent():
     calls = make_calls(unsent=[2])
     sent, unsent, patient = calls.open(1, 0.01), calls.open(2, 0.02), calls.open(3, 30)
     with pytest.raises(RequestTimedOut) as error:
@@ -45,7 +45,7 @@ async def test_a_call_ends_after_its_time_and_says_whether_it_was_sent():
     calls.resolve(Command(opaque=3))
 
 
-async def test_a_later_call_with_a_shorter_time_ends_first():
+async def test_a_later_call_with_a_shorter_timeout_ends_first():
     calls = make_calls()
     patient = calls.open(1, 30)
     await asyncio.sleep(SWEEP_SECONDS * 1.5)
@@ -56,7 +56,7 @@ async def test_a_later_call_with_a_shorter_time_ends_first():
     calls.resolve(Command(opaque=1))
 
 
-async def test_the_timer_rests_when_no_call_is_open_and_starts_again():
+async def test_the_timer_stops_without_open_calls_and_starts_again():
     calls = make_calls()
     calls.open(1, 5)
     calls.resolve(Command(opaque=1))
@@ -77,7 +77,7 @@ async def test_a_lost_connection_ends_every_call():
         assert error.value.sent is was_sent
 
 
-async def test_calls_are_bounded():
+async def test_open_calls_are_limited():
     calls = make_calls(calls_max=2)
     calls.open(1, 5)
     calls.open(2, 5)
@@ -94,7 +94,7 @@ async def test_opaques_wrap_and_skip_open_calls():
     assert [calls.next_opaque() for _ in range(2)] == [OPAQUE_MASK, 2]
 
 
-async def test_silence_is_reported_with_the_start_of_the_call():
+async def test_a_timeout_of_a_sent_call_is_reported_with_its_start():
     calls, starts = make_calls(), []
     calls.on_silence = starts.append
     loop = asyncio.get_running_loop()
@@ -105,7 +105,7 @@ async def test_silence_is_reported_with_the_start_of_the_call():
     assert before <= starts[0] <= after
 
 
-async def test_a_connection_that_ends_in_the_middle_of_a_sweep_stops_no_time_out():
+async def test_a_connection_that_ends_during_a_sweep_stops_no_timeout():
     ending, other = make_calls(), make_calls()
     ending.on_silence = lambda _started: ending.fail_all(lambda sent: ConnectionLost("silent", sent=sent))
     calls = [ending.open(opaque, 0.01) for opaque in (1, 2, 3)]
@@ -118,11 +118,11 @@ async def test_a_connection_that_ends_in_the_middle_of_a_sweep_stops_no_time_out
         ConnectionLost,
         RequestTimedOut,
     ]
-    with pytest.raises(RequestTimedOut):  # the timer runs on
+    with pytest.raises(RequestTimedOut):  # the timer is still running
         await asyncio.wait_for(other.open(2, 0.01), 30)
 
 
-async def test_a_watcher_that_fails_is_reported_and_stops_no_time_out():
+async def test_a_failing_watcher_is_reported_and_stops_no_timeout():
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
     failing, other = make_calls(), make_calls()
@@ -134,7 +134,7 @@ async def test_a_watcher_that_fails_is_reported_and_stops_no_time_out():
     assert isinstance(reported[0]["exception"], ZeroDivisionError)
 
 
-async def test_numbers_for_many_calls_are_those_no_open_call_has_also_where_they_wrap():
+async def test_opaques_for_many_calls_are_unused_even_if_they_wrap():
     calls = make_calls()
     assert list(calls.next_opaques(3)) == [1, 2, 3]
     held = calls.open(5, 30)
@@ -145,7 +145,7 @@ async def test_numbers_for_many_calls_are_those_no_open_call_has_also_where_they
     await held
 
 
-async def test_calls_that_begin_together_end_each_in_its_own_time():
+async def test_calls_opened_together_time_out_separately():
     calls, loop = make_calls(), asyncio.get_running_loop()
     hasty, patient = loop.create_future(), loop.create_future()
     now = loop.time()

@@ -17,7 +17,7 @@ async def to(port, **options):
     return await connect(f"127.0.0.1:{port}", **options)
 
 
-async def test_calls_of_one_turn_leave_in_one_write_and_are_matched():
+async def test_calls_of_one_turn_leave_in_one_write_and_get_their_answers():
     reads = []
 
     class Counting(asyncio.Protocol):
@@ -54,14 +54,14 @@ async def test_an_error_code_is_an_answer():
 async def test_oneway_requests_arrive_in_order_with_calls():
     async with serving() as (server, port):
         connection = await to(port)
-        connection.oneway(ECHO, None, b"told")
+        connection.oneway(ECHO, None, b"oneway body")
         await connection.request(ECHO)
-        assert next(iter(server.peers.values())).attributes["told"] == b"told"
+        assert next(iter(server.peers.values())).attributes["last_oneway"] == b"oneway body"
         assert connection.open_calls == 0
         connection.close()
 
 
-async def test_a_call_without_answer_ends_as_sent():
+async def test_a_call_without_an_answer_times_out_as_sent():
     async with serving() as (_, port):
         connection = await to(port)
         started = time.monotonic()
@@ -73,7 +73,7 @@ async def test_a_call_without_answer_ends_as_sent():
         connection.close()
 
 
-async def test_a_lost_connection_tells_what_was_sent_and_what_was_not():
+async def test_a_lost_connection_reports_what_was_sent_and_what_was_not():
     async with serving() as (server, port):
         connection = await to(port)
         sent = connection.request(SILENT)
@@ -91,7 +91,7 @@ async def test_a_lost_connection_tells_what_was_sent_and_what_was_not():
         await eventually(lambda: not server.peers)
 
 
-async def test_calls_end_when_the_server_goes_away():
+async def test_calls_end_when_the_server_closes():
     async with serving() as (server, port):
         lost = []
         connection = await to(port)
@@ -147,17 +147,17 @@ async def test_pushed_requests_are_handled_and_unknown_ones_refused():
         handling.close()
 
 
-async def test_an_answer_that_is_no_frame_ends_the_connection():
+async def test_an_invalid_frame_from_the_server_ends_the_connection():
     def garble(peer, _frame):
         peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     async with serving(garble) as (_, port):
         connection = await to(port)
-        with pytest.raises(ConnectionLost, match="sent what is no answer"):
+        with pytest.raises(ConnectionLost, match="sent an invalid frame"):
             await connection.request(ECHO)
 
 
-async def test_a_server_that_went_silent_is_given_up(monkeypatch):
+async def test_a_connection_to_a_silent_server_is_closed(monkeypatch):
     monkeypatch.setattr(connection_module, "SILENT_SECONDS", 0.3)
     async with serving() as (_, port):
         connection = await to(port)
@@ -169,7 +169,7 @@ async def test_a_server_that_went_silent_is_given_up(monkeypatch):
         assert not connection.is_open
 
 
-async def test_a_server_that_answers_others_is_not_given_up(monkeypatch):
+async def test_a_connection_with_some_answers_is_not_closed(monkeypatch):
     monkeypatch.setattr(connection_module, "SILENT_SECONDS", 0.2)
     async with serving() as (_, port):
         connection = await to(port)
@@ -183,7 +183,7 @@ async def test_a_server_that_answers_others_is_not_given_up(monkeypatch):
         connection.close()
 
 
-async def test_nobody_listening_is_not_connected_at_once():
+async def test_a_closed_port_is_not_connected_at_once():
     async with serving() as (_, port):
         pass
     with pytest.raises(NotConnected, match="cannot connect to") as error:
@@ -200,32 +200,32 @@ def test_addresses_are_host_and_port(address, parts):
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", "host:0", "host:70000", "host:x", "host:-1"])
-def test_what_is_no_address_is_said(address):
+def test_an_invalid_address_is_refused(address):
     with pytest.raises(NotConnected, match="write host:port"):
         split_address(address)
 
 
-async def test_close_sends_what_is_queued():
+async def test_close_sends_queued_requests():
     async with serving() as (server, port):
         connection = await to(port)
         await connection.request(ECHO)
         peer = next(iter(server.peers.values()))
         connection.oneway(ECHO, None, b"goodbye")
         connection.close()
-        await eventually(lambda: peer.attributes.get("told") == b"goodbye")
+        await eventually(lambda: peer.attributes.get("last_oneway") == b"goodbye")
 
 
-def test_request_frames_are_what_the_codec_reads():
+def test_request_frames_decode_to_the_request():
     frame = FrameDecoder().receive(encode_request(ECHO, 3, {"k": "v"}, b"x"))[0]
     assert decode_command(frame).ext == {"k": "v"}
 
 
-async def test_a_name_that_no_host_can_have_is_not_connected():
+async def test_an_invalid_host_name_is_not_connected():
     with pytest.raises(NotConnected):
         await connect("a..b:10911")
 
 
-async def test_calls_asked_together_leave_in_one_write_or_not_at_all():
+async def test_calls_sent_together_leave_in_one_write_or_not_at_all():
     async with serving() as (_, port):
         connection = await to(port, limits=LinkLimits(calls_max=3))
         loop = asyncio.get_running_loop()
@@ -239,7 +239,7 @@ async def test_calls_asked_together_leave_in_one_write_or_not_at_all():
 
         answers, is_asked = together(3)
         assert is_asked
-        assert not together(1)[1]  # as many as may wait
+        assert not together(1)[1]  # the limit of open calls is reached
         for opaque, answer in answers.items():
             assert (await answer).body == b"%d" % opaque
         connection.pause_writing()

@@ -42,7 +42,7 @@ BODY = RegisterBrokerBody(
 
 @contextlib.asynccontextmanager
 async def nameservers(*answers, timeout_seconds=30.0):
-    """Give (client, scripts, addresses) over one scripted nameserver per set of answers; None is one that is down."""
+    """Yield (client, scripts, addresses) with one scripted nameserver per set of answers. None is one that is down."""
     scripts, addresses = [Script(each) for each in answers], []
     async with contextlib.AsyncExitStack() as stack:
         for script, each in zip(scripts, answers, strict=True):
@@ -59,14 +59,14 @@ async def nameservers(*answers, timeout_seconds=30.0):
             await pool.close()
 
 
-async def test_a_route_is_asked_of_one_nameserver():
+async def test_a_route_query_goes_to_one_nameserver():
     async with nameservers(KNOWS, KNOWS) as (client, scripts, _):
         assert await client.route("T") == ROUTE
         assert [len(script.asked) for script in scripts] == [1, 0]
         assert scripts[0].last.ext == {"topic": "T", "acceptStandardJsonOnly": "true"}
 
 
-async def test_the_next_nameserver_is_asked_when_one_is_down_and_kept():
+async def test_the_next_nameserver_is_asked_and_kept_when_one_is_down():
     async with nameservers(None, KNOWS) as (client, scripts, _):
         for _ in range(3):
             assert await client.route("T") == ROUTE
@@ -79,7 +79,7 @@ async def test_the_next_nameserver_is_asked_when_one_hangs():
         assert await client.route("T") == ROUTE
 
 
-async def test_a_nameserver_that_hangs_costs_a_short_time_and_once(monkeypatch):
+async def test_a_hanging_nameserver_costs_a_short_time_once(monkeypatch):
     monkeypatch.setattr(nameserver_client, "SOON_SECONDS", 0.1)
     async with nameservers({}, KNOWS, timeout_seconds=600) as (client, scripts, _):
         for _ in range(3):
@@ -87,7 +87,7 @@ async def test_a_nameserver_that_hangs_costs_a_short_time_and_once(monkeypatch):
         assert [len(script.asked) for script in scripts] == [1, 3]
 
 
-async def test_nameservers_that_are_only_slow_are_asked_again_with_patience(monkeypatch):
+async def test_slow_nameservers_are_asked_again_with_the_full_timeout(monkeypatch):
     monkeypatch.setattr(nameserver_client, "SOON_SECONDS", 0.1)
     async with nameservers({}, {}, timeout_seconds=60) as (client, scripts, _):
         asking = asyncio.ensure_future(client.route("T"))
@@ -102,11 +102,11 @@ async def test_the_next_nameserver_is_asked_when_one_does_not_know():
     async with nameservers(KNOWS_NOT, KNOWS) as (client, _, _):
         for _ in range(2):
             assert await client.route("T") == ROUTE
-        assert client._first == 0  # it will know as soon as brokers register with it
+        assert client._first == 0  # it will know once brokers register with it
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b'{"queueDatas":[1]}', b"[" * 100_000])
-async def test_the_next_nameserver_is_asked_when_one_answers_what_nobody_can_read(body):
+async def test_the_next_nameserver_is_asked_when_an_answer_is_unreadable(body):
     broken = {105: (0, None, body), 101: (0, None, b"")}
     async with nameservers(broken, KNOWS) as (client, scripts, _):
         assert (await client.route("T")).queue_datas == ROUTE.queue_datas
@@ -117,28 +117,28 @@ async def test_the_next_nameserver_is_asked_when_one_answers_what_nobody_can_rea
         assert failure.value.sent
 
 
-async def test_unknown_everywhere_is_a_refusal_also_when_another_one_is_down():
+async def test_unknown_everywhere_is_a_refusal_even_if_another_is_down():
     async with nameservers(KNOWS_NOT, None) as (client, _, _):
         with pytest.raises(BrokerRefused) as refused:
             await client.route("T")
         assert refused.value.code == 17
 
 
-async def test_any_other_refusal_is_not_asked_around():
+async def test_any_other_refusal_ends_the_query():
     async with nameservers({105: (1, None, b"", "name server not ready")}, KNOWS) as (client, scripts, _):
         with pytest.raises(BrokerRefused, match="not ready"):
             await client.route("T")
         assert not scripts[1].asked
 
 
-async def test_no_nameserver_at_all_is_a_link_error():
+async def test_no_reachable_nameserver_is_a_link_error():
     async with nameservers(None, None) as (client, _, _):
         with pytest.raises(NotConnected):
             await client.route("T")
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-async def test_a_registration_goes_to_all_and_each_answer_stands_under_its_address(compressed):
+async def test_a_registration_goes_to_all_and_returns_answers_by_address(compressed):
     order = {103: (0, {"masterAddr": "m:1"}, encode_body(KVTable(table={"orders": "broker-a:8"})))}
     failing = {103: (1, None, b"", "register broker failed")}
     async with nameservers(order, {103: (0,)}, failing, None) as (client, scripts, addresses):
@@ -177,14 +177,14 @@ async def test_changes_go_to_every_nameserver():
         assert [c.code for c in scripts[0].asked] == [c.code for c in scripts[1].asked] == list(codes)
 
 
-async def test_a_data_version_counts_as_changed_where_nobody_answers():
+async def test_a_data_version_counts_as_changed_without_an_answer():
     same, other = {322: (0, {"changed": "false"})}, {322: (0, {"changed": "true"})}
     async with nameservers(same, other, None) as (client, _, addresses):
         answers = await client.data_version_changed(BrokerIdentityHeader(**WHO), DataVersion(counter=1))
         assert answers == dict(zip(addresses, (False, True, True), strict=True))
 
 
-async def test_questions_about_the_cluster():
+async def test_cluster_queries_return_their_content():
     info = ClusterInfo(cluster_addr_table={"C": ["broker-a"]})
     topics = (0, None, encode_body(TopicList(topic_list=["T"])))
     async with nameservers({106: (0, None, encode_body(info)), 206: topics, 224: topics}) as (client, _, _):
@@ -193,7 +193,7 @@ async def test_questions_about_the_cluster():
         assert await client.topics_of_cluster("C") == ["T"]
 
 
-async def test_values_are_looked_for_on_every_nameserver():
+async def test_kv_values_are_queried_with_failover():
     table = encode_body(KVTable(table={"k": "v"}))
     knows, knows_not = {101: (0, {"value": "v"}), 219: (0, None, table)}, {101: (22,), 219: (22,)}
     async with nameservers(knows_not, knows) as (client, _, _):
@@ -204,19 +204,19 @@ async def test_values_are_looked_for_on_every_nameserver():
         assert await client.kv_list("n") == {}
 
 
-async def test_settings_are_shown_for_those_that_answer():
+async def test_settings_are_returned_for_nameservers_that_answer():
     async with nameservers({319: (0, None, b"a=b\n")}, None) as (client, _, addresses):
         assert await client.configs() == {addresses[0]: {"a": "b"}}
 
 
-async def test_a_nameserver_that_hangs_is_a_timeout_in_its_place():
+async def test_a_hanging_nameserver_is_a_timeout_under_its_address():
     async with nameservers({}, {205: (0,)}, timeout_seconds=0.1) as (client, _, _):
         first, second = (await client.wipe_write_perm("b")).values()
         assert isinstance(first, RequestTimedOut)
         assert isinstance(second, Command)
 
 
-async def test_an_answer_to_a_registration_that_nobody_can_read_stands_in_its_place():
+async def test_an_unreadable_registration_answer_is_an_error_under_its_address():
     async with nameservers({103: (0, None, b"[1]")}, {103: (0,)}) as (client, _, _):
         first, second = (await client.register_broker(RegisterBrokerHeader(**WHO), BODY)).values()
     assert isinstance(first, UnreadableAnswer)

@@ -1,4 +1,4 @@
-"""Hostile peers have a bound: half frames, answers that are not read, frames without an end, descriptors. Honest ones are served beside."""
+"""Limits hostile peers: half frames, unread answers, endless frames, descriptors. Other peers are still served."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,14 @@ LIMIT = 3_000_000
 
 
 class Watched(Budget):
-    """A budget that notes the most it ever held, and what it told."""
+    """A budget that records its peak and its refusals."""
 
     def __init__(self, **limits):
-        self.told = []
+        self.refusals_seen = []
         self.most = 0
-        super().__init__(BudgetLimits(**limits), lambda peer, words: self.told.append((peer, words)))
+        super().__init__(
+            BudgetLimits(**limits), lambda peer, message: self.refusals_seen.append((peer, message))
+        )
 
     def change(self, account, size):
         super().change(account, size)
@@ -32,8 +34,8 @@ class Watched(Budget):
 
 
 @contextlib.asynccontextmanager
-async def crowd(port, count, data):
-    """So many connections that send `data` and read nothing."""
+async def connected_clients(port, count, data):
+    """Open this many connections that send `data` and read nothing."""
     writers = []
     for _ in range(count):
         sock = socket.socket()
@@ -51,45 +53,45 @@ async def crowd(port, count, data):
             writer.transport.abort()
 
 
-async def test_half_frames_together_hold_a_bound_the_oldest_go_and_honest_requests_pass():
+async def test_half_frames_are_limited_the_oldest_are_closed_and_valid_requests_pass():
     budget = Watched(address_bytes_max=LIMIT)
     half = encode_request(ECHO, 1, None, bytes(1_000_000))[:-100]
     async with serving(budget=budget) as (server, port), RawClient.connected(port) as honest:
-        async with crowd(port, 12, half) as ports:
+        async with connected_clients(port, 12, half) as ports:
             for number in range(20):
                 honest.ask(number, bytes(900_000))
                 answer = await honest.receive()
                 assert (answer.opaque, len(answer.body)) == (number, 900_000)
-            await eventually(lambda: server.figures.closed_hoarding >= 9)
-            assert budget.most <= LIMIT + len(half)  # what is over is seen when it is there
-            peer, words = budget.told[0]
+            await eventually(lambda: server.metrics.closed_hoarding >= 9)
+            assert budget.most <= LIMIT + len(half)  # the budget checks after it counts
+            peer, message = budget.refusals_seen[0]
             assert peer in {f"127.0.0.1:{one}" for one in ports}
-            assert f"at most {LIMIT} may be" in words
-            assert words.endswith("of a half request")
+            assert f"at most {LIMIT} may be" in message
+            assert message.endswith("of a half request")
         await eventually(lambda: budget.held == 0)
-        assert budget.refusals["hoarding"] == server.figures.closed_hoarding
+        assert budget.refusals["hoarding"] == server.metrics.closed_hoarding
 
 
-async def test_readers_that_read_nothing_hold_a_bound_and_a_reader_beside_them_is_served():
+async def test_unread_answers_are_limited_and_another_reader_is_served():
     budget = Watched(address_bytes_max=4 * LIMIT)
     asks = b"".join(encode_request(BULK, n, None, b"1000000") for n in range(30))
     async with serving(budget=budget) as (server, port), RawClient.connected(port) as honest:
-        async with crowd(port, 12, asks):
+        async with connected_clients(port, 12, asks):
             for number in range(40):
                 honest.ask(number, b"1000000", code=BULK)
                 answer = await honest.receive()
                 assert (answer.opaque, len(answer.body)) == (number, 1_000_000)
-            await eventually(lambda: server.figures.closed_stalled >= 6)
+            await eventually(lambda: server.metrics.closed_stalled >= 6)
             assert budget.most <= 4 * LIMIT + 1_100_000
-            assert "of answers it does not read" in budget.told[0][1]
+            assert "of answers it does not read" in budget.refusals_seen[0][1]
         await eventually(lambda: budget.held == 0)
 
 
-async def test_many_small_answers_that_are_not_read_count_too():
+async def test_many_small_unread_answers_are_counted():
     budget = Watched(address_bytes_max=400_000)
     limits = LinkLimits(output_pause_bytes=50_000_000)
     async with serving(budget=budget, limits=limits) as (server, port):
-        async with crowd(port, 1, b""):
+        async with connected_clients(port, 1, b""):
             await eventually(lambda: server.peers)
             (peer,) = server.peers.values()
             for _ in range(100_000):
@@ -98,11 +100,11 @@ async def test_many_small_answers_that_are_not_read_count_too():
                 peer.send(bytes(1_000))
                 await asyncio.sleep(0)
             assert peer.is_closing
-            assert server.figures.closed_stalled == 1
+            assert server.metrics.closed_stalled == 1
         await eventually(lambda: budget.held == 0)
 
 
-async def test_what_a_slow_reader_has_read_at_last_is_held_no_more():
+async def test_answers_read_late_are_released():
     budget = Watched()
     async with serving(budget=budget) as (server, port), RawClient.connected(port) as slow:
         slow.reader._transport.pause_reading()
@@ -113,17 +115,17 @@ async def test_what_a_slow_reader_has_read_at_last_is_held_no_more():
         assert len((await slow.receive()).body) == 15_000_000
         await eventually(lambda: budget.held == 0)
         assert not next(iter(server.peers.values())).is_closing
-    assert budget.told == []
+    assert budget.refusals_seen == []
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_only_what_is_left_of_a_half_frame_counts_however_the_stream_is_cut(seed):
-    budget, chance = Watched(), random.Random(seed)
-    sizes = [chance.choice([0, 100, FREE_BYTES, 50_000, 300_000]) for _ in range(12)]
+async def test_only_the_incomplete_frame_counts_however_the_stream_is_cut(seed):
+    budget, rng = Watched(), random.Random(seed)
+    sizes = [rng.choice([0, 100, FREE_BYTES, 50_000, 300_000]) for _ in range(12)]
     stream = b"".join(encode_request(ECHO, n, None, bytes(size)) for n, size in enumerate(sizes))
     async with serving(budget=budget) as (server, port), RawClient.connected(port) as client:
         while stream:
-            cut = chance.randrange(1, 120_000)
+            cut = rng.randrange(1, 120_000)
             client.send(stream[:cut])
             stream = stream[cut:]
             await client.writer.drain()
@@ -138,7 +140,7 @@ async def test_only_what_is_left_of_a_half_frame_counts_however_the_stream_is_cu
     assert budget.most > 0
 
 
-async def test_a_frame_that_trickles_without_an_end_is_closed_in_words_and_whole_ones_go_on():
+async def test_a_frame_that_trickles_is_closed_with_a_reason_and_other_peers_are_served():
     budget = Watched()
     limits = LinkLimits(frame_seconds=0.5, idle_seconds=1000, client_idle_seconds=999)
     frame = encode_request(ECHO, 1, None, bytes(2_000))
@@ -159,13 +161,13 @@ async def test_a_frame_that_trickles_without_an_end_is_closed_in_words_and_whole
             assert (await whole.receive()).opaque == 1
         assert await closing
         assert len(server.peers) == 2, (
-            "the one that sends whole frames, and the silent one, which has its own time"
+            "the peer that sends whole frames, and the silent one, which has its own time-out"
         )
-    assert server.figures.closed_late == 1
-    assert "did not come whole within 0.5 s" in budget.told[0][1]
+    assert server.metrics.closed_late == 1
+    assert "did not come whole within 0.5 s" in budget.refusals_seen[0][1]
 
 
-async def test_a_half_frame_that_we_do_not_read_on_is_not_late():
+async def test_a_half_frame_is_not_late_while_reading_is_paused():
     limits = LinkLimits(frame_seconds=0.3, idle_seconds=1000, client_idle_seconds=999)
     frame = encode_request(ECHO, 1, None, bytes(2_000))
     async with serving(limits=limits) as (server, port), RawClient.connected(port) as client:
@@ -177,32 +179,32 @@ async def test_a_half_frame_that_we_do_not_read_on_is_not_late():
         await asyncio.sleep(1)
         peer.resume_reading()
         assert (await client.receive()).opaque == 1
-    assert server.figures.closed_late == 0
+    assert server.metrics.closed_late == 0
 
 
-async def test_connections_end_where_descriptors_are_kept_for_files_and_begin_again_when_some_left():
+async def test_connections_are_refused_at_the_reserved_descriptors_and_accepted_again_later():
     spare = os.open(os.devnull, os.O_RDONLY)
     os.close(spare)
     budget = Watched(descriptors_max=spare + 60)
     async with serving(budget=budget) as (server, port), RawClient.connected(port) as honest:
-        async with crowd(port, 100, b""):
-            await eventually(lambda: server.figures.refused > 0)
+        async with connected_clients(port, 100, b""):
+            await eventually(lambda: server.metrics.refused > 0)
             await asyncio.sleep(0.1)
             assert all(peer.descriptor < spare + 60 for peer in server.peers.values())
             honest.ask(1)
             assert (await honest.receive()).opaque == 1
-            assert "descriptors" in budget.told[0][1]
+            assert "descriptors" in budget.refusals_seen[0][1]
         await eventually(lambda: len(server.peers) == 1)
         async with RawClient.connected(port) as later:
             later.ask(2)
             assert (await later.receive()).opaque == 2
 
 
-async def test_a_stream_that_is_no_frame_is_told_with_the_peer():
+async def test_an_invalid_stream_is_reported_with_the_peer():
     budget = Watched()
     async with serving(budget=budget) as (_, port), RawClient.connected(port) as client:
         name = client.writer.get_extra_info("sockname")
         client.send(b"\x7f\xff\xff\xff" + bytes(40))
         assert await client.is_closed()
-    assert budget.told[0][0] == f"127.0.0.1:{name[1]}"
-    assert "frame length" in budget.told[0][1]
+    assert budget.refusals_seen[0][0] == f"127.0.0.1:{name[1]}"
+    assert "frame length" in budget.refusals_seen[0][1]

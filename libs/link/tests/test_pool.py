@@ -12,7 +12,7 @@ from gantry_link.pool import BACKOFF_SECONDS_MAX, ConnectionPool
 pytestmark = pytest.mark.anyio
 
 
-async def test_callers_that_come_together_share_one_connection():
+async def test_concurrent_callers_share_one_connection():
     async with serving() as (server, port):
         pool = ConnectionPool()
         address = f"127.0.0.1:{port}"
@@ -20,12 +20,12 @@ async def test_callers_that_come_together_share_one_connection():
         first, *others = await asyncio.gather(*(pool.get(address) for _ in range(20)))
         assert all(other is first for other in others)
         assert pool.get_nowait(address) is first
-        assert server.figures.accepted == 1
+        assert server.metrics.accepted == 1
         assert pool.addresses() == [address]
         await pool.close()
 
 
-async def test_lanes_are_connections_of_their_own():
+async def test_connection_classes_have_separate_connections():
     async with serving() as (_, port):
         pool = ConnectionPool()
         address = f"127.0.0.1:{port}"
@@ -34,7 +34,7 @@ async def test_lanes_are_connections_of_their_own():
         await pool.close()
 
 
-async def test_a_lost_connection_is_made_anew():
+async def test_a_lost_connection_is_reconnected():
     async with serving() as (server, port):
         pool = ConnectionPool()
         address = f"127.0.0.1:{port}"
@@ -48,7 +48,7 @@ async def test_a_lost_connection_is_made_anew():
         await pool.close()
 
 
-async def test_a_refused_address_is_left_alone_for_a_moment_and_then_tried_again():
+async def test_a_failed_address_is_retried_after_a_back_off():
     async with serving() as (_, port):
         pass
     pool = ConnectionPool(rng=random.Random(1))
@@ -70,7 +70,7 @@ async def test_a_refused_address_is_left_alone_for_a_moment_and_then_tried_again
     await pool.close()
 
 
-async def test_a_server_that_comes_back_is_found():
+async def test_a_restarted_server_is_found():
     async with serving() as (server, port):
         await server.close()
         pool, address = ConnectionPool(), f"127.0.0.1:{port}"
@@ -93,7 +93,7 @@ async def test_a_server_that_comes_back_is_found():
         await pool.close()
 
 
-async def test_an_idle_connection_is_closed_by_us_and_a_waiting_one_is_kept(monkeypatch):
+async def test_an_idle_connection_is_closed_and_one_with_open_calls_is_kept(monkeypatch):
     monkeypatch.setattr(pool_module, "IDLE_SWEEP_SECONDS", 0.05)
     async with serving() as (server, port):
         pool = ConnectionPool(limits=LinkLimits(client_idle_seconds=0.1))
@@ -106,7 +106,7 @@ async def test_an_idle_connection_is_closed_by_us_and_a_waiting_one_is_kept(monk
         await pool.close()
 
 
-async def test_an_address_nobody_can_reach_is_forgotten(monkeypatch):
+async def test_an_unreachable_address_is_forgotten(monkeypatch):
     monkeypatch.setattr(pool_module, "IDLE_SWEEP_SECONDS", 0.05)
     monkeypatch.setattr(pool_module, "FORGET_SECONDS", 0.0)
     async with serving() as (server, port):
@@ -117,7 +117,7 @@ async def test_an_address_nobody_can_reach_is_forgotten(monkeypatch):
         await pool.close()
 
 
-async def test_a_closed_pool_connects_no_more():
+async def test_a_closed_pool_does_not_connect():
     async with serving() as (_, port):
         pool = ConnectionPool()
         connection = await pool.get(f"127.0.0.1:{port}")
@@ -127,7 +127,7 @@ async def test_a_closed_pool_connects_no_more():
             await pool.get(f"127.0.0.1:{port}")
 
 
-async def test_a_host_that_does_not_answer_is_given_up_in_time():
+async def test_a_connect_to_a_silent_host_times_out():
     listener = await asyncio.get_running_loop().run_in_executor(None, _full_listener)
     try:
         pool = ConnectionPool(connect_seconds=0.2)
@@ -140,7 +140,7 @@ async def test_a_host_that_does_not_answer_is_given_up_in_time():
 
 
 def _full_listener():
-    """A listening socket whose backlog is full: further connects hang."""
+    """Return a listening socket with a full backlog: further connects hang."""
     import socket
 
     listener = socket.socket()

@@ -1,4 +1,4 @@
-"""Each method of the scheduler's client asks its code with its body and reads the typed answer."""
+"""Each method of the scheduler's client sends its code and body and reads the typed answer."""
 
 import msgspec
 import pytest
@@ -42,7 +42,7 @@ CALLS = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("code", "method", "ask", "answer"), CALLS)
-async def test_a_call_carries_its_body_and_reads_its_answer(code, method, ask, answer):
+async def test_a_call_sends_its_body_and_reads_its_answer(code, method, ask, answer):
     async with scripted({code: (0, None, msgspec.json.encode(answer))}) as (script, address, pool):
         assert await getattr(SchedulerClient(pool, address), method)(ask) == answer
         assert msgspec.json.decode(script.last.body, type=type(ask)) == ask
@@ -56,9 +56,9 @@ async def test_a_refusal_is_raised():
 
 
 @pytest.mark.parametrize("text", ["", "a", ".5", "a.", "a.x", "a." + "9" * 19])
-def test_what_is_no_task_id_is_none(text):
+def test_an_invalid_task_id_gives_none(text):
     assert split_task_id(text) is None
 
 
-def test_a_task_id_names_its_broker_and_offset():
+def test_a_task_id_contains_its_broker_and_offset():
     assert split_task_id(task_id("broker.a", 12)) == ("broker.a", 12)

@@ -1,4 +1,4 @@
-"""A frame from a pattern is the frame that plain encoding makes, whatever names and values are in it."""
+"""A frame from a send pattern equals the encoded frame, with any names and values in it."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ def header_of(topic: str, group: str, queue_id: int, flag: int) -> SendHeaderV2:
     2_000_000_001,
     [(2_000_000_001, 1_000_000_000_001, "b", b"")],
 )
-def test_a_frame_from_a_pattern_is_the_plainly_encoded_one(topic, group, queue_id, flag, messages):
+def test_a_frame_from_a_pattern_equals_the_encoded_frame(topic, group, queue_id, flag, messages):
     pattern = SendPattern(header_of(topic, group, queue_id, flag))
     for opaque, born_ms, text, body in messages:
         header = header_of(topic, group, queue_id, flag)

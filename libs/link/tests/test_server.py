@@ -16,11 +16,11 @@ pytestmark = pytest.mark.anyio
 
 async def test_oneway_requests_get_no_answer():
     async with serving(on_failure=lambda *_: None) as (server, port), RawClient.connected(port) as client:
-        client.ask(1, b"told", oneway=True)
+        client.ask(1, b"oneway body", oneway=True)
         client.ask(2, oneway=True, code=RAISE)
         client.ask(3)
         assert (await client.receive()).opaque == 3
-        assert next(iter(server.peers.values())).attributes["told"] == b"told"
+        assert next(iter(server.peers.values())).attributes["last_oneway"] == b"oneway body"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ async def test_oneway_requests_get_no_answer():
         ("127.0.0.1", "127.0.0.1"),
     ],
 )
-async def test_every_kind_of_address_is_listened_on_and_two_colons_mean_all(listen, asked):
+async def test_a_server_listens_on_any_address_and_two_colons_mean_all(listen, asked):
     server = RemotingServer(answer_echo)
     port = await server.listen(listen, 0)
     try:
@@ -47,7 +47,7 @@ async def test_every_kind_of_address_is_listened_on_and_two_colons_mean_all(list
         await server.close()
 
 
-async def test_a_failing_handler_answers_code_1_and_harms_no_other_request():
+async def test_a_failing_handler_answers_code_1_and_affects_no_other_request():
     failures = []
     async with (
         serving(on_failure=lambda _peer, error: failures.append(error)) as (server, port),
@@ -60,7 +60,7 @@ async def test_a_failing_handler_answers_code_1_and_harms_no_other_request():
     assert failed.opaque == 1
     assert failed.remark.startswith("ValueError: no luck, answer_echo(scripted_link.py:")
     assert well.body == b"well"
-    assert server.figures.failed_requests == 1
+    assert server.metrics.failed_requests == 1
     assert len(failures) == 1
 
 
@@ -71,7 +71,7 @@ async def test_a_failing_handler_answers_code_1_and_harms_no_other_request():
         (MissingField("topic"), 1, "header field topic is missing or unreadable"),
     ],
 )
-async def test_what_a_handler_raises_on_purpose_is_answered_in_its_words(error, code, remark):
+async def test_a_refusal_of_the_handler_is_answered_with_its_code_and_remark(error, code, remark):
     def handler(_peer, _frame):
         raise error
 
@@ -79,10 +79,10 @@ async def test_what_a_handler_raises_on_purpose_is_answered_in_its_words(error, 
         client.ask(9)
         answer = await client.receive()
     assert (answer.code, answer.remark, answer.opaque) == (code, remark, 9)
-    assert server.figures.failed_requests == 0
+    assert server.metrics.failed_requests == 0
 
 
-async def test_a_lying_length_closes_after_the_whole_frames_before_it_were_answered():
+async def test_a_wrong_length_closes_after_the_answers_to_the_whole_frames_before_it():
     async with (
         serving() as (server, port),
         RawClient.connected(port) as client,
@@ -93,25 +93,25 @@ async def test_a_lying_length_closes_after_the_whole_frames_before_it_were_answe
         assert await client.receive() is None
         other.ask(2, b"unharmed")
         assert (await other.receive()).body == b"unharmed"
-    assert server.figures.closed_malformed == 1
+    assert server.metrics.closed_malformed == 1
 
 
 @pytest.mark.parametrize(
     "garbage",
     [b"\x16\x03\x01\x02\x00" + bytes(20), b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\n", b"GET / HTTP/1.1\r\n\r\n"],
 )
-async def test_other_protocols_are_closed(garbage):
+async def test_connections_with_other_protocols_are_closed(garbage):
     async with serving() as (_, port), RawClient.connected(port) as client:
         client.send(garbage)
         assert await client.is_closed()
 
 
-async def test_a_header_that_is_no_json_closes_the_connection():
+async def test_a_header_that_is_not_json_closes_the_connection():
     async with serving() as (server, port), RawClient.connected(port) as client:
         client.send(b"\x00\x00\x00\x08\x00\x00\x00\x04{no}")
         assert await client.is_closed()
         await eventually(lambda: not server.peers)
-    assert server.figures.closed_malformed == 1
+    assert server.metrics.closed_malformed == 1
 
 
 async def test_an_idle_connection_is_closed_and_a_used_one_is_kept():
@@ -129,10 +129,10 @@ async def test_an_idle_connection_is_closed_and_a_used_one_is_kept():
                 break
             await asyncio.sleep(0.05)
         assert await closing
-    assert server.figures.closed_idle == 1
+    assert server.metrics.closed_idle == 1
 
 
-async def test_several_ports_share_a_handler_that_sees_which_one():
+async def test_several_ports_share_a_handler_that_sees_the_port():
     async with serving() as (server, port):
         second = await server.listen("127.0.0.1", 0)
         for each in (port, second):
@@ -141,7 +141,7 @@ async def test_several_ports_share_a_handler_that_sees_which_one():
                 assert (await client.receive()).ext["port"] == str(each)
 
 
-async def test_connects_and_closes_are_announced_once():
+async def test_connects_and_closes_are_reported_once():
     events = []
     async with serving(
         on_connect=lambda peer: events.append(("on", peer.id)),
@@ -156,7 +156,7 @@ async def test_connects_and_closes_are_announced_once():
     assert events == [("on", 1), ("watched", 1), ("off", 1)]
 
 
-async def test_connections_are_bounded():
+async def test_connections_are_limited():
     async with (
         serving(limits=LinkLimits(connections_max=1)) as (server, port),
         RawClient.connected(port) as first,
@@ -165,24 +165,24 @@ async def test_connections_are_bounded():
         assert await second.is_closed()
         first.ask(1)
         assert (await first.receive()).opaque == 1
-    assert server.figures.refused == 1
+    assert server.metrics.refused == 1
 
 
-async def test_close_lets_answers_leave_and_stops_accepting():
+async def test_close_sends_pending_answers_and_stops_accepting():
     server = RemotingServer(answer_echo)
     port = await server.listen("127.0.0.1", 0)
     async with RawClient.connected(port) as client:
         client.ask(1)
         await client.receive()
-        next(iter(server.peers.values())).send(encode_response(0, 2, None, b"last words"))
+        next(iter(server.peers.values())).send(encode_response(0, 2, None, b"last answer"))
         await server.close(drain_seconds=60)
-        assert (await client.receive()).body == b"last words"
+        assert (await client.receive()).body == b"last answer"
         assert await client.receive() is None
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_close_does_not_wait_for_a_stalled_reader_longer_than_it_may():
+async def test_close_waits_for_a_stalled_reader_at_most_the_drain_time():
     server = RemotingServer(answer_echo)
     port = await server.listen("127.0.0.1", 0)
     async with RawClient.connected(port) as client:
@@ -191,17 +191,17 @@ async def test_close_does_not_wait_for_a_stalled_reader_longer_than_it_may():
         client.reader._transport.pause_reading()
         started = asyncio.get_running_loop().time()
         await server.close(drain_seconds=0.2)
-        assert asyncio.get_running_loop().time() - started < 60  # not for ever
+        assert asyncio.get_running_loop().time() - started < 60  # it did not hang
     assert not server.peers
 
 
-async def test_a_port_that_is_taken_is_an_os_error():
+async def test_a_port_in_use_is_an_os_error():
     async with serving() as (_, port), serving() as (other, _):
         with pytest.raises(OSError):
             await other.listen("127.0.0.1", port)
 
 
-async def test_a_silent_request_is_simply_not_answered():
+async def test_a_request_may_stay_unanswered():
     async with serving() as (_, port), RawClient.connected(port) as client:
         client.ask(1, code=SILENT)
         client.ask(2)

@@ -1,4 +1,4 @@
-"""Connections that come while a server closes: they are closed too."""
+"""Connections accepted while a server closes are closed too."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_connection_that_was_being_accepted_is_not_left_open(turns):
+async def test_a_connection_accepted_during_close_is_closed(turns):
     loop = asyncio.get_running_loop()
     async with serving() as (server, port), RawClient.connected(port):
         await eventually(lambda: server.peers)
@@ -24,7 +24,7 @@ async def test_a_connection_that_was_being_accepted_is_not_left_open(turns):
             closing = asyncio.create_task(server.close())
             for _ in range(turns):
                 await asyncio.sleep(0)
-            # as Accepting does with what it has taken from the listener
+            # as Accepting does with an accepted socket
             accepting = asyncio.create_task(loop.connect_accepted_socket(server._new_peer, ours))
             await asyncio.wait_for(closing, 60)
             await accepting
@@ -32,7 +32,7 @@ async def test_a_connection_that_was_being_accepted_is_not_left_open(turns):
 
 
 @pytest.mark.parametrize("by_server", [False, True])
-async def test_a_closed_connection_frees_its_half_frame_without_the_collector(by_server):
+async def test_a_closed_connection_frees_its_half_frame_without_garbage_collection(by_server):
     half = FRAME_HEAD.pack(8_000_000, 100) + bytes(1_000_000)
     async with serving() as (server, port), RawClient.connected(port) as client:
         await eventually(lambda: server.peers)

@@ -57,7 +57,7 @@ def body(value):
         (lambda c: c.reset_offsets(RESET), 222, body(RESET_TO), RESET_TO),
     ],
 )  # fmt: skip
-async def test_questions(ask, code, answer, result):
+async def test_queries_return_their_typed_answers(ask, code, answer, result):
     async with scripted({code: answer}) as (script, address, pool):
         assert await ask(StoreClient(pool, address)) == result
         assert script.last.code == code
@@ -76,7 +76,7 @@ async def test_questions(ask, code, answer, result):
         (lambda c: c.update_broker_config({"a": "b"}), 25, {}, b"a=b\n"),
     ],
 )  # fmt: skip
-async def test_orders(order, code, fields, sent):
+async def test_changes_send_their_header_and_body(order, code, fields, sent):
     async with scripted({code: (0,)}) as (script, address, pool):
         await order(StoreClient(pool, address))
         assert (script.last.code, script.last.body) == (code, sent)

@@ -36,7 +36,7 @@ PULL = PullHeader(
 )
 
 
-async def test_a_send_gives_ids_offset_and_durability():
+async def test_a_send_returns_ids_offset_and_durability():
     async with scripted({310: (0, REPLY)}) as (script, address, pool):
         stored = await StoreClient(pool, address).send(SendHeaderV2(**SEND, properties="a\x01b\x02"), b"body")
     assert (stored.code, stored.reply.msg_id, stored.reply.queue_offset) == (0, "AA", 7)
@@ -45,12 +45,12 @@ async def test_a_send_gives_ids_offset_and_durability():
 
 
 @pytest.mark.parametrize("code", [10, 11, 12])
-async def test_stored_with_less_durability_is_stored(code):
+async def test_a_message_stored_with_less_durability_is_stored(code):
     async with scripted({310: (code, REPLY)}) as (_, address, pool):
         assert (await StoreClient(pool, address).send(SendHeaderV2(**SEND), b"")).code == code
 
 
-async def test_a_refused_send_carries_code_remark_and_fields():
+async def test_a_refused_send_has_code_remark_and_fields():
     answer = (14, {"gantryCode": "DISK_FULL"}, b"", "the disk is full")
     async with scripted({310: answer}) as (_, address, pool):
         with pytest.raises(BrokerRefused) as refused:
@@ -59,7 +59,7 @@ async def test_a_refused_send_carries_code_remark_and_fields():
     assert (error.code, error.remark, error.fields["gantryCode"]) == (14, "the disk is full", "DISK_FULL")
 
 
-async def test_a_batch_gives_one_result_per_message_when_asked_for():
+async def test_a_batch_returns_one_result_per_message_on_request():
     items = [BatchItem(0, b"one", b""), BatchItem(0, b"two", b"k\x01v\x02")]
     results = (
         b'[{"queueOffset":7,"position":100,"storeTimestamp":5,"uniqKey":"u1","queueId":2,"duplicate":false,"code":0},'
@@ -73,7 +73,7 @@ async def test_a_batch_gives_one_result_per_message_when_asked_for():
         assert (await client.send_batch(SendHeaderV2(**SEND, batch=True), items)).items == []
 
 
-async def test_only_a_batch_with_a_result_per_message_may_be_larger_than_one():
+async def test_only_a_batch_with_a_result_per_message_may_exceed_the_size_of_a_message():
     items = [BatchItem(0, bytes(3_000_000), b"")] * 2
     async with scripted({320: (0, REPLY, b"[]")}) as (script, address, pool):
         client = StoreClient(pool, address)
@@ -83,7 +83,7 @@ async def test_only_a_batch_with_a_result_per_message_may_be_larger_than_one():
             await client.send_batch(SendHeaderV2(**SEND, batch=True), items)
 
 
-async def test_no_answer_to_a_send_is_unknown_and_no_connection_is_surely_not_stored():
+async def test_a_send_without_an_answer_is_unknown_and_one_without_a_connection_is_not_stored():
     async with scripted() as (_, address, pool):
         with pytest.raises(RequestTimedOut) as late:
             await StoreClient(pool, address, timeout_seconds=0.1).send(SendHeaderV2(**SEND), b"")
@@ -96,7 +96,7 @@ async def test_no_answer_to_a_send_is_unknown_and_no_connection_is_surely_not_st
 
 
 @pytest.mark.parametrize("code", [0, 19, 20, 21])
-async def test_a_pull_gives_offsets_and_the_logs_own_bytes(code):
+async def test_a_pull_returns_offsets_and_the_bytes_of_the_log(code):
     fields = {"nextBeginOffset": "4", "minOffset": "0", "maxOffset": "9", "suggestWhichBrokerId": "0"}
     async with scripted({11: (code, fields, b"records", "FOUND")}) as (script, address, pool):
         pulled = await StoreClient(pool, address).pull(PULL)
@@ -115,41 +115,41 @@ async def test_a_pull_reply_from_its_template_is_read():
         await pool.close()
 
 
-async def test_a_refused_pull_is_said():
+async def test_a_refused_pull_raises():
     async with scripted({11: (17, None, b"", "no topic")}) as (_, address, pool):
         with pytest.raises(BrokerRefused, match="code 17: no topic"):
             await StoreClient(pool, address).pull(PULL)
 
 
-async def test_a_pull_over_an_open_connection_is_told_and_none_begins_without_one():
+async def test_begin_pull_passes_the_result_to_its_callback_and_needs_an_open_connection():
     fields = {"nextBeginOffset": "4", "minOffset": "0", "maxOffset": "9", "suggestWhichBrokerId": "0"}
-    told = []
+    results = []
     async with scripted({11: (0, fields, b"records", "FOUND")}) as (_, address, pool):
         client = StoreClient(pool, address)
-        assert not client.begin_pull(PULL, told.append, 30)
-        assert told == []
+        assert not client.begin_pull(PULL, results.append, 30)
+        assert results == []
         await pool.get(address, "bulk")
-        assert client.begin_pull(PULL, told.append, 30)
-        await eventually(lambda: told)
-    assert told == [(0, 4, 0, 9, "FOUND", b"records", 0)]
+        assert client.begin_pull(PULL, results.append, 30)
+        await eventually(lambda: results)
+    assert results == [(0, 4, 0, 9, "FOUND", b"records", 0)]
 
 
-async def test_a_pull_that_was_begun_is_told_of_a_refusal_and_of_the_end_of_its_connection():
-    told = []
+async def test_begin_pull_passes_refusals_and_lost_connections_to_its_callback():
+    results = []
     async with scripted({11: (17, None, b"", "no topic")}) as (_, address, pool):
         await pool.get(address, "bulk")
-        assert StoreClient(pool, address).begin_pull(PULL, told.append, 30)
-        await eventually(lambda: told)
-        assert "code 17: no topic" in str(told[0])
+        assert StoreClient(pool, address).begin_pull(PULL, results.append, 30)
+        await eventually(lambda: results)
+        assert "code 17: no topic" in str(results[0])
     async with scripted() as (_, address, pool):
         connection = await pool.get(address, "bulk")
-        assert StoreClient(pool, address).begin_pull(PULL, told.append, 30)
+        assert StoreClient(pool, address).begin_pull(PULL, results.append, 30)
         connection.close()
-        assert len(told) == 2
-        assert isinstance(told[1], ConnectionLost)
+        assert len(results) == 2
+        assert isinstance(results[1], ConnectionLost)
 
 
-async def test_a_held_pull_is_waited_for_longer_than_its_hold():
+async def test_the_timeout_of_a_held_pull_exceeds_its_hold():
     async with scripted() as (_, address, pool):
         client = StoreClient(pool, address, timeout_seconds=0.05)
         task = asyncio.ensure_future(client.pull(PULL))
@@ -179,7 +179,7 @@ OFFSET = (0, {"offset": "17"})
          12, (22,), b"", {"key": "k"}),
     ],
 )  # fmt: skip
-async def test_questions_about_queues(ask, code, answer, result, fields):
+async def test_queue_queries_return_their_typed_answers(ask, code, answer, result, fields):
     async with scripted({code: answer}) as (script, address, pool):
         assert await ask(StoreClient(pool, address)) == result
         assert fields.items() <= script.last.ext.items()
@@ -196,14 +196,14 @@ async def test_any_other_code_is_a_refusal(ask):
             await ask(StoreClient(pool, address))
 
 
-async def test_a_oneway_commit_is_sent_and_not_waited_for():
+async def test_a_oneway_commit_is_sent_without_waiting():
     async with scripted() as (script, address, pool):
         await StoreClient(pool, address).commit_offset_oneway("g", "T", 0, 5)
         await eventually(lambda: script.asked)
     assert (script.last.code, script.last.is_oneway, script.last.ext["commitOffset"]) == (15, True, "5")
 
 
-async def test_reachability():
+async def test_is_reachable_reports_whether_a_connection_can_be_made():
     async with scripted() as (_, address, pool):
         assert await StoreClient(pool, address).is_reachable()
     other = ConnectionPool()

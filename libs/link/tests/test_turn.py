@@ -7,7 +7,7 @@ from gantry_link.turn import Turn
 pytestmark = pytest.mark.anyio
 
 
-async def test_work_runs_once_a_turn_and_before_writes():
+async def test_work_runs_once_per_turn_and_before_writes():
     order = []
     turn = Turn.current()
 
@@ -24,7 +24,7 @@ async def test_work_runs_once_a_turn_and_before_writes():
     assert order == ["work", "write", "write caused by work"]
 
 
-async def test_work_asked_for_by_work_belongs_to_the_next_turn():
+async def test_work_added_by_work_runs_in_the_next_turn():
     order = []
     turn = Turn.current()
 
@@ -39,7 +39,7 @@ async def test_work_asked_for_by_work_belongs_to_the_next_turn():
     assert order == ["first", "write", "second"]
 
 
-async def test_a_failing_callback_does_not_take_the_turn_of_others():
+async def test_a_failing_callback_does_not_stop_others():
     done, reported = [], []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: reported.append(context["exception"]))
@@ -63,9 +63,9 @@ async def _current():
     return Turn.current()
 
 
-async def test_a_turn_that_is_ended_early_runs_what_was_asked_for_and_goes_on():
+async def test_a_turn_ended_early_runs_added_callbacks_and_continues():
     turn, done = Turn.current(), []
-    turn.end()  # nothing was asked for
+    turn.end()  # no callbacks were added
     turn.at_end(lambda: done.append("work"))
     turn.write_at_end(lambda: done.append("write"))
     turn.end()

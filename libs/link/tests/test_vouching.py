@@ -1,4 +1,4 @@
-"""Peers name themselves and nobody else."""
+"""A peer may report only its own host."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from gantry_link.vouching import names_itself, vouched_address
 
 
 @pytest.mark.parametrize(
-    ("address", "remote", "told"),
+    ("address", "remote", "expected"),
     [
         ("10.0.0.7:10921", "10.0.0.7", "10.0.0.7:10921"),
         ("10.0.0.7:10921", "::ffff:10.0.0.7", "10.0.0.7:10921"),
@@ -26,18 +26,18 @@ from gantry_link.vouching import names_itself, vouched_address
         ("10.0.0.8:1", "", ""),
     ],
 )
-def test_others_are_told_the_host_that_the_connection_comes_from(address, remote, told):
-    assert vouched_address(address, remote) == told
+def test_a_reported_address_gets_the_host_of_its_connection(address, remote, expected):
+    assert vouched_address(address, remote) == expected
 
 
 @given(st.text(max_size=40), st.ip_addresses())
-def test_no_text_leads_others_to_a_host_that_did_not_connect(text, remote):
-    told = vouched_address(text, str(remote))
-    assert told == "" or names_itself(told, str(remote))
+def test_no_text_gives_the_address_of_another_host(text, remote):
+    expected = vouched_address(text, str(remote))
+    assert expected == "" or names_itself(expected, str(remote))
 
 
 @given(st.ip_addresses(), st.ip_addresses(), st.integers(1, 65535))
-def test_a_host_names_another_one_only_from_this_machine(named, remote, port):
+def test_only_a_local_process_may_report_another_host(named, remote, port):
     address = f"[{named}]:{port}" if named.version == 6 else f"{named}:{port}"
     mapped = [getattr(one, "ipv4_mapped", None) or one for one in (named, remote)]
     assert names_itself(address, str(remote)) == (mapped[0] == mapped[1] or mapped[1].is_loopback)

@@ -42,12 +42,12 @@ def test_rows_past_the_queue_end_or_repeated_belong_to_another_log():
 
 def test_reading_skips_long_runs_and_reads_through_short_ones():
     long = KnownOffsets([(0, 1000), (1010, 1020), (1100, 5000), (5001, 5001 + SKIP_MIN)])
-    assert long.piece(0) == (1000, 100)
-    assert long.piece(1005) == (1005, 95)
-    assert long.piece(1100) == (5000, 1)
-    assert long.piece(5001) == (5001 + SKIP_MIN, PULL_MESSAGES_MAX)
-    assert long.piece(9000) == (9000, PULL_MESSAGES_MAX)
-    assert KnownOffsets([]).piece(7) == (7, PULL_MESSAGES_MAX)
+    assert long.next_range(0) == (1000, 100)
+    assert long.next_range(1005) == (1005, 95)
+    assert long.next_range(1100) == (5000, 1)
+    assert long.next_range(5001) == (5001 + SKIP_MIN, PULL_MESSAGES_MAX)
+    assert long.next_range(9000) == (9000, PULL_MESSAGES_MAX)
+    assert KnownOffsets([]).next_range(7) == (7, PULL_MESSAGES_MAX)
 
 
 def test_each_unknown_offset_is_read_once_with_few_known_ones():
@@ -60,8 +60,8 @@ def test_each_unknown_offset_is_read_once_with_few_known_ones():
             known.append((first, at))
         end, offset, read = at + 50, 0, []
         ranges = KnownOffsets(known)
-        while (offset := ranges.piece(offset)[0]) < end:
-            count = ranges.piece(offset)[1]
+        while (offset := ranges.next_range(offset)[0]) < end:
+            count = ranges.next_range(offset)[1]
             read += range(offset, min(offset + count, end))
             offset += count
         left = [n for n in read if not ranges.holds(n)]

@@ -42,7 +42,7 @@ class Scheduler:
         return KnownOffsets(compared.known)
 
     def read(self, key, steady):
-        offset, count = self.known[key].piece(self.next[key])
+        offset, count = self.known[key].next_range(self.next[key])
         data, following = self.store.records(key, offset, min(count, 4))
         source = source_of(*key)
         for item in scan_items(data):

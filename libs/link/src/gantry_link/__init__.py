@@ -1,4 +1,4 @@
-"""How processes speak to each other: remoting server and connections on asyncio, typed clients of nameserver and store."""
+"""Remoting server and client connections on asyncio, and typed clients of nameserver and store."""
 
 from gantry_link.connection import Connection, connect
 from gantry_link.errors import (

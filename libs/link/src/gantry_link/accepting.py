@@ -1,8 +1,8 @@
-"""Takes every connection that waits at a listening socket, in the turn of the loop in which it accepted one.
+"""Accepts all pending connections of a listening socket in the turn in which the loop accepts one.
 
-uvloop accepts one connection a turn (libuv since 1.45). Where turns are long because there is much to do, whoever connects would wait
-for as many turns as there are others before it, with a request that nobody reads: of 256 clients that came together to a gateway that
-they kept busy, 98 were accepted after three seconds. Knows no protocol.
+uvloop accepts one connection per turn (libuv since 1.45). On a busy server with long turns, each new client would wait as many turns
+as there are clients before it, and its request would stay unread: of 256 clients that connected together to a busy gateway, 98 were
+accepted after three seconds. Knows no protocol.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import socket
 from collections.abc import Callable
 
 ACCEPTS_MAX = 256
-"""Connections taken at once; the others in the next turn."""
+"""Connections accepted per turn; the others wait for the next turn."""
 
 
 class Accepting:
-    """The connections that wait at one listening socket, which does not block.
+    """Accepts the pending connections of one non-blocking listening socket.
 
-    `has_descriptor(number)` says whether a connection may have its descriptor; one that may not is the last of its turn, and its
-    protocol has to refuse it: a crowd must not use up what is kept for files.
+    `has_descriptor(number)` returns whether a connection may use this descriptor. If not, that connection is the last one accepted
+    in its turn and its protocol must refuse it: the remaining descriptors are reserved for files.
     """
 
     def __init__(self, listener: socket.socket, has_descriptor: Callable[[int], bool]) -> None:
@@ -32,7 +32,7 @@ class Accepting:
         self._listener.close()
 
     def soon(self, make: Callable[[], asyncio.BaseProtocol]) -> None:
-        """Take what waits when the loop has accepted a connection; `make` makes the protocol of each."""
+        """Accept pending connections soon after the loop accepted one. `make` creates the protocol of each."""
         asyncio.get_running_loop().call_soon(self._take, make)
 
     def _take(self, make: Callable[[], asyncio.BaseProtocol]) -> None:
@@ -41,7 +41,7 @@ class Accepting:
             try:
                 connection, _address = self._listener.accept()
             except OSError:
-                return  # nobody waits, no descriptor is left, or the listener is closed: for the loop to see
+                return  # none pending, no descriptor left, or the listener is closed: the loop handles these
             connection.setblocking(False)
             begun = loop.create_task(loop.connect_accepted_socket(make, connection), name="accepted")
             self._begun.add(begun)

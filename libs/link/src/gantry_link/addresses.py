@@ -1,6 +1,6 @@
-"""Where the nameservers are: a fixed list, names that DNS resolves, or a list that an HTTP address server hands out.
+"""Addresses of the nameservers: from a fixed list, from DNS, or from an HTTP address server.
 
-Read again every two minutes; when that fails, what was known stays.
+Reads the addresses again every two minutes. If that fails, keeps the previous ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Addresses:
     """The current addresses of one cluster's nameservers."""
 
     def __init__(self, source: str | Sequence[str]) -> None:
-        """`source`: "host:port;host:port", a list of such, or one http(s) URL that answers such a list."""
+        """`source`: "host:port;host:port", a list of addresses, or one http(s) URL that returns such a list."""
         text = source if isinstance(source, str) else ";".join(source)
         self._url = text if text.startswith(SCHEMES) else None
         self._listed = [] if self._url else split_list(text)
@@ -36,9 +36,9 @@ class Addresses:
         self.last_failure: str = ""
 
     async def current(self) -> list[str]:
-        """Return the addresses, reading them when they are two minutes old; NotConnected when none was ever known.
+        """Return the addresses; read them again if they are two minutes old. Raises NotConnected if none was ever known.
 
-        Only the caller that finds them old waits for that; others use the old ones meanwhile.
+        Only one caller waits for the read; the others use the previous addresses meanwhile.
         """
         if not self._is_old():
             return self._known
@@ -70,13 +70,13 @@ class Addresses:
         self._read_at = loop.time()
 
     async def _resolve_all(self, listed: list[str]) -> list[str]:
-        """Return every address behind every entry. One name that does not resolve does not hide the others."""
+        """Return all addresses of all entries. Raises NotConnected only if no name resolves."""
         found: dict[str, None] = {}
         failure = ""
         for entry in listed:
             try:
                 found.update(dict.fromkeys(await _resolve(entry)))
-            except (OSError, UnicodeError) as error:  # the latter: a name that no host can have
+            except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
                 self.last_failure = failure = f"{entry}: {error}"
         if failure and not found:
             raise NotConnected(failure)
@@ -86,12 +86,12 @@ class Addresses:
         text = await asyncio.to_thread(_get, url)
         listed = split_list(text)
         if not listed:
-            raise NotConnected(f"{url} answered no addresses")
+            raise NotConnected(f"{url} returned no addresses")
         return listed
 
 
 def split_list(text: str) -> list[str]:
-    """Return the addresses of "host:port;host:port" (commas and blanks divide too); NotConnected for what is none."""
+    """Return the addresses of "host:port;host:port"; commas and newlines separate too. Raises NotConnected for an invalid one."""
     entries = text.replace(",", ";").replace("\n", ";").split(";")
     listed = [entry.strip() for entry in entries if entry.strip()]
     for entry in listed:
@@ -100,7 +100,7 @@ def split_list(text: str) -> list[str]:
 
 
 async def _resolve(entry: str) -> list[str]:
-    """Return "ip:port" for all addresses of a name (IPv4 ones, where it has any), or the entry itself."""
+    """Return "ip:port" for all addresses of a name (only IPv4 if it has any), or the entry itself if it is an IP address."""
     host, port = split_address(entry)
     try:
         ipaddress.ip_address(host)
@@ -115,12 +115,12 @@ async def _resolve(entry: str) -> list[str]:
 
 
 def _get(url: str) -> str:
-    """Return what an address server answers. Raises OSError, also for an answer that is no HTTP."""
-    import urllib.request  # with TLS and all 8 MB of memory: only where there is an address server
+    """Return the body from an address server. Raises OSError, also if the answer is not HTTP."""
+    import urllib.request  # takes 8 MB of memory with TLS, so only with an address server
     from http.client import HTTPException
 
     try:
-        # The scheme was checked when the source was set: no file: or other handlers.
+        # The constructor checked the scheme, so no file: or other handlers.
         with urllib.request.urlopen(url, timeout=HTTP_SECONDS) as answer:  # noqa: S310
             return answer.read(LIST_BYTES_MAX).decode("utf-8", "replace")
     except (HTTPException, ValueError) as error:

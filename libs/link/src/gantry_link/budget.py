@@ -1,38 +1,38 @@
-"""What a server asks of the budget of its process: a Protocol, because the process makes it, and only servers have one."""
+"""The Protocol of the byte budget that servers use. The process provides the implementation."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class Account(Protocol):
-    """What is held for one connection, one way."""
+    """Bytes held for one direction of a connection."""
 
     def hold(self, size: int, /) -> None:
-        """Say how many bytes are held now. Over a limit the oldest are cut, this connection perhaps."""
+        """Set how many bytes are held now. Over a limit, the budget closes the connections that have held bytes longest."""
         ...
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Release all bytes."""
         ...
 
 
 class Budget(Protocol):
-    """Bytes that a process holds for those that are connected to it, and the descriptors they may have."""
+    """Limits the bytes that a process holds for its peers, and the descriptors that they may use."""
 
     def account(self, address: str, what: str, cut: Callable[[str], None], /) -> Account:
-        """Open the account of a connection from `address`; `cut(words)` has to close it and to free what is held."""
+        """Open an account for a connection from `address`. `cut(message)` must close the connection and free its bytes."""
         ...
 
     def has_descriptor(self, number: int, /) -> bool:
-        """Whether a connection may have the descriptor of this number."""
+        """Whether a connection may use the descriptor with this number."""
         ...
 
     def descriptor_refusal(self) -> str:
-        """Say why a connection is refused that may not have its descriptor."""
+        """Return the message for a connection that may not use its descriptor."""
         ...
 
-    def refused(self, reason: str, peer: str, words: str, /) -> None:
-        """Count and tell that a connection was refused or closed; `reason` is one word."""
+    def refused(self, reason: str, peer: str, message: str, /) -> None:
+        """Count and log that a connection was refused or closed. `reason` is one word."""
         ...
 
 
@@ -45,22 +45,22 @@ class _NoAccount:
 
 
 class NoBudget:
-    """For servers without one: nothing is counted, told or refused."""
+    """A budget without limits: counts, logs and refuses nothing."""
 
     def account(self, _address: str, _what: str, _cut: Callable[[str], None], /) -> Account:
         """Return an account that counts nothing."""
         return _NO_ACCOUNT
 
     def has_descriptor(self, _number: int, /) -> bool:
-        """Let everybody in."""
+        """Allow every descriptor."""
         return True
 
     def descriptor_refusal(self) -> str:
-        """Say nothing: nobody is refused."""
+        """Return nothing: no connection is refused."""
         return ""
 
-    def refused(self, _reason: str, _peer: str, _words: str, /) -> None:
-        """Tell nobody."""
+    def refused(self, _reason: str, _peer: str, _message: str, /) -> None:
+        """Do nothing."""
 
 
 _NO_ACCOUNT = _NoAccount()

@@ -1,6 +1,6 @@
-"""Requests that wait for an answer on one connection, and the one timer that ends those that waited too long.
+"""Open calls of one connection, and the shared timer that times them out.
 
-Costs per call: a dict entry and a future. No timer per call: `Deadlines` looks every SWEEP_SECONDS, and only at
+Each call costs a dict entry and a future. There is no timer per call: `Deadlines` checks every SWEEP_SECONDS only the
 connections whose earliest deadline has passed.
 """
 
@@ -20,29 +20,29 @@ NEVER = float("inf")
 
 
 class Answer(Protocol):
-    """What gets the answer to a call, or the error in its place: a future, or something cheaper."""
+    """Receives the answer to a call or its error: a future, or something cheaper."""
 
     def done(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether the caller no longer waits."""
         ...
 
     def set_result(self, result: Command, /) -> None:
-        """Take the answer, whatever its code."""
+        """Receive the answer, whatever its code."""
         ...
 
     def set_exception(self, exception: LinkError, /) -> None:
-        """Take the error: there will be no answer."""
+        """Receive the error: there will be no answer."""
         ...
 
 
 Call: TypeAlias = "tuple[Answer, float, float]"
-"""One request on its way: what gets the answer, its deadline and when it began, in the loop's time. Plain: one is made for every request."""
+"""One open request: receiver of the answer, deadline and start in loop time. A plain tuple, because every request needs one."""
 
 
 class Calls:
     """The open calls of one connection in one direction, by opaque.
 
-    `withdraw(opaque)` takes back a request that was not yet written and says whether it could.
+    `withdraw(opaque)` removes a request that is not yet written and returns whether it did.
     """
 
     __slots__ = (
@@ -67,20 +67,20 @@ class Calls:
         self._next_deadline = NEVER
         self.is_watched = False
         self.on_silence: Callable[[float], None] | None = None
-        """Told the start time of a call that was sent and timed out."""
+        """Called with the start time of a call that was sent and timed out."""
 
     def __len__(self) -> int:
         return len(self._pending)
 
     def next_opaque(self) -> int:
-        """Return a number no open call has; it wraps within 31 bits."""
+        """Return an opaque that no open call has. It wraps within 31 bits."""
         opaque = self._opaque = (self._opaque + 1) & OPAQUE_MASK
         while opaque in self._pending:
             opaque = self._opaque = (self._opaque + 1) & OPAQUE_MASK
         return opaque
 
     def next_opaques(self, count: int) -> Sequence[int]:
-        """Return so many numbers that no open call has."""
+        """Return this many opaques that no open call has."""
         opaques = range(self._opaque + 1, self._opaque + 1 + count)
         if self._opaque + count > OPAQUE_MASK or not self._pending.keys().isdisjoint(opaques):
             return [self.next_opaque() for _ in range(count)]
@@ -88,13 +88,13 @@ class Calls:
         return opaques
 
     def open(self, opaque: int, timeout: float) -> asyncio.Future[Command]:
-        """Start waiting for the answer with this opaque; ConnectionBusy beyond the limit."""
+        """Start waiting for the answer with this opaque. Raises ConnectionBusy beyond the limit."""
         answer: asyncio.Future[Command] = self._loop.create_future()
         self.open_for(answer, opaque, timeout)
         return answer
 
     def open_for(self, answer: Answer, opaque: int, timeout: float) -> None:
-        """As `open`, for something that waits already."""
+        """As `open`, with a given receiver of the answer."""
         if len(self._pending) >= self._max:
             raise ConnectionBusy(f"{self._max} calls already wait on this connection")
         now = self._loop.time()
@@ -106,7 +106,7 @@ class Calls:
             self._deadlines.watch(self)
 
     def open_together(self, calls: Mapping[int, Call], earliest: float) -> None:
-        """As `open_for`, for calls that begin together, the first of which times out at `earliest`; the caller keeps the limit."""
+        """As `open_for`, for several calls. The first deadline is `earliest`. The caller checks the limit."""
         self._pending.update(calls)
         if earliest < self._next_deadline:  # noqa: PLR1730 - as above
             self._next_deadline = earliest
@@ -114,7 +114,7 @@ class Calls:
             self._deadlines.watch(self)
 
     def resolve(self, command: Command) -> bool:
-        """Hand an answer to its call; False when nobody waits for it any more."""
+        """Pass an answer to its call. Returns False if the call is no longer open."""
         call = self._pending.pop(command.opaque, None)
         if call is None:
             return False
@@ -124,20 +124,20 @@ class Calls:
         return True
 
     def expire(self, now: float) -> bool:
-        """End the calls whose time is over; False when none is left to watch."""
+        """End the calls that timed out. Returns False if no call is left to watch."""
         if now >= self._next_deadline:
             late = [opaque for opaque, (_, deadline, _) in self._pending.items() if deadline <= now]
             for opaque in late:
                 call = self._pending.pop(opaque, None)
                 if (
                     call is not None
-                ):  # None: the silence of an earlier one ended the connection and all its calls
+                ):  # None: an earlier time-out closed the connection and ended all its calls
                     self._time_out(opaque, call)
             self._next_deadline = min((deadline for _, deadline, _ in self._pending.values()), default=NEVER)
         return bool(self._pending)
 
     def fail_all(self, error: Callable[[bool], LinkError]) -> None:
-        """End every call with `error(sent)`; the connection is gone."""
+        """End every call with `error(sent)` after the connection ended."""
         pending, self._pending = self._pending, {}
         self._next_deadline = NEVER
         for opaque, (answer, _, _) in pending.items():
@@ -146,7 +146,7 @@ class Calls:
                 answer.set_exception(error(not withdrawn))
 
     def give_up(self, wanted: Callable[[Answer], bool], why: str) -> None:
-        """End the calls that `wanted` says, as if the connection had ended."""
+        """End the calls that `wanted` selects, as if the connection had ended."""
         for opaque in [opaque for opaque, (answer, _, _) in self._pending.items() if wanted(answer)]:
             answer, _, _ = self._pending.pop(opaque)
             sent = not self._withdraw(opaque)
@@ -179,7 +179,7 @@ class Deadlines:
         return _deadlines.current()
 
     def watch(self, calls: Calls) -> None:
-        """Look at these calls from now on, until a sweep finds none open."""
+        """Check these calls for time-outs until a sweep finds none open."""
         calls.is_watched = True
         self._watched.append(calls)
         if self._timer is None:
@@ -190,12 +190,12 @@ class Deadlines:
         watched, self._watched = self._watched, []
         for calls in watched:
             try:
-                goes_on = calls.expire(now)
-            except Exception as error:  # noqa: BLE001 - one connection's trouble must not end the time-outs of all
-                goes_on = len(calls) > 0
+                has_open_calls = calls.expire(now)
+            except Exception as error:  # noqa: BLE001 - a failure of one connection must not stop the time-outs of all
+                has_open_calls = len(calls) > 0
                 context = {"message": "ending the calls of a connection failed", "exception": error}
                 self._loop.call_exception_handler(context)
-            if goes_on:
+            if has_open_calls:
                 self._watched.append(calls)
             else:
                 calls.is_watched = False

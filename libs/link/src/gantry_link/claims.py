@@ -1,7 +1,7 @@
-"""Holds the claims of one owner on queues of one store: all of them or none, renewed while they are held.
+"""Acquires and renews the claims of one owner on queues of one store: all of them or none.
 
-A claim lives in the store and ends with our connection, with its time (`ttl`), or when it is released. Epochs fence: what an
-owner that lost its claim still sends is refused by the store. Knows no queue's content.
+A claim lives in the store. It ends with our connection, after its `ttl`, or when it is released. Epochs fence: the store refuses
+requests of an owner that lost its claim. Knows nothing of the queues' content.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gantry_wire.settle_headers import HELD
 TTL_MS = 3000
 RENEWALS_PER_TTL = 3
 RELEASED = "released"
-"""Why claims end whose owner goes: nothing is wrong."""
+"""The reason when the owner itself ends its claims; not an error."""
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 
 
 class Held(NamedTuple):
-    """A claim that is ours. Times are the store's, in ms; offsets are those when it was granted."""
+    """A claim that we hold. Times are store time in ms. The offsets are from when it was granted."""
 
     topic: str
     queue_id: int
@@ -36,7 +36,7 @@ class Held(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who holds a claim, and where it listens."""
+    """The holder of a claim and its address."""
 
     owner: str
     address: str
@@ -44,7 +44,7 @@ class Holder(NamedTuple):
 
 
 async def claim_holder(store: StoreCalls, topic: str, queue_id: int) -> Holder | None:
-    """9005: who holds the claim on a queue; None when nobody does. Raises BrokerRefused or LinkError."""
+    """9005: return the holder of the claim on a queue, or None. Raises BrokerRefused or LinkError."""
     fields = {"topic": topic, "queueId": str(queue_id)}
     ext = (await store.ask(GantryCode.CLAIM_HOLDER, fields)).ext
     owner = ext.get("heldBy")
@@ -52,10 +52,10 @@ async def claim_holder(store: StoreCalls, topic: str, queue_id: int) -> Holder |
 
 
 class Claims:
-    """Tries for the claims on `queues`, in their order, until it has them all; then renews them until one is lost.
+    """Acquires the claims on `queues`, in order, until it has them all; then renews them until one is lost.
 
-    The first queue decides between two that try at once. `acquired` is told of all claims together, `lost` why they ended;
-    between the two calls they are ours. Both are called in the loop and must not block.
+    Between two competing owners the first queue decides. Calls `acquired` with all claims, and `lost` with the reason when they
+    end; the claims are valid between the two calls. Both run in the loop and must not block.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Claims:
         lost: Callable[[str], None],
         ttl_ms: int = TTL_MS,
     ) -> None:
-        """`address` is where others reach the owner ("host:port")."""
+        """Other services reach the owner at `address` ("host:port")."""
         self.held: dict[QueueKey, Held] = {}
         self.other_holder: Holder | None = None
-        """Who holds them while we do not, as far as the store said."""
+        """The last holder that the store reported while we did not hold the claims."""
         self._store = store
         self._queues = list(queues)
         self._owner, self._address = owner, address
@@ -83,11 +83,11 @@ class Claims:
 
     @property
     def renewal_seconds(self) -> float:
-        """Time between two renewals, and between two tries."""
+        """Interval of renewals and of attempts to acquire."""
         return self._ttl_ms / 1000 / RENEWALS_PER_TTL
 
     async def run(self) -> None:
-        """Acquire, renew, acquire again; ends only when cancelled, and then releases."""
+        """Acquire, renew and acquire again until cancelled, then release."""
         try:
             while True:
                 await self.step()
@@ -99,15 +99,15 @@ class Claims:
             await self._release()
 
     def fenced(self, why: str) -> None:
-        """Report that the store refused our epoch, or that the connection ended: what we hold is gone. Tries again at once."""
+        """End the claims because the store refused our epoch or the connection ended. Tries again at once."""
         self._end(why)
         self._wake.set()
 
     async def step(self) -> None:
-        """Try once to acquire, or renew once. Never raises for a store that refuses or is away.
+        """Try once to acquire or renew. Never raises if the store refuses or is unreachable.
 
-        Only the store ends what we hold: somebody else has it, or the epoch is another. A store that is away or busy takes
-        nothing away, and a process that slept keeps what nobody took meanwhile.
+        Only the store ends our claims: another owner holds them, or the epoch changed. An unreachable or busy store does not end
+        them, and a process that was suspended keeps them if no other owner took them meanwhile.
         """
         asked_at = asyncio.get_running_loop().time()
         try:
@@ -128,7 +128,7 @@ class Claims:
             key for key, claim in granted.items() if key in self.held and self.held[key].epoch != claim.epoch
         ]
         if changed:
-            self._end("granted anew: the claim had ended meanwhile")
+            self._end("granted again with a new epoch: the claim had ended meanwhile")
         is_new = not self.held
         self._renewed_at = asked_at
         self.other_holder = None
@@ -137,7 +137,7 @@ class Claims:
             self._acquired(granted)
 
     async def _claim_all(self) -> dict[QueueKey, Held]:
-        """Claim the first alone, as it decides; then the others together."""
+        """Claim the first queue alone, because it decides; then the others together."""
         first, *others = self._queues
         granted = {first: await self._claim(first)}
         answers = await asyncio.gather(*(self._claim(key) for key in others), return_exceptions=True)

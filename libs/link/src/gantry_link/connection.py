@@ -1,6 +1,6 @@
-"""One connection to a server, seen from the client: many calls on their way, answers in any order.
+"""One client connection to a server: many open calls, with answers in any order.
 
-Calls of one turn leave in one write. A future per call, no task and no timer per call.
+All calls of a turn leave in one write. A call costs a future, but no task and no timer.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ from gantry_wire.header import Header
 REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 3.0
 SILENT_SECONDS = 10.0
-"""Longer than any stall of a disk that a store survives: less would break calls that are still being worked on."""
+"""Longer than any disk stall that a store survives. A shorter time would end calls that are still in progress."""
 
 PushHandler = Callable[["Connection", Command], None]
-"""Called for every request the server sends us; it answers with `Connection.send`."""
+"""Called for every request from the server. It answers with `Connection.send`."""
 Fields: TypeAlias = "Header | dict[str, str] | None"
 Signer = Callable[[Fields, bytes], dict[str, str]]
-"""Returns the fields of a request, given with its body, with what proves who sends it."""
+"""Takes the fields and the body of a request and returns the fields with a signature."""
 
 
 class Connection(asyncio.Protocol):
-    """A connected socket to one address. Made by `connect`; not reused after it was lost."""
+    """A connected socket to one address. Created by `connect`; not reused after it ended."""
 
     __slots__ = (
-        "_asked_in_vain",
         "_calls",
         "_decoder",
         "_flush_bound",
@@ -52,6 +51,7 @@ class Connection(asyncio.Protocol):
         "_received_at",
         "_transport",
         "_turn",
+        "_unanswered_since",
         "_unsent",
         "_unsent_bytes",
         "_unsent_key",
@@ -72,20 +72,20 @@ class Connection(asyncio.Protocol):
         self.limits: LinkLimits = limits or LinkLimits()
         self.on_lost: Callable[[Connection], None] | None = None
         self.sign: Signer | None = None
-        """Applied to requests that are encoded here; who encodes elsewhere signs there."""
+        """Signs the requests that this class encodes. Callers that encode frames sign them."""
         self._loop = asyncio.get_running_loop()
         self._received_at = self.last_used = self._loop.time()
-        """Loop times of the last bytes in, and of the last bytes either way."""
-        self._asked_in_vain = -1.0
+        """Loop times of the last bytes received, and of the last bytes in either direction."""
+        self._unanswered_since = -1.0
         self._on_push = on_push
         self._turn = Turn.current()
         self._decoder = FrameDecoder()
         self._calls = Calls(self._withdraw, self.limits.calls_max)
         self._calls.on_silence = self._silent_since
         self.next_opaque: Callable[[], int] = self._calls.next_opaque
-        """Returns the number for a frame that is encoded elsewhere and handed to `ask` at once."""
+        """Returns the opaque for a frame that the caller encodes and passes to `ask` at once."""
         self.next_opaques: Callable[[int], Sequence[int]] = self._calls.next_opaques
-        """Returns the numbers for frames that are handed to `ask_together`."""
+        """Returns the opaques for frames that the caller passes to `ask_together`."""
         self._transport: asyncio.Transport | None = None
         self._unsent: dict[int, bytes] = {}
         self._unsent_bytes = 0
@@ -94,11 +94,11 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._lost = False
         self.is_open: bool = False
-        """Whether calls can be made. An attribute, as every send looks at it (a property takes 0.1 us more)."""
+        """Whether calls are possible. An attribute, because every send reads it (a property takes 0.1 us more)."""
 
     @property
     def open_calls(self) -> int:
-        """How many calls wait for an answer."""
+        """Number of calls without an answer."""
         return len(self._calls)
 
     def request(
@@ -108,9 +108,9 @@ class Connection(asyncio.Protocol):
         body: bytes = b"",
         timeout: float = REQUEST_SECONDS,
     ) -> asyncio.Future[Command]:
-        """Send a request at the end of this turn; the future gives the answer, whatever its code, or a LinkError.
+        """Send a request at the end of this turn. The future gets the answer, whatever its code, or a LinkError.
 
-        `timeout` in seconds, kept to SWEEP_SECONDS. Raises NotConnected or ConnectionBusy at once.
+        `timeout` is in seconds, accurate to SWEEP_SECONDS. Raises NotConnected or ConnectionBusy at once.
         """
         answer: asyncio.Future[Command] = self._loop.create_future()
         self.request_for(answer, code, header, body, timeout)
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
     def request_for(
         self, answer: Answer, code: int, header: Fields, body: bytes = b"", timeout: float = REQUEST_SECONDS
     ) -> None:
-        """As `request`, for something that waits already: it is told in the turn in which the answer came."""
+        """As `request`, with a given receiver, which gets the answer in the turn in which it arrives."""
         if not self.is_open:
             raise NotConnected(f"not connected to {self.address}")
         if self.sign is not None:
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
     request_nowait = request
 
     def ask(self, opaque: int, frame: bytes, answer: Answer, timeout: float) -> None:
-        """As `request`, with a whole frame, and with something that waits for the answer already."""
+        """As `request`, with an encoded frame and a given receiver of the answer."""
         if not self.is_open:
             raise NotConnected(f"not connected to {self.address}")
         if self._unsent_bytes + len(frame) > self.limits.output_bytes_max:
@@ -139,9 +139,10 @@ class Connection(asyncio.Protocol):
         self._put(opaque, frame)
 
     def ask_together(self, calls: Mapping[int, Call], earliest: float, frames: bytes) -> bool:
-        """As `ask`, for the whole frames of calls that begin together, the first of which times out at `earliest`.
+        """As `ask`, for the frames of several calls. The first deadline is `earliest`.
 
-        False, and nothing was done, where they would wait for room: then they are asked one by one, so that each can be taken back.
+        Returns False and does nothing if the frames would have to wait. The caller then asks one by one, so that each call can be
+        withdrawn.
         """
         limits = self.limits
         if (
@@ -157,14 +158,14 @@ class Connection(asyncio.Protocol):
         return True
 
     def oneway(self, code: int, header: Fields = None, body: bytes = b"") -> None:
-        """Send a request that nobody answers."""
+        """Send a request without an answer."""
         if self.sign is not None:
             header = self.sign(header, body)
         opaque = self._calls.next_opaque()
         self.send(encode_request(code, opaque, header, body, oneway=True))
 
     def send(self, frame: bytes) -> None:
-        """Queue a whole frame: an answer to a push, or something encoded elsewhere."""
+        """Queue an encoded frame, for example an answer to a push."""
         if not self.is_open:
             raise NotConnected(f"not connected to {self.address}")
         if self._unsent_bytes + len(frame) > self.limits.output_bytes_max:
@@ -173,27 +174,27 @@ class Connection(asyncio.Protocol):
         self._put(self._unsent_key, frame)
 
     def give_up(self, wanted: Callable[[Answer], bool], why: str) -> None:
-        """End the calls that `wanted` says: nobody waits for their answers any more."""
+        """End the calls that `wanted` selects: their callers no longer wait."""
         self._calls.give_up(wanted, why)
 
     def close(self) -> None:
-        """Send what is queued, then close; open calls end with ConnectionLost."""
+        """Send the queued frames, then close. Open calls end with ConnectionLost."""
         if self._transport is not None and not self._lost:
             self._flush()
             self._transport.close()
             self._end("closed")
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = not self._lost
         pause = self.limits.output_pause_bytes
         self._transport.set_write_buffer_limits(high=pause, low=pause // 4)
 
     def data_received(self, data: bytes) -> None:
-        """Handle every whole frame that has arrived."""
+        """Handle every whole frame."""
         resolve = self._calls.resolve
         self._received_at = self.last_used = self._loop.time()
         try:
@@ -206,29 +207,29 @@ class Connection(asyncio.Protocol):
         except WireError as error:
             if self._transport is not None:
                 self._transport.abort()
-            self._end(f"sent what is no answer: {error}")
+            self._end(f"sent an invalid frame: {error}")
 
     def pause_writing(self) -> None:
-        """Note that the other side does not read."""
+        """Stop writing: the server does not read."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """Go on: the other side has read."""
+        """Write again: the server has read."""
         self._paused = False
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End everything that waits on this connection."""
+        """End all calls on this connection."""
         self._transport = None
-        self._end(f"was lost: {exc}" if exc else "was closed by the other side")
+        self._end(f"was lost: {exc}" if exc else "was closed by the server")
 
     def _asked(self, command: Command) -> None:
-        """Hand on what the server asks, or say that nobody here answers."""
+        """Pass a request of the server to the push handler, or answer that there is none."""
         if self._on_push is not None:
             self._on_push(self, command)
         elif not command.is_oneway:
-            words = f" request type {command.code} not supported"
-            self.send(encode_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, command.opaque, remark=words))
+            remark = f" request type {command.code} not supported"
+            self.send(encode_response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, command.opaque, remark=remark))
 
     def _put(self, key: int, frame: bytes) -> None:
         if not self._unsent and not self._paused:
@@ -256,14 +257,14 @@ class Connection(asyncio.Protocol):
         return True
 
     def _silent_since(self, started: float) -> None:
-        """Give a connection up whose calls time out while nothing at all arrives: the other side is gone without a word."""
+        """Close the connection if its calls time out and nothing arrives for SILENT_SECONDS: the server vanished."""
         if self._received_at > started:
             return
-        if self._asked_in_vain < self._received_at:
-            self._asked_in_vain = started
-        if self._loop.time() - self._asked_in_vain >= SILENT_SECONDS and self._transport is not None:
+        if self._unanswered_since < self._received_at:
+            self._unanswered_since = started
+        if self._loop.time() - self._unanswered_since >= SILENT_SECONDS and self._transport is not None:
             self._transport.abort()
-            self._end("has gone silent")
+            self._end(f"was silent for {SILENT_SECONDS:g} s")
 
     def _end(self, why: str) -> None:
         if self._lost:
@@ -285,7 +286,7 @@ async def connect(
     limits: LinkLimits | None = None,
     within_seconds: float = CONNECT_SECONDS,
 ) -> Connection:
-    """Connect to "host:port"; NotConnected with the reason when it cannot be done within the time."""
+    """Connect to "host:port". Raises NotConnected with the reason if that fails or takes too long."""
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
     try:
@@ -295,14 +296,14 @@ async def connect(
             )
     except TimeoutError as error:
         raise NotConnected(f"no connection to {address} within {within_seconds:g} s") from error
-    except (OSError, UnicodeError) as error:  # the latter: a name that no host can have
+    except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
         raise NotConnected(f"cannot connect to {address}: {error}") from error
     return connection
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of "host:port" or "[v6]:port"; NotConnected when it is neither."""
+    """Return host and port of "host:port" or "[v6]:port". Raises NotConnected if it is neither."""
     host, colon, port = address.rpartition(":")
     if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise NotConnected(f"{address!r} is no address; write host:port")
+        raise NotConnected(f"{address!r} is not an address; write host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)

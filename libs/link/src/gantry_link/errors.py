@@ -1,50 +1,50 @@
-"""What can go wrong between two processes. Every error says whether bytes may have reached the other side.
+"""Errors of connections and calls. Every LinkError states whether the request may have reached the other side.
 
-`sent` False: the request surely never left, so it may be repeated anywhere. True: it may have been done.
+`sent` False: the request was not sent, so it may be repeated anywhere. True: it may have been executed.
 """
 
 from __future__ import annotations
 
 
 class LinkError(Exception):
-    """The link failed, not the request. Look at `sent` before repeating it elsewhere."""
+    """The connection failed, not the request. Check `sent` before repeating it elsewhere."""
 
-    def __init__(self, words: str, *, sent: bool) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
         self.sent = sent
 
 
 class NotConnected(LinkError):
-    """There is no connection to the address. Nothing was sent: try another broker, or the same one later."""
+    """There is no connection to the address. Nothing was sent: try another broker, or this one later."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words, sent=False)
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=False)
 
 
 class ConnectionBusy(LinkError):
-    """Too many calls or bytes already wait on this connection. Nothing was sent: slow down."""
+    """Too many calls or bytes are queued on this connection. Nothing was sent: slow down."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words, sent=False)
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=False)
 
 
 class ConnectionLost(LinkError):
-    """The connection ended before the answer came."""
+    """The connection ended before the answer arrived."""
 
 
 class RequestTimedOut(LinkError):
-    """No answer within the time the caller gave."""
+    """No answer arrived within the caller's time-out."""
 
 
 class UnreadableAnswer(LinkError):
-    """An answer came whose body is not what its request has: nothing can be said of what it meant."""
+    """The body of an answer does not have the form that the request requires."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words, sent=True)
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=True)
 
 
 class BrokerRefused(Exception):
-    """The other side answered with an error code. `code` is a ResponseCode or a number unknown to us."""
+    """The other side answered with an error code. `code` is a ResponseCode or an unknown number."""
 
     def __init__(self, code: int, remark: str, fields: dict[str, str] | None = None) -> None:
         super().__init__(f"code {int(code)}: {remark}")

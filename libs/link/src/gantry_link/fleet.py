@@ -1,7 +1,7 @@
-"""Which stores exist: the masters every nameserver names, looked up by a slow poll and at once after a hint.
+"""Discovers stores: the masters that the nameservers list, by a slow poll and at once after a hint.
 
-A store that no nameserver names any more is kept for a while: nameservers restart and know nothing at first, and what a
-store owes does not end with its route.
+A store that no nameserver lists any more is kept for a while: nameservers restart with empty tables, and a store has work
+to finish even without a route.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gantry_wire.frame import Command
 POLL_SECONDS = 5.0
 FORGET_SECONDS = 600.0
 FIRST_POLL_SECONDS = 0.2
-"""Until a nameserver has answered once, it is asked this often."""
+"""Poll interval until a nameserver has answered once."""
 
 
 class StoreAt(NamedTuple):
-    """A store: its broker name and the address of its master."""
+    """A store: the broker name and the address of its master."""
 
     broker: str
     address: str
 
 
 class Fleet:
-    """The stores known now. `joined` and `left` are told of every change; an address that changed is both."""
+    """The known stores. Calls `joined` and `left` on every change; a changed address causes both."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Fleet:
         self._wake = asyncio.Event()
 
     def hint(self) -> None:
-        """Look again now: something says that routes changed."""
+        """Poll now, because routes may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Poll for ever; supervise it as a named loop."""
+        """Poll until cancelled. Run it as a supervised, named loop."""
         while True:
             self._wake.clear()
             await self.look()
@@ -65,7 +65,7 @@ class Fleet:
                     await self._wake.wait()
 
     async def look(self) -> None:
-        """Ask every nameserver once. Never raises for one that does not answer; while none does, no store's time runs."""
+        """Ask every nameserver once. Never raises. If none answers, no store gets closer to being forgotten."""
         found: dict[str, str] = {}
         is_answered = False
         answers = await self._names.ask_each(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -87,7 +87,7 @@ class Fleet:
             self._seen = dict.fromkeys(self._seen, now)
 
     def take(self, found: dict[str, str], now: float) -> None:
-        """Take what nameservers said at `now` (seconds of any steady clock)."""
+        """Apply the nameservers' answers of `now` (seconds of any monotonic clock)."""
         for broker, address in found.items():
             self._seen[broker] = now
             known = self.stores.get(broker)

@@ -1,8 +1,8 @@
-"""Follows one system queue: held pulls, one after the other, each asked for before the last one's records are worked on.
+"""Follows one system queue with consecutive held pulls. Sends the next pull before it processes the last one's records.
 
-At the queue's end a pause may be made first, so that a busy queue is not asked once for every message.
+At the queue's end it may pause first, so that a busy queue does not cause one pull per message.
 
-Knows offsets and whole pull answers, not what the records mean. Ends only when cancelled, or by what `take` raises.
+Knows offsets and whole pull answers, not the records' meaning. Ends only when cancelled or when `take` raises.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ BACKOFF_SECONDS_MAX = 1.0
 FLAG_SUSPEND, FLAG_SUBSCRIPTION = 2, 4
 
 Take = Callable[[Pulled], Awaitable[None] | None]
-"""Takes one answer with its records; what it returns is awaited before the answer after the next is asked for."""
+"""Takes one answer with its records. The follower awaits the returned awaitable before it sends the pull after the next."""
 
 
 @dataclass(slots=True)
-class FollowFigures:
-    """How far a follower is; plain numbers, read by metrics."""
+class FollowMetrics:
+    """Progress of a follower. Plain numbers, read by metrics."""
 
     next_offset: int = 0
     max_offset: int = -1
-    """As the store said last; -1 before it said anything."""
+    """The store's last max offset; -1 before its first answer."""
     pulls: int = 0
     failures: int = 0
     moved: int = 0
-    """Times the store said that the offset lies outside the queue."""
+    """Number of answers that the offset is outside the queue."""
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether everything the store has told of was read."""
+        """Whether it has read all records up to the store's last max offset."""
         return 0 <= self.max_offset <= self.next_offset
 
 
 class Follower:
-    """Reads one queue from an offset on, for ever."""
+    """Reads one queue from an offset until cancelled."""
 
     def __init__(
         self,
@@ -60,25 +60,25 @@ class Follower:
         failed: Callable[[str], None] | None = None,
         pause_seconds: Callable[[], float] | None = None,
     ) -> None:
-        """`failed` is told in words of pulls that did not work; they are repeated with a growing pause.
+        """Call `failed` with the reason of each failed pull, which is then repeated after a growing pause.
 
-        `pause_seconds` says, after records from the queue's end were taken, how long the next pull may wait: what comes
-        meanwhile is read later, and together.
+        `pause_seconds` returns how long to wait before the next pull at the queue's end, so that the records that arrive
+        meanwhile are read together.
         """
-        self.figures = FollowFigures()
+        self.metrics = FollowMetrics()
         self._store, self._topic, self._queue_id, self._group = store, topic, queue_id, group
         self._take = take
         self._rng = rng
         self._failed = failed
         self._pause_seconds = pause_seconds
         self._hold_ms = int(HOLD_SECONDS * 1000)
-        self.piece: Callable[[int], tuple[int, int]] = _all
-        """Says for an offset where to go on in fact, and how many messages to ask for there: what is known needs not be read."""
+        self.next_range: Callable[[int], tuple[int, int]] = _all
+        """Returns for an offset where to pull and how many messages, so that known records can be skipped."""
 
     async def run(self, offset: int) -> None:
-        """Follow from `offset`. Offsets the queue no longer has are passed over, to where the store says."""
-        figures = self.figures
-        figures.next_offset = self.piece(offset)[0]
+        """Follow from `offset`. Skips offsets that the queue no longer has, to where the store says."""
+        metrics = self.metrics
+        metrics.next_offset = self.next_range(offset)[0]
         backoff_seconds = BACKOFF_SECONDS_MIN
         asked = self._ask(offset)
         try:
@@ -86,15 +86,15 @@ class Follower:
                 try:
                     pulled = await asked
                 except (BrokerRefused, LinkError) as error:
-                    figures.failures += 1
+                    metrics.failures += 1
                     if self._failed is not None:
                         self._failed(str(error))
                     await asyncio.sleep(backoff_seconds * self._rng.uniform(0.5, 1.0))
                     backoff_seconds = min(backoff_seconds * 2, BACKOFF_SECONDS_MAX)
-                    asked = self._ask(figures.next_offset)
+                    asked = self._ask(metrics.next_offset)
                     continue
                 backoff_seconds = BACKOFF_SECONDS_MIN
-                figures.pulls += 1
+                metrics.pulls += 1
                 if self._pause_seconds is None or pulled.next_offset < pulled.max_offset:
                     asked = self._ask(pulled.next_offset)
                     await self._work_on(pulled)
@@ -107,16 +107,16 @@ class Follower:
             asked.cancel()
 
     async def _work_on(self, pulled: Pulled) -> None:
-        figures = self.figures
+        metrics = self.metrics
         if pulled.code == ResponseCode.PULL_OFFSET_MOVED:
-            figures.moved += 1
+            metrics.moved += 1
         waiting = self._take(pulled)
         if waiting is not None:
             await waiting
-        figures.next_offset, figures.max_offset = self.piece(pulled.next_offset)[0], pulled.max_offset
+        metrics.next_offset, metrics.max_offset = self.next_range(pulled.next_offset)[0], pulled.max_offset
 
     def _ask(self, offset: int) -> asyncio.Task[Pulled]:
-        offset, count = self.piece(offset)
+        offset, count = self.next_range(offset)
         header = PullHeader(
             consumer_group=self._group,
             topic=self._topic,
@@ -133,5 +133,5 @@ class Follower:
 
 
 def _all(offset: int) -> tuple[int, int]:
-    """Read from here on."""
+    """Read from this offset on."""
     return offset, PULL_MESSAGES_MAX

@@ -33,7 +33,7 @@ _decode_states = msgspec.json.Decoder(list[LeaseQueueState]).decode
 
 
 class Received(NamedTuple):
-    """Leased messages: the log's own bytes, and the lease of each stretch of them. `until_ms` in wall time."""
+    """Leased messages: bytes from the log, and the lease of each run of records. `until_ms` is wall time."""
 
     runs: list[LeasedRun]
     records: bytes | memoryview
@@ -45,52 +45,52 @@ class LeaseClient(StoreCalls):
     """Methods raise BrokerRefused, or LinkError with `sent`."""
 
     async def receive(self, header: ReceiveHeader) -> Received:
-        """9030: lease messages. After a LinkError with `sent` some may be on lease that nobody knows of."""
-        return _received_of(await self.call(GantryCode.RECEIVE, header, lane=BULK))
+        """9030: lease messages. After a LinkError with `sent`, the store may have leased messages that this client did not get."""
+        return _received_of(await self.call(GantryCode.RECEIVE, header, connection_class=BULK))
 
     def begin_receive(self, pattern: CallPattern, told: Callable[[Received | Exception], None]) -> bool:
-        """As `receive`, without a task, `pattern` of 9030; False, and nothing was done, where no connection is open."""
+        """As `receive`, without a task; `pattern` is for 9030. Returns False and does nothing without an open connection."""
         waiting = Waiting(_received_of, told)
         return begin_call(self.pool, self.address, BULK, pattern, b"", waiting, self.timeout_seconds)
 
     async def settle(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> bytes:
-        """9031: acknowledge, give back or release; an ItemStatus for each item, durable."""
+        """9031: ack, nack or release items durably. Returns an ItemStatus byte per item."""
         return await self.settle_packed(header, pack_items(items))
 
     async def settle_packed(self, header: LeaseItemsHeader, items: bytes) -> bytes:
-        """As `settle`, with what `pack_items` or `pack_places` made."""
+        """As `settle`, with items packed by `pack_items` or `pack_places`."""
         return _statuses_of(await self.call(GantryCode.ACK, header, items))
 
     def begin_settle(
         self, pattern: CallPattern, items: bytes, told: Callable[[bytes | Exception], None]
     ) -> bool:
-        """As `settle_packed`, without a task, `pattern` of 9031; False, and nothing was done, where no connection is open."""
+        """As `settle_packed`, without a task; `pattern` is for 9031. Returns False and does nothing without an open connection."""
         waiting = Waiting(_statuses_of, told)
         return begin_call(self.pool, self.address, SMALL, pattern, items, waiting, self.timeout_seconds)
 
     async def release(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> None:
-        """9031, one-way: messages that reached nobody are due again at once. Lost: their leases end by time."""
+        """9031, one-way: make messages that reached no consumer due at once. If the request is lost, their leases time out."""
         await self.tell(GantryCode.ACK, header, pack_items(items))
 
     async def extend(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> tuple[bytes, int]:
-        """9032: let leases end at another time; an ItemStatus for each item, and that time."""
+        """9032: change the end of leases. Returns an ItemStatus byte per item, and the new end."""
         answer = await self.ask(GantryCode.EXTEND_LEASE, header, pack_items(items))
         return answer.body, answer.read(ExtendReplyHeader).until_ms
 
     async def states(self, header: LeaseStateHeader) -> list[LeaseQueueState]:
-        """9033: what a group has in each queue."""
+        """9033: return a group's lease state in each queue."""
         return _decode_states((await self.ask(GantryCode.LEASE_STATE, header)).body)
 
     async def wait(self, header: WaitHeader) -> bool:
-        """9034: wait until a receive may find something; False when the time was over first."""
+        """9034: wait until a receive may find something. Returns False on time-out."""
         timeout_seconds = header.wait_ms / 1000 + HOLD_MARGIN_SECONDS
         answer = await self.ask(
-            GantryCode.WAIT_FOR_MESSAGES, header, lane=BULK, timeout_seconds=timeout_seconds
+            GantryCode.WAIT_FOR_MESSAGES, header, connection_class=BULK, timeout_seconds=timeout_seconds
         )
         return answer.read(WaitReplyHeader).ready
 
     def end_wait(self, header: WaitHeader) -> None:
-        """9034, one-way, with `wait_ms` 0: nobody waits any more. Over the connection that the wait came over."""
+        """9034, one-way, with `wait_ms` 0: end a wait. Uses the connection on which the wait was sent."""
         connection = self.pool.get_nowait(self.address, BULK)
         if connection is not None:
             try:

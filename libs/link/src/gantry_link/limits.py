@@ -6,29 +6,29 @@ from gantry_wire.limits import FRAME_BYTES_MAX
 
 MIB = 1024 * 1024
 FREE_BYTES = 4 * 1024
-"""What a connection may hold of a half frame uncounted."""
+"""Bytes of a half frame that a connection may hold without counting them in the budget."""
 COUNTED_BYTES = 64 * 1024
-"""So many bytes of answers are counted at once: at that many more of a turn, and when they have waited for longer than one."""
+"""Step in which output is counted in the budget: each time a turn adds this many bytes, and if they wait for longer than a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    """What one side of a connection holds at most. Defaults fit a broker; tests make them small."""
+    """Limits of one side of a connection. The defaults fit a broker; tests use small values."""
 
     output_bytes_max: int = 64 * MIB
-    """Bytes waiting to be sent to one peer; beyond, a server closes the connection and a client refuses calls."""
+    """Bytes queued for one peer. Beyond, a server closes the connection and a client refuses calls."""
     output_pause_bytes: int = 4 * MIB
-    """Bytes in the socket's buffer from which on nothing more is read from that peer, until it has drained to a quarter."""
+    """Bytes in the socket's buffer at which reading from that peer stops, until the buffer drains to a quarter."""
     calls_max: int = 65_536
-    """Requests on one connection that wait for an answer."""
+    """Open calls per connection."""
     connections_max: int = 16_384
-    """Connections one server accepts; beyond, new ones are closed at once."""
+    """Connections per server. Beyond, new ones are closed at once."""
     idle_seconds: float = 120.0
-    """A connection without traffic either way is closed by the server after this time (RocketMQ's value)."""
+    """The server closes a connection without traffic in either direction after this time (RocketMQ's value)."""
     frame_seconds: float = 60.0
-    """A frame that has begun must be whole after this time, or the server closes the connection."""
+    """Time for a frame to arrive completely after its first bytes. Beyond, the server closes the connection."""
     client_idle_seconds: float = 100.0
-    """A client closes first, so that no request crosses the server's closing."""
+    """A client closes first, so that no request crosses the server's close."""
 
     def __post_init__(self) -> None:
         assert self.output_pause_bytes <= self.output_bytes_max
@@ -38,4 +38,4 @@ class LinkLimits:
 assert LinkLimits().output_bytes_max > 2 * FRAME_BYTES_MAX
 assert LinkLimits().client_idle_seconds < LinkLimits().idle_seconds
 JOIN_BYTES_MAX = 128 * 1024
-"""Up to this size the parts of one turn are copied together; above, the copy costs more than the extra buffers."""
+"""Up to this size the parts of one turn are joined. Above, the copy costs more than the extra buffers."""

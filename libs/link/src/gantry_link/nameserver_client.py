@@ -1,7 +1,7 @@
-"""The typed client of all nameservers: what changes them goes to every one, questions go to one with failover.
+"""The typed client of all nameservers: sends changes to every one and queries to one, with failover.
 
-Nameservers never talk to each other, so one that has just started knows less than the others: what one does not
-know, the next is asked.
+Nameservers never talk to each other, so one that has just started knows less than the others. If one does not know the answer,
+the client asks the next.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ from gantry_wire.register_body import body_crc, encode_register_body
 T = TypeVar("T")
 
 UNKNOWN = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.QUERY_NOT_FOUND})
-"""Codes after which another nameserver may know better."""
+"""Codes after which another nameserver may know the answer."""
 
 
 SOON_SECONDS = 1.0
-"""How long one of several nameservers may take before the next is asked: a frozen one must not cost a whole time-out."""
+"""Time until the client asks the next of several nameservers, so that a hanging one does not cost a whole time-out."""
 
 
 class Registered(NamedTuple):
-    """One nameserver's answer to a registration: where a slave finds its master, and the order configuration."""
+    """A nameserver's answer to a registration: the master's addresses for a slave, and the order configuration."""
 
     reply: RegisterBrokerReplyHeader
     order_config: dict[str, str]
 
 
 Answers = dict[str, Command | BrokerRefused | LinkError]
-"""By nameserver address: what each one said, or why it did not."""
+"""Answer or error by nameserver address."""
 
 
 class NameserverClient:
@@ -82,10 +82,10 @@ class NameserverClient:
         self._timeout_seconds = timeout_seconds
         self._first = pool.rng.randrange(1 << 16)  # spreads clients over nameservers
 
-    # To one nameserver, the next one if it fails
+    # Queries to one nameserver, with failover
 
     async def route(self, topic: str) -> TopicRouteData:
-        """105: where a topic's queues are; BrokerRefused with code 17 when no nameserver knows the topic."""
+        """105: return the route of a topic. Raises BrokerRefused with code 17 if no nameserver knows the topic."""
         header = RouteHeader(topic=topic, accept_standard_json_only=True)
         return await self._ask_any(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, _body_of(TopicRouteData))
 
@@ -106,7 +106,7 @@ class NameserverClient:
         ).topic_list
 
     async def kv_get(self, namespace: str, key: str) -> str | None:
-        """101: a value of the KV configuration; None when there is none."""
+        """101: return a value of the KV configuration, or None."""
         header = KvKeyHeader(namespace=namespace, key=key)
         try:
             return await self._ask_any(RequestCode.GET_KV_CONFIG, header, _value_of)
@@ -116,7 +116,7 @@ class NameserverClient:
             raise
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
-        """219: every key of a namespace; empty when there are none."""
+        """219: return all keys and values of a namespace."""
         header = NamespaceHeader(namespace=namespace)
         try:
             return (await self._ask_any(RequestCode.GET_KVLIST_BY_NAMESPACE, header, _body_of(KVTable))).table
@@ -125,12 +125,12 @@ class NameserverClient:
                 return {}
             raise
 
-    # To every nameserver
+    # Changes to every nameserver
 
     async def register_broker(
         self, header: RegisterBrokerHeader, body: RegisterBrokerBody
     ) -> dict[str, Registered | BrokerRefused | LinkError]:
-        """103: tell every nameserver that a broker lives and what it holds. Fills in CRC and compression of the body."""
+        """103: register a broker and its topics with every nameserver. Sets the CRC and compresses the body if the header says so."""
         data = encode_register_body(body, compressed=header.compressed)
         header.body_crc32 = body_crc(data)
         answers = await self.ask_each(RequestCode.REGISTER_BROKER, header, data)
@@ -140,17 +140,17 @@ class NameserverClient:
         }
 
     async def unregister_broker(self, header: BrokerIdentityHeader) -> Answers:
-        """104: a broker leaves."""
+        """104: unregister a broker."""
         return await self.ask_each(RequestCode.UNREGISTER_BROKER, header)
 
     async def heartbeat(self, header: BrokerHeartbeatHeader) -> Answers:
-        """904: a broker lives, nothing else has changed."""
+        """904: send a heartbeat of a broker whose topics are unchanged."""
         return await self.ask_each(RequestCode.BROKER_HEARTBEAT, header)
 
     async def data_version_changed(
         self, header: BrokerIdentityHeader, version: DataVersion
     ) -> dict[str, bool]:
-        """322: by address, whether the nameserver holds another version of the broker's topics; True where unknown."""
+        """322: return by address whether the nameserver has another version of the broker's topics; True if unknown."""
         answers = await self.ask_each(RequestCode.QUERY_DATA_VERSION, header, encode_body(version))
         return {
             address: answer.read(QueryDataVersionReplyHeader).changed if isinstance(answer, Command) else True
@@ -158,18 +158,18 @@ class NameserverClient:
         }
 
     async def delete_topic(self, topic: str, cluster: str | None = None) -> Answers:
-        """216: forget a topic, or its queues in one cluster."""
+        """216: delete a topic, or its queues in one cluster."""
         header = DeleteTopicInNamesrvHeader(topic=topic, cluster_name=cluster)
         return await self.ask_each(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
     async def wipe_write_perm(self, broker_name: str) -> Answers:
-        """205: take the write permission from all topics of a broker."""
+        """205: remove the write permission of all topics of a broker."""
         return await self.ask_each(
             RequestCode.WIPE_WRITE_PERM_OF_BROKER, BrokerNameHeader(broker_name=broker_name)
         )
 
     async def add_write_perm(self, broker_name: str) -> Answers:
-        """327: give it back."""
+        """327: restore the write permission of all topics of a broker."""
         return await self.ask_each(
             RequestCode.ADD_WRITE_PERM_OF_BROKER, BrokerNameHeader(broker_name=broker_name)
         )
@@ -184,7 +184,7 @@ class NameserverClient:
         return await self.ask_each(RequestCode.DELETE_KV_CONFIG, KvKeyHeader(namespace=namespace, key=key))
 
     async def configs(self) -> dict[str, dict[str, str]]:
-        """319: by address, the settings of each nameserver that answers."""
+        """319: return the settings of each nameserver that answers, by address."""
         answers = await self.ask_each(RequestCode.GET_NAMESRV_CONFIG)
         return {
             address: parse_config_text(answer.body)
@@ -197,7 +197,7 @@ class NameserverClient:
         return await self.ask_each(RequestCode.UPDATE_NAMESRV_CONFIG, None, format_config_text(settings))
 
     async def ask_each(self, code: int, header: Fields = None, body: bytes = b"") -> Answers:
-        """Ask every nameserver at once. Never raises for one of them: its place holds the error."""
+        """Ask every nameserver concurrently. Never raises for one of them: returns its error instead."""
         addresses = await self.addresses.current()
         answers = await asyncio.gather(*(self._ask_one(address, code, header, body) for address in addresses))
         return dict(zip(addresses, answers, strict=True))
@@ -213,9 +213,9 @@ class NameserverClient:
             return error
 
     async def _ask_any(self, code: int, header: Fields, read: Callable[[Command], T]) -> T:
-        """Ask one nameserver; the next when it cannot be reached, does not answer soon or readably, or does not know.
+        """Ask one nameserver. Ask the next if it is unreachable, slow, unreadable or does not know.
 
-        Who did not answer soon is asked once more, with patience, before the question fails.
+        Ask the slow ones once more with the full time-out before the query fails.
         """
         addresses = await self.addresses.current()
         seconds = min(SOON_SECONDS, self._timeout_seconds) if len(addresses) > 1 else self._timeout_seconds
@@ -234,7 +234,7 @@ class NameserverClient:
         seconds: float,
         read: Callable[[Command], T],
     ) -> tuple[tuple[T] | BrokerRefused | LinkError, list[str]]:
-        """Return what the first answer says, or why there is none; and the addresses that said nothing within the time."""
+        """Return the content of the first answer or the failure, and the addresses that timed out."""
         failure: BrokerRefused | LinkError = NotConnected("no nameserver is known")
         silent: list[str] = []
         first = self._first
@@ -244,13 +244,13 @@ class NameserverClient:
             answer = await self._ask_one(address, code, header, b"", seconds)
             if isinstance(answer, Command):
                 try:
-                    said = (read(answer),)
+                    content = (read(answer),)
                 except WireError as error:
                     answer = _unreadable(address, error)
                 else:
                     if not isinstance(failure, BrokerRefused):
                         self._first = index  # stay with the one that answers
-                    return said, silent
+                    return content, silent
             if isinstance(answer, BrokerRefused):
                 if answer.code not in UNKNOWN:
                     return answer, silent
@@ -258,15 +258,13 @@ class NameserverClient:
                 continue
             if isinstance(answer, RequestTimedOut):
                 silent.append(addresses[index])
-            if not isinstance(
-                failure, BrokerRefused | UnreadableAnswer
-            ):  # who answered says more than who is away
-                failure = answer
+            if not isinstance(failure, BrokerRefused | UnreadableAnswer):
+                failure = answer  # a nameserver that answered says more than an unreachable one
         return failure, silent
 
 
 def _body_of(kind: type[BodyT]) -> Callable[[Command], BodyT]:
-    """Return what reads an answer whose body is of this kind. It raises MalformedBody."""
+    """Return a function that decodes the body of an answer to this type. It raises MalformedBody."""
     return lambda answer: decode_body(answer.body, kind)
 
 
@@ -283,4 +281,4 @@ def _registered(address: str, answer: Command) -> Registered | LinkError:
 
 
 def _unreadable(address: str, error: WireError) -> UnreadableAnswer:
-    return UnreadableAnswer(f"the nameserver {address} gave an answer nobody can read: {error}")
+    return UnreadableAnswer(f"the nameserver {address} sent an unreadable answer: {error}")

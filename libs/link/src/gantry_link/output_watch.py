@@ -1,6 +1,6 @@
-"""Looks at what waits for peers that do not read: after the turn that wrote much to them, then each second until all is taken.
+"""Checks the unsent output of peers that do not read: after a turn that wrote much to them, then each second until it is sent.
 
-In the turn itself nobody knows: the loop gives bytes to the sockets at its end.
+It cannot check within the turn, because the loop passes the bytes to the sockets at its end.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ WATCH_SECONDS = 1.0
 
 
 class Watched(Protocol):
-    """A connection that may have bytes waiting."""
+    """A connection that may have unsent bytes."""
 
     def note_unsent(self) -> bool:
-        """Tell the budget how many bytes wait; False when it is too few to come back for."""
+        """Report the unsent bytes to the budget. Returns False if they are too few to check again."""
         ...
 
 
 class OutputWatch:
-    """The peers of one server that something waits for."""
+    """The peers of one server with unsent output."""
 
     def __init__(self) -> None:
         self._new: set[Watched] = set()
@@ -28,18 +28,18 @@ class OutputWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def soon(self, peer: Watched) -> None:
-        """Look at this peer once the loop has given the bytes of this turn to the sockets."""
+        """Check this peer after the loop has passed the bytes of this turn to the sockets."""
         if not self._new:
             asyncio.get_running_loop().call_soon(self._look_at_new)
         self._new.add(peer)
 
     def forget(self, peer: Watched) -> None:
-        """Stop looking: the connection is gone."""
+        """Stop checking a peer whose connection ended."""
         self._new.discard(peer)
         self._slow.discard(peer)
 
     def close(self) -> None:
-        """Look at nobody any more."""
+        """Stop checking all peers."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

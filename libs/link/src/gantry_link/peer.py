@@ -1,6 +1,6 @@
-"""One accepted connection, seen from the server: whole frames in, one joined write out at the end of each turn.
+"""One accepted connection of a server: reads whole frames, and writes once at the end of each turn.
 
-Bounded both ways: what the peer does not read is held up to a limit, and while it does not read, it is not read from.
+Bounded in both directions: unread output is held up to a limit, and while the peer does not read, the server reads nothing from it.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ from gantry_wire.header import Header
 
 Endpoint = tuple[str, int]
 PUSH_SECONDS = 10.0
-"""What RocketMQ's broker waits for the answer of a client it asked."""
+"""Time-out of RocketMQ's broker for its requests to clients."""
 
 
 class PeerOwner(Protocol):
-    """The listener a peer belongs to: gives the bounds, takes whole frames, hears what becomes of the connection."""
+    """The server of a peer: provides limits and the frame handler, and is notified of the connection's events."""
 
     @property
     def handler(self) -> Callable[[Peer, RawFrame], None]:
-        """Called with every whole frame that is no answer."""
+        """Called with every whole frame that is not an answer."""
         ...
 
     @property
     def limits(self) -> LinkLimits:
-        """Bounds of a peer's output and of its calls."""
+        """Limits of a peer's output and calls."""
         ...
 
     @property
     def budget(self) -> Budget:
-        """What half frames and unread answers count in."""
+        """The budget for half frames and unread answers."""
         ...
 
     @property
     def watch(self) -> OutputWatch:
-        """Looks at peers that much was written to."""
+        """Checks peers with much output."""
         ...
 
     def connected(self, peer: Peer, /) -> None:
-        """Hear that a transport is there; it may be refused (aborted) here."""
+        """Handle a new transport. May refuse (abort) it."""
 
     def disconnected(self, peer: Peer, /) -> None:
-        """Hear that the transport is gone."""
+        """Handle the end of the transport."""
 
     def malformed(self, peer: Peer, error: WireError, /) -> None:
-        """Hear that the stream is out of step."""
+        """Handle an invalid stream."""
 
-    def overflowed(self, peer: Peer, words: str, /) -> None:
-        """Hear that the peer did not read what it asked for; it is being cut."""
+    def overflowed(self, peer: Peer, message: str, /) -> None:
+        """Count a peer that is being closed because it did not read its answers."""
 
-    def hoarded(self, peer: Peer, words: str, /) -> None:
-        """Hear that others need the bytes of its half frame; it is being cut."""
+    def hoarded(self, peer: Peer, message: str, /) -> None:
+        """Count a peer that is being closed because the budget needs the bytes of its half frame."""
 
     def failed(self, peer: Peer, frame: RawFrame, error: Exception, /) -> None:
-        """Answer for the handler, which raised `error` for `frame`."""
+        """Answer `frame`, for which the handler raised `error`."""
 
 
 class Peer(asyncio.Protocol):
-    """A connected client. `send` is cheap: an append, and one write per turn for all of them."""
+    """A connected client. `send` is cheap: it appends, and one write per turn sends everything."""
 
     __slots__ = (
         "_active",
@@ -111,9 +111,9 @@ class Peer(asyncio.Protocol):
         self.attributes: dict[str, Any] = {}
         self.on_close: list[Callable[[Peer], None]] = []
         self.closed_here = False
-        """Whether this side ended the connection; the client did, or its death, when it is closed and this is False."""
+        """Whether this side ended the connection. If it is closed and this is False, the client closed it or died."""
         self.last_active = 0.0
-        """Loop time when the idle sweep last saw traffic."""
+        """Loop time of the last idle sweep that saw traffic."""
         self.stalled_bytes = 0
         self._server = server
         self._handler = server.handler
@@ -141,23 +141,23 @@ class Peer(asyncio.Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing more will be sent to this peer."""
+        """Whether the connection is closing, so that `send` drops bytes."""
         return self._closing
 
     @property
     def descriptor(self) -> int:
-        """The number of its descriptor; -1 where there is none."""
+        """The descriptor number, or -1."""
         sock = None if self._transport is None else self._transport.get_extra_info("socket")
         return -1 if sock is None else int(sock.fileno())
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that wait for this peer: gathered in this turn, or not yet taken by the socket."""
+        """Unsent bytes: gathered in this turn, or not yet taken by the socket."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
         return self._gathered_bytes + waiting
 
     def send(self, data: bytes) -> None:
-        """Queue bytes for the end of this turn. Bytes for a closed peer are dropped."""
+        """Queue bytes for the end of this turn. Drops bytes for a closed peer."""
         if self._closing:
             return
         if not self._parts:
@@ -165,10 +165,10 @@ class Peer(asyncio.Protocol):
         self._parts.append(data)
         self._gathered_bytes += len(data)
         if self._gathered_bytes > self._counted_at:
-            self._gathered_much()
+            self._check_gathered()
 
     def send_parts(self, parts: Sequence[bytes]) -> None:
-        """Queue several pieces that belong together, without copying them."""
+        """Queue consecutive parts without copying them."""
         if self._closing:
             return
         if not self._parts:
@@ -176,7 +176,7 @@ class Peer(asyncio.Protocol):
         self._parts += parts
         self._gathered_bytes += sum(map(len, parts))
         if self._gathered_bytes > self._counted_at:
-            self._gathered_much()
+            self._check_gathered()
 
     def request(
         self,
@@ -185,9 +185,9 @@ class Peer(asyncio.Protocol):
         body: bytes = b"",
         timeout: float = PUSH_SECONDS,
     ) -> asyncio.Future[Command]:
-        """Ask the client something; the future gives its answer or a LinkError."""
+        """Send a request to the client. The future gets its answer or a LinkError."""
         if self._closing:
-            raise NotConnected("the client is gone")
+            raise NotConnected("the client has disconnected")
         if self._calls is None:
             self._calls = Calls(_cannot_withdraw, self._server.limits.calls_max)
         opaque = self._calls.next_opaque()
@@ -197,7 +197,7 @@ class Peer(asyncio.Protocol):
         return answer
 
     def pause_reading(self) -> None:
-        """Take nothing more from this peer until `resume_reading`; TCP then slows it down."""
+        """Stop reading from this peer until `resume_reading`. TCP then slows it down."""
         self._paused_by_owner = True
         self._set_reading()
 
@@ -207,7 +207,7 @@ class Peer(asyncio.Protocol):
         self._set_reading()
 
     def close(self) -> None:
-        """Send what is queued, then close."""
+        """Send the queued bytes, then close."""
         if self._closing:
             return
         self._flush()
@@ -216,7 +216,7 @@ class Peer(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once; what is queued is lost."""
+        """Close at once and drop the queued bytes."""
         self.closed_here = self.closed_here or not self._closing
         self._closing = True
         self._parts.clear()
@@ -226,7 +226,7 @@ class Peer(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket."""
+        """Store the transport and register with the server."""
         self._transport = cast("asyncio.Transport", transport)
         self.remote = _endpoint(transport.get_extra_info("peername"))
         self.local = _endpoint(transport.get_extra_info("sockname"))
@@ -235,7 +235,7 @@ class Peer(asyncio.Protocol):
         self._server.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        """Handle every whole frame that has arrived."""
+        """Handle every whole frame."""
         self._active = True
         if self._closing:
             return
@@ -253,22 +253,22 @@ class Peer(asyncio.Protocol):
             self._count_input(held)
 
     def pause_writing(self) -> None:
-        """Note that the other side does not read."""
+        """Stop reading: the client does not read."""
         self._paused_by_output = True
         self._set_reading()
 
     def resume_writing(self) -> None:
-        """Go on: the other side has read."""
+        """Continue: the client has read."""
         self._paused_by_output = False
-        self._go_on()
+        self._resume()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
-        """End everything that waits on this connection."""
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """End all calls and free all buffers."""
         self._closing = True
         self._transport = None
         self._parts.clear()
         self._gathered_bytes = 0
-        # The half frame and the held ones can be megabytes: free them now, not when the collector comes by.
+        # The half frame and the held frames can be megabytes: free them now, not at the next garbage collection.
         self._decoder = FrameDecoder()
         self._held = []
         self._close_accounts()
@@ -278,7 +278,7 @@ class Peer(asyncio.Protocol):
         self._server.disconnected(self)
 
     def is_idle(self, now: float) -> bool:
-        """Asked by the idle sweep: whether nothing moved since the sweep before. Notes `now` when something did."""
+        """Return whether no bytes moved since the previous sweep. Otherwise sets `last_active` to `now`."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
         moved = self._active or waiting < self.stalled_bytes
         self.stalled_bytes = waiting
@@ -288,14 +288,14 @@ class Peer(asyncio.Protocol):
         return not moved
 
     def half_frame_seconds(self, now: float) -> float:
-        """Asked by the idle sweep: for how long the frame at hand has been seen half there. What we do not read cannot come."""
+        """Return for how long sweeps have seen the current frame incomplete. 0 while reading is paused."""
         is_same = bool(self._decoder.buffered_bytes) and not self._completes and self._reading
         self._completes = False
         self._half_since = (self._half_since or now) if is_same else 0.0
         return now - self._half_since if is_same else 0.0
 
     def note_unsent(self) -> bool:
-        """Count what waits for this peer to read it; False when that is little."""
+        """Count the unsent bytes of this peer. Returns False if they are few."""
         transport = self._transport
         if self._closing or transport is None:
             return False
@@ -314,12 +314,12 @@ class Peer(asyncio.Protocol):
 
     def _count_output(self, size: int) -> None:
         if self._output is None:
-            words = "answers it does not read"
-            self._output = self._server.budget.account(self.remote[0], words, self._overflow)
+            message = "answers it does not read"
+            self._output = self._server.budget.account(self.remote[0], message, self._overflow)
         self._output.hold(size)
 
-    def _gathered_much(self) -> None:
-        """Look at the limits: much was gathered in this turn, or much more since the last look."""
+    def _check_gathered(self) -> None:
+        """Check the output limits each time COUNTED_BYTES more were gathered in this turn."""
         size = self._gathered_bytes
         if size > self._output_bytes_max:
             self._overflow(f"{size} bytes of answers wait for it, at most {self._output_bytes_max} may")
@@ -327,13 +327,13 @@ class Peer(asyncio.Protocol):
         self._counted_at = min(size + COUNTED_BYTES, self._output_bytes_max)
         self._count_output(self.buffered_bytes)
 
-    def _cut_input(self, words: str) -> None:
-        self._server.hoarded(self, words)
+    def _cut_input(self, message: str) -> None:
+        self._server.hoarded(self, message)
         self.abort()
 
     def _close_accounts(self) -> None:
         accounts = self._input, self._output
-        self._input = self._output = None  # they know this peer: a cycle otherwise
+        self._input = self._output = None  # breaks the reference cycle with this peer
         for account in accounts:
             if account is not None:
                 account.close()
@@ -348,32 +348,32 @@ class Peer(asyncio.Protocol):
         for done, frame in enumerate(frames, start=1):
             try:
                 handler(self, frame)
-            except Exception as error:  # noqa: BLE001 - one failed request must not take the others of the turn
+            except Exception as error:  # noqa: BLE001 - one failed request must not affect the others of the turn
                 self._server.failed(self, frame, error)
             if self._closing:
                 return
             if (
                 self._gathered_bytes > pause_bytes
-            ):  # small requests with big answers: the rest waits for the socket
+            ):  # small requests, big answers: hold the rest until the socket drains
                 self._held += frames[done:]
                 self._set_reading()
                 return
 
-    def _go_on(self) -> None:
-        """Handle what was held back, then read again, as far as the socket has room."""
+    def _resume(self) -> None:
+        """Handle the held frames, then read again, as far as the socket has room."""
         held, self._held = self._held, []
         if not self._closing:
             self._handle(held)
         self._set_reading()
 
     def _take_answers(self, frames: list[RawFrame]) -> list[RawFrame]:
-        """Hand answers to our own requests to their callers; return what is left. Only called while some wait."""
+        """Pass answers to our own requests to their callers and return the other frames. Called only with open calls."""
         assert self._calls is not None
         others: list[RawFrame] = []
         for frame in frames:
             try:
                 command = decode_command(frame)
-            except Exception:  # noqa: BLE001 - the handler reads it again and decides
+            except Exception:  # noqa: BLE001 - the handler decodes it again and decides
                 others.append(frame)
                 continue
             if not command.is_response:
@@ -398,7 +398,7 @@ class Peer(asyncio.Protocol):
             transport.writelines(parts)
         if not self._paused_by_output:
             if self._held:
-                self._turn.at_end(self._go_on)
+                self._turn.at_end(self._resume)
         elif transport.get_write_buffer_size() > self._output_bytes_max:
             self._overflow(f"more than {self._output_bytes_max} bytes of answers wait for it")
             return
@@ -408,8 +408,8 @@ class Peer(asyncio.Protocol):
             self._counted_at = COUNTED_BYTES
             self._server.watch.soon(self)
 
-    def _overflow(self, words: str) -> None:
-        self._server.overflowed(self, words)
+    def _overflow(self, message: str) -> None:
+        self._server.overflowed(self, message)
         self.abort()
 
     def _set_reading(self) -> None:
@@ -422,7 +422,7 @@ class Peer(asyncio.Protocol):
 
 
 def _nothing_to_flush() -> None:
-    """Do nothing: a closed peer sends nothing."""
+    """Do nothing: a closed peer has no output."""
 
 
 def _cannot_withdraw(_opaque: int) -> bool:

@@ -1,4 +1,4 @@
-"""One object per event loop, made at first use and forgotten when its loop is closed."""
+"""One object per event loop, created at first use and dropped after its loop is closed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """Holds one T for each running loop. Ask once per connection, not once per request."""
+    """Holds one T per running loop. Look it up once per connection, not once per request."""
 
     __slots__ = ("_make", "_of_loop")
 

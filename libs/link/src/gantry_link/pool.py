@@ -1,7 +1,7 @@
-"""Connections by address: made when first asked for, shared by all callers, made anew after they were lost.
+"""Pools connections by address: connects at first use, shares the connection, and reconnects after a loss.
 
-After a failure an address is left alone for a moment that grows and is jittered, so that a store that comes back
-is found within a second and is not met by everybody at once.
+After a failure the pool waits before the next attempt, with growing and jittered back-off, so that clients find a restarted store
+within a second and do not all reconnect at once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ BACKOFF_SECONDS_MIN = 0.05
 BACKOFF_SECONDS_MAX = 1.0
 IDLE_SWEEP_SECONDS = 10.0
 FORGET_SECONDS = 60.0
-"""An address without a connection is forgotten so long after its last failure."""
+"""Time after its last failure until an address without a connection is forgotten."""
 
 
 @dataclass(slots=True)
 class _Slot:
-    """What is known about one address: its connection, or when to try again."""
+    """State of one address: its connection, or when to try again."""
 
     address: str
-    lane: str = ""
+    connection_class: str = ""
     connection: Connection | None = None
     backoff_seconds: float = 0.0
     retry_at: float = 0.0
@@ -37,7 +37,7 @@ class _Slot:
 
 
 class ConnectionPool:
-    """One connection per (address, lane). Lanes keep big replies out of the way of small ones."""
+    """One connection per (address, connection class). The classes keep big replies from delaying small ones."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class ConnectionPool:
         rng: random.Random | None = None,
         sign: Signer | None = None,
     ) -> None:
-        """`sign` proves to every server who sends a request. `rng` spreads retries and the choice of nameservers; it guards nothing."""
+        """`sign` signs every request. `rng` spreads retries and the choice of nameservers; it need not be secure."""
         self.on_connected: Callable[[Connection, str], None] | None = None
-        """Told of each new connection and its lane, before it carries anything."""
+        """Called with each new connection and its class, before the first request."""
         self.on_lost: Callable[[Connection, str], None] | None = None
-        """Told of each connection that ended, and its lane."""
+        """Called with each connection that ended, and its class."""
         self._sign = sign
         self.limits: LinkLimits = limits or LinkLimits()
         self.connects: int = 0
@@ -65,30 +65,30 @@ class ConnectionPool:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def get_nowait(self, address: str, lane: str = "") -> Connection | None:
-        """Return the open connection, or None: then `await get`."""
-        slot = self._slots.get((address, lane))
+    def get_nowait(self, address: str, connection_class: str = "") -> Connection | None:
+        """Return the open connection, or None; then `await get`."""
+        slot = self._slots.get((address, connection_class))
         if slot is None:
             return None
         connection = slot.connection
         return connection if connection is not None and connection.is_open else None
 
-    async def get(self, address: str, lane: str = "") -> Connection:
-        """Return an open connection, connecting if need be; NotConnected when that fails or is not yet due again."""
-        connection = self.get_nowait(address, lane)
+    async def get(self, address: str, connection_class: str = "") -> Connection:
+        """Return an open connection; connect if necessary. Raises NotConnected if that fails or the back-off is not over."""
+        connection = self.get_nowait(address, connection_class)
         if connection is not None:
             return connection
         if self._closed:
             raise NotConnected("the pool is closed")
-        slot = self._slots.setdefault((address, lane), _Slot(address, lane))
-        async with slot.connecting:  # callers that come together share one attempt
+        slot = self._slots.setdefault((address, connection_class), _Slot(address, connection_class))
+        async with slot.connecting:  # concurrent callers share one attempt
             if slot.connection is not None and slot.connection.is_open:
                 return slot.connection
             return await self._connect(slot)
 
-    def retire(self, address: str, lane: str = "") -> None:
-        """Give a connection up for new calls, as its server asked; what waits on it may still be answered."""
-        slot = self._slots.get((address, lane))
+    def retire(self, address: str, connection_class: str = "") -> None:
+        """Use the connection for no new calls, as its server requested. Its open calls may still be answered."""
+        slot = self._slots.get((address, connection_class))
         if slot is None or slot.connection is None:
             return
         self._retired = [old for old in self._retired if old.is_open]
@@ -96,7 +96,7 @@ class ConnectionPool:
         slot.connection = None
 
     def give_up(self, wanted: Callable[[Answer], bool], why: str) -> None:
-        """End the calls of every connection that `wanted` says."""
+        """End the calls of all connections that `wanted` selects."""
         for connection in [*(slot.connection for slot in self._slots.values()), *self._retired]:
             if connection is not None:
                 connection.give_up(wanted, why)
@@ -108,7 +108,7 @@ class ConnectionPool:
         )
 
     async def close(self) -> None:
-        """Close every connection; later calls raise NotConnected."""
+        """Close every connection. Further calls raise NotConnected."""
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -139,16 +139,16 @@ class ConnectionPool:
             connection.close()
             raise NotConnected("the pool is closed")
         connection.sign = self._sign
-        connection.on_lost = lambda lost: self._lost(lost, slot.lane)
+        connection.on_lost = lambda lost: self._lost(lost, slot.connection_class)
         if self.on_connected is not None:
-            self.on_connected(connection, slot.lane)
+            self.on_connected(connection, slot.connection_class)
         if self._sweeper is None:
             self._sweeper = loop.call_later(IDLE_SWEEP_SECONDS, self._sweep)
         return connection
 
-    def _lost(self, connection: Connection, lane: str) -> None:
+    def _lost(self, connection: Connection, connection_class: str) -> None:
         if self.on_lost is not None and not self._closed:
-            self.on_lost(connection, lane)
+            self.on_lost(connection, connection_class)
 
     def _back_off(self, slot: _Slot, reason: str) -> None:
         slot.reason = reason
@@ -157,7 +157,7 @@ class ConnectionPool:
         slot.retry_at = asyncio.get_running_loop().time() + wait_seconds
 
     def _sweep(self) -> None:
-        """Close what has been idle for long, before the server does; forget addresses nobody uses."""
+        """Close idle connections before the server does, and forget unused addresses."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         for key, slot in list(self._slots.items()):

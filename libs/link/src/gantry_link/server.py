@@ -1,6 +1,6 @@
-"""Accepts connections and hands every whole frame to one synchronous handler. Several ports may share a server.
+"""Accepts connections and passes every whole frame to one synchronous handler. Several ports may share a server.
 
-Knows no request code: what a handler raises is answered or ends the connection, as the error says.
+Knows no request codes. An exception of the handler is answered or closes the connection, depending on the error.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frame import RawFrame, decode_command, encode_response
 
 Handler = Callable[[Peer, RawFrame], None]
-"""Called for every whole frame that arrived, before anything of the turn is written. It must not block.
+"""Called for every whole frame, before the writes of the turn. It must not block.
 
-It decodes the frame itself and drops answers (`Command.is_response`) that nobody waits for any more.
+It decodes the frame itself and drops answers (`Command.is_response`) whose call is no longer open.
 """
 
 BACKLOG = 1024
@@ -31,13 +31,13 @@ EVERY_ADDRESS = "::"
 """IPv4 and IPv6, as for HTTP."""
 SWEEPS_PER_IDLE_TIME = 12
 CLOSING_SECONDS_MAX = 10.0
-"""A closed peer that does not take its last bytes is cut off after this time."""
+"""A closing peer that does not read its last bytes is aborted after this time."""
 REPORT_CHARS_MAX = 512
 
 
 @dataclass(slots=True)
-class ServerFigures:
-    """What happened to connections; plain ints, read by metrics."""
+class ServerMetrics:
+    """Counts of connection events. Plain ints, read by metrics."""
 
     accepted: int = 0
     refused: int = 0
@@ -62,15 +62,15 @@ class RemotingServer:
         limits: LinkLimits | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`on_failure` is told of every exception of the handler that is our own bug, not the client's.
+        """`on_failure` gets every exception of the handler that is our own bug, not the client's.
 
-        `budget` is that of the process; it hears of every connection that is refused or closed for what its peer did.
+        `budget` is that of the process. It is notified of every connection refused or closed because of its peer.
         """
         self.handler = handler
         self.limits = limits or LinkLimits()
         self.budget: Budget = budget or NoBudget()
         self.watch = OutputWatch()
-        self.figures = ServerFigures()
+        self.metrics = ServerMetrics()
         self.peers: dict[int, Peer] = {}
         self._on_connect, self._on_close, self._on_failure = on_connect, on_close, on_failure
         self._listeners: list[asyncio.Server] = []
@@ -81,7 +81,7 @@ class RemotingServer:
         self._is_closing = False
 
     async def listen(self, host: str, port: int) -> int:
-        """Accept connections on one more port (0: any free one) and return its number; OSError when it is taken.
+        """Accept connections on another port (0: any free one) and return its number. Raises OSError if it is in use.
 
         `::` accepts IPv4 too.
         """
@@ -92,13 +92,15 @@ class RemotingServer:
         else:
             listener = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
-        self._accepting += [Accepting(_again(one), self.budget.has_descriptor) for one in listener.sockets]
+        self._accepting += [
+            Accepting(_duplicate(one), self.budget.has_descriptor) for one in listener.sockets
+        ]
         if self._sweeper is None:
             self._sweeper = loop.call_later(self._sweep_seconds, self._sweep)
         return int(listener.sockets[0].getsockname()[1])
 
     async def close(self, drain_seconds: float = 0.0) -> None:
-        """Stop accepting, let answers leave for at most `drain_seconds`, then cut the rest."""
+        """Stop accepting, send pending answers for at most `drain_seconds`, then abort the remaining connections."""
         self._is_closing = True
         self.stop_accepting()
         for peer in list(self.peers.values()):
@@ -117,24 +119,24 @@ class RemotingServer:
             self._sweeper.cancel()
 
     def stop_accepting(self) -> None:
-        """Take no new connections; those that exist live on."""
+        """Accept no new connections; keep the existing ones."""
         for listener in (*self._listeners, *self._accepting):
             listener.close()
 
-    # What a Peer reports
+    # Called by Peer
 
     def connected(self, peer: Peer) -> None:
-        """Count and announce a new connection, or refuse it when there are too many."""
-        if self._is_closing:  # it was being accepted: who closes would never hear of it
+        """Count and announce a new connection, or refuse it if there are too many."""
+        if self._is_closing:  # it was being accepted during close(), which does not know it
             peer.abort()
             return
         refusal = self._refusal(peer)
         if refusal is not None:
-            self.figures.refused += 1
-            self._tell(peer, *refusal)
+            self.metrics.refused += 1
+            self._report_refusal(peer, *refusal)
             peer.abort()
             return
-        self.figures.accepted += 1
+        self.metrics.accepted += 1
         self.peers[peer.id] = peer
         self._emptied.clear()
         peer.last_active = asyncio.get_running_loop().time()
@@ -142,42 +144,42 @@ class RemotingServer:
             self._on_connect(peer)
 
     def disconnected(self, peer: Peer) -> None:
-        """Forget a connection and tell those who care."""
+        """Forget a connection and notify its watchers."""
         self.watch.forget(peer)
         if self.peers.pop(peer.id, None) is None:
             return
         if not self.peers:
             self._emptied.set()
         watchers = [*peer.on_close, *([self._on_close] if self._on_close else [])]
-        for tell in watchers:
+        for notify in watchers:
             try:
-                tell(peer)
-            except Exception as error:  # noqa: BLE001 - the other watchers must hear of it too
+                notify(peer)
+            except Exception as error:  # noqa: BLE001 - the other watchers must be notified too
                 self._report(peer, error)
 
     def malformed(self, peer: Peer, error: WireError) -> None:
-        """End a stream that is out of step: answer what was whole, then close, as RocketMQ does."""
-        self.figures.closed_malformed += 1
-        self._tell(peer, "malformed", f"what it sends is no frame: {error}")
+        """Close an invalid stream after its pending answers, as RocketMQ does."""
+        self.metrics.closed_malformed += 1
+        self._report_refusal(peer, "malformed", f"it sent an invalid frame: {error}")
         peer.close()
 
-    def overflowed(self, peer: Peer, words: str) -> None:
-        """Count a peer that does not read what it asked for; its connection is being cut."""
-        self.figures.closed_stalled += 1
-        self._tell(peer, "stalled", words)
+    def overflowed(self, peer: Peer, message: str) -> None:
+        """Count a peer that is being closed because it does not read its answers."""
+        self.metrics.closed_stalled += 1
+        self._report_refusal(peer, "stalled", message)
 
-    def hoarded(self, peer: Peer, words: str) -> None:
-        """Count a peer whose half frame others need the bytes of; its connection is being cut."""
-        self.figures.closed_hoarding += 1
-        self._tell(peer, "hoarding", words)
+    def hoarded(self, peer: Peer, message: str) -> None:
+        """Count a peer that is being closed because the budget needs the bytes of its half frame."""
+        self.metrics.closed_hoarding += 1
+        self._report_refusal(peer, "hoarding", message)
 
     def failed(self, peer: Peer, frame: RawFrame, error: Exception) -> None:
-        """Answer what a handler raised: a refusal in its words, our own bug as code 1 in Java's manner."""
+        """Answer an exception of the handler: a refusal with its code and remark, our own bug with code 1 as in Java."""
         if isinstance(error, WireError) and error.close:
             self.malformed(peer, error)
             return
         if not isinstance(error, WireError):
-            self.figures.failed_requests += 1
+            self.metrics.failed_requests += 1
             self._report(peer, error)
         try:
             command = decode_command(frame)
@@ -190,7 +192,7 @@ class RemotingServer:
         peer.send(encode_response(code, command.opaque, fields, remark=remark))
 
     def _accepted(self) -> Peer:
-        """Make the peer of a connection that the loop has accepted, and take those that wait behind it."""
+        """Create the peer of a connection that the loop accepted, and accept the other pending ones."""
         for waiting in self._accepting:
             waiting.soon(self._new_peer)
         return self._new_peer()
@@ -204,23 +206,25 @@ class RemotingServer:
         return min(self.limits.idle_seconds, self.limits.frame_seconds) / SWEEPS_PER_IDLE_TIME
 
     def _refusal(self, peer: Peer) -> tuple[str, str] | None:
-        """Return why a connection may not come in: in a word, and in words."""
+        """Return the reason to refuse a connection as one word and as a message, or None."""
         if len(self.peers) >= self.limits.connections_max:
-            return "connections", f"{self.limits.connections_max} connections are open, more are not served"
+            return "connections", f"{self.limits.connections_max} connections are open, the limit"
         if self.budget.has_descriptor(peer.descriptor):
             return None
         return "descriptors", self.budget.descriptor_refusal()
 
-    def _tell(self, peer: Peer, reason: str, words: str) -> None:
-        self.budget.refused(reason, f"{peer.remote[0]}:{peer.remote[1]}", words)
+    def _report_refusal(self, peer: Peer, reason: str, message: str) -> None:
+        self.budget.refused(reason, f"{peer.remote[0]}:{peer.remote[1]}", message)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for peer in list(self.peers.values()):
             if peer.half_frame_seconds(now) >= self.limits.frame_seconds and not peer.is_closing:
-                self.figures.closed_late += 1
-                self._tell(peer, "late", f"a request did not come whole within {self.limits.frame_seconds} s")
+                self.metrics.closed_late += 1
+                self._report_refusal(
+                    peer, "late", f"a request did not come whole within {self.limits.frame_seconds} s"
+                )
                 peer.abort()
                 continue
             if not peer.is_idle(now):
@@ -229,7 +233,7 @@ class RemotingServer:
             if peer.is_closing and silent_seconds > CLOSING_SECONDS_MAX:
                 peer.abort()
             elif not peer.is_closing and silent_seconds > self.limits.idle_seconds:
-                self.figures.closed_idle += 1
+                self.metrics.closed_idle += 1
                 peer.abort()
         self._sweeper = loop.call_later(self._sweep_seconds, self._sweep)
 
@@ -247,7 +251,7 @@ class RemotingServer:
 
 
 def _on_every_address(port: int) -> socket.socket:
-    """Return a bound socket for IPv6 and IPv4: the event loop makes its own for IPv6 alone. Raises OSError."""
+    """Return a bound socket for IPv6 and IPv4: the event loop's own sockets are for IPv6 only. Raises OSError."""
     listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -259,11 +263,11 @@ def _on_every_address(port: int) -> socket.socket:
     return listener
 
 
-def _again(listener: socket.socket) -> socket.socket:
-    """Return the same listening socket by a descriptor of ours: the loop's own object accepts nothing for us."""
-    again = socket.fromfd(listener.fileno(), listener.family, listener.type)
-    again.setblocking(False)
-    return again
+def _duplicate(listener: socket.socket) -> socket.socket:
+    """Return the same listening socket with a duplicated descriptor: the loop's socket object does not allow accept()."""
+    duplicate = socket.fromfd(listener.fileno(), listener.family, listener.type)
+    duplicate.setblocking(False)
+    return duplicate
 
 
 def _refusal(error: Exception) -> tuple[int, str, dict[str, str] | None]:

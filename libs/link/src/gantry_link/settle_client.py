@@ -1,4 +1,4 @@
-"""Claim and settle from the outside: what the owner of a system queue asks a store. One method per request code, 9001 to 9006 and 9040."""
+"""Client of claim and settle, for the owner of a system queue. One method per request code, 9001 to 9006 and 9040."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SettleClient(StoreCalls):
-    """The settling calls of one store. Every method raises BrokerRefused (its `fields` hold `gantryCode`) or LinkError.
+    """Claim and settle calls to one store. Every method raises BrokerRefused (with `gantryCode` in its `fields`) or LinkError.
 
-    A claim belongs to the connection it was made over: these calls use the pool's small lane throughout.
+    A claim belongs to its connection, so the calls that use it all go over the SMALL connection.
     """
 
     async def claim(
         self, topic: str, queue_id: int, *, owner: str, address: str, ttl_ms: int = 3000, group: str = ""
     ) -> ClaimReplyHeader:
-        """9001: claim a queue, or keep the claim: every third of `ttl_ms`. BrokerRefused with HELD names the holder in its fields."""
+        """9001: claim a queue, or renew the claim, every third of `ttl_ms`. BrokerRefused with HELD has the holder in its fields."""
         header = ClaimHeader(
             topic=topic, queue_id=queue_id, owner=owner, address=address, ttl_ms=ttl_ms, group=group
         )
         return (await self.ask(GantryCode.CLAIM_QUEUE, header)).read(ClaimReplyHeader)
 
     async def release(self, topic: str, queue_id: int, epoch: int) -> None:
-        """9002: give a claim up. One that is over is no error."""
+        """9002: release a claim. A claim that has already ended is not an error."""
         header = ReleaseClaimHeader(topic=topic, queue_id=queue_id, epoch=epoch)
         await self.ask(GantryCode.RELEASE_CLAIM, header)
 
     async def settle(
         self, topic: str, queue_id: int, epoch: int, items: Sequence[SettleItem], *, group: str = ""
     ) -> SettleReplyBody:
-        """9003: decide items; one result for each, in order. BrokerRefused with FENCED: the claim is over.
+        """9003: decide items. Returns one result per item, in order. BrokerRefused with FENCED means that the claim ended.
 
-        A first part of many items may have been decided before it ended.
-        After a LinkError or RESULT_UNKNOWN ask again with the same items: what was decided is answered `already`.
+        In that case the first items may have been decided before.
+        After a LinkError or RESULT_UNKNOWN, send the same items again: decided items are answered `already`.
         """
         header = SettleHeader(topic=topic, queue_id=queue_id, group=group, epoch=epoch)
         answer = await self.ask(GantryCode.SETTLE, header, _encode(SettleBody(list(items))))
@@ -65,11 +65,11 @@ class SettleClient(StoreCalls):
     async def state(
         self, topic: str, queue_id: int, *, group: str = "", from_offset: int = 0
     ) -> SettledStateBody:
-        """9004: which items are decided, all ranges above the cursor from `from_offset` on."""
+        """9004: return all ranges of decided items above the cursor, from `from_offset`."""
         settled: list[tuple[int, int]] = []
         while True:
             header = SettledStateHeader(topic=topic, queue_id=queue_id, group=group, from_offset=from_offset)
-            answer = await self.ask(GantryCode.SETTLED_STATE, header, lane=BULK)
+            answer = await self.ask(GantryCode.SETTLED_STATE, header, connection_class=BULK)
             state = decode_json(answer.body, SettledStateBody)
             settled += state.settled
             if state.next is None:
@@ -78,16 +78,16 @@ class SettleClient(StoreCalls):
             from_offset = state.next
 
     async def holder(self, topic: str, queue_id: int) -> ClaimHolderReplyHeader:
-        """9005: who holds the claim on a queue; `held_by` is None when nobody does."""
+        """9005: return the holder of the claim on a queue; `held_by` is None if it is unclaimed."""
         header = ClaimHolderHeader(topic=topic, queue_id=queue_id)
         return (await self.ask(GantryCode.CLAIM_HOLDER, header)).read(ClaimHolderReplyHeader)
 
     async def store_time(self) -> StoreTimeReplyHeader:
-        """9006: the store's clocks."""
+        """9006: return the store's clocks."""
         return (await self.ask(GantryCode.STORE_TIME)).read(StoreTimeReplyHeader)
 
     async def message_events(self, topic: str, queue_id: int, offset: int) -> list[MessageEvent]:
-        """9040: what the store knows of one message beside its record."""
+        """9040: return the events of one message."""
         header = MessageEventsHeader(topic=topic, queue_id=queue_id, offset=offset)
         answer = await self.ask(GantryCode.MESSAGE_EVENTS, header)
         return decode_json(answer.body, MessageEventsBody).events

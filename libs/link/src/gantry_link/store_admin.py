@@ -1,4 +1,4 @@
-"""Questions and orders about a broker's topics, groups, clients and settings. One method per request code."""
+"""Admin requests for a broker's topics, groups, clients and settings. One method per request code."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from gantry_wire.headers import (
 
 
 class StoreAdminCalls(StoreCalls):
-    """What administrators and tools ask. Every method raises BrokerRefused or LinkError."""
+    """Requests of administrators and tools. Every method raises BrokerRefused or LinkError."""
 
     async def create_topic(self, header: CreateTopicHeader) -> None:
-        """17: create a topic or change it."""
+        """17: create or change a topic."""
         await self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     async def topics(self) -> TopicConfigSerializeWrapper:
-        """21: every topic of the broker."""
-        answer = await self.ask(RequestCode.GET_ALL_TOPIC_CONFIG, lane=BULK)
+        """21: return all topics of the broker."""
+        answer = await self.ask(RequestCode.GET_ALL_TOPIC_CONFIG, connection_class=BULK)
         return decode_body(answer.body, TopicConfigSerializeWrapper)
 
     async def delete_topic(self, topic: str) -> None:
@@ -50,42 +50,44 @@ class StoreAdminCalls(StoreCalls):
         await self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader(topic=topic))
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
-        """202: bounds of each queue of a topic."""
-        answer = await self.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicHeader(topic=topic), lane=BULK)
+        """202: return the min and max offset of each queue of a topic."""
+        answer = await self.ask(
+            RequestCode.GET_TOPIC_STATS_INFO, TopicHeader(topic=topic), connection_class=BULK
+        )
         return decode_body(answer.body, TopicStatsTable)
 
     async def groups_of_topic(self, topic: str) -> list[str]:
-        """300: groups that consume a topic, or have offsets in it."""
+        """300: return the groups that consume a topic or have offsets in it."""
         answer = await self.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicHeader(topic=topic))
         return decode_body(answer.body, GroupList).group_list
 
     async def put_group(self, group: SubscriptionGroupConfig) -> None:
-        """200: create a consumer group or change it."""
+        """200: create or change a consumer group."""
         await self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode_body(group))
 
     async def groups(self) -> SubscriptionGroupWrapper:
-        """201: every consumer group of the broker."""
-        answer = await self.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, lane=BULK)
+        """201: return all consumer groups of the broker."""
+        answer = await self.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, connection_class=BULK)
         return decode_body(answer.body, SubscriptionGroupWrapper)
 
     async def delete_group(self, group: str, *, clean_offset: bool) -> None:
-        """207: delete a group, and its offsets if asked to."""
+        """207: delete a group, and its offsets if `clean_offset`."""
         header = DeleteGroupHeader(group_name=group, clean_offset=clean_offset, remove_offset=clean_offset)
         await self.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """208: how far a group is, in one topic or in all of its topics."""
+        """208: return a group's consume progress in one topic or in all its topics."""
         header = ConsumeStatsHeader(consumer_group=group, topic=topic)
-        answer = await self.ask(RequestCode.GET_CONSUME_STATS, header, lane=BULK)
+        answer = await self.ask(RequestCode.GET_CONSUME_STATS, header, connection_class=BULK)
         return decode_body(answer.body, ConsumeStats)
 
     async def reset_offsets(self, header: ResetOffsetHeader) -> ResetOffsetBody:
-        """222: set a group's offsets; returns the new ones, and how many messages are given again beyond them."""
+        """222: set a group's offsets. Returns the new offsets, and how many messages beyond them are delivered again."""
         answer = await self.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
         return decode_body(answer.body, ResetOffsetBody)
 
     async def consumer_ids(self, group: str) -> list[str]:
-        """38: client ids of a group's living consumers; empty when there are none."""
+        """38: return the client ids of a group's connected consumers."""
         header = ConsumerGroupHeader(consumer_group=group)
         answer = await self.call(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
         if answer.code == ResponseCode.SYSTEM_ERROR and (answer.remark or "").startswith("no consumer"):
@@ -95,9 +97,9 @@ class StoreAdminCalls(StoreCalls):
         return decode_body(answer.body, ConsumerIdList).consumer_id_list
 
     async def consumer_connection(self, group: str) -> ConsumerConnection | None:
-        """203: a group's living consumers and subscriptions; None when it is not online."""
+        """203: return a group's connected consumers and subscriptions, or None if it is not online."""
         header = ConsumerGroupHeader(consumer_group=group)
-        answer = await self.call(RequestCode.GET_CONSUMER_CONNECTION_LIST, header, lane=BULK)
+        answer = await self.call(RequestCode.GET_CONSUMER_CONNECTION_LIST, header, connection_class=BULK)
         if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return None
         if answer.code:
@@ -105,14 +107,16 @@ class StoreAdminCalls(StoreCalls):
         return decode_body(answer.body, ConsumerConnection)
 
     async def producer_connection(self, group: str) -> ProducerConnection:
-        """204: a producer group's living clients."""
+        """204: return a producer group's connected clients."""
         answer = await self.ask(
-            RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupHeader(producer_group=group), lane=BULK
+            RequestCode.GET_PRODUCER_CONNECTION_LIST,
+            ProducerGroupHeader(producer_group=group),
+            connection_class=BULK,
         )
         return decode_body(answer.body, ProducerConnection)
 
     async def heartbeat(self, data: HeartbeatData) -> None:
-        """34: say which groups this client's connection stands for."""
+        """34: send a heartbeat with the groups of this client."""
         await self.ask(RequestCode.HEART_BEAT, None, encode_body(data))
 
     async def unregister_client(
@@ -125,13 +129,13 @@ class StoreAdminCalls(StoreCalls):
         await self.ask(RequestCode.UNREGISTER_CLIENT, header)
 
     async def runtime_info(self) -> dict[str, str]:
-        """28: the broker's figures by RocketMQ's names."""
-        answer = await self.ask(RequestCode.GET_BROKER_RUNTIME_INFO, lane=BULK)
+        """28: return the broker's runtime statistics, with RocketMQ's names."""
+        answer = await self.ask(RequestCode.GET_BROKER_RUNTIME_INFO, connection_class=BULK)
         return decode_body(answer.body, KVTable).table
 
     async def broker_config(self) -> dict[str, str]:
-        """26: the broker's settings."""
-        answer = await self.ask(RequestCode.GET_BROKER_CONFIG, lane=BULK)
+        """26: return the broker's settings."""
+        answer = await self.ask(RequestCode.GET_BROKER_CONFIG, connection_class=BULK)
         return parse_config_text(answer.body)
 
     async def update_broker_config(self, settings: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""Calls to one broker over a shared pool: which connection, which answers are refusals. Knows no single request.
+"""Calls to one broker over a shared pool: picks the connection and raises refusals. Knows no specific request.
 
-Small calls and big replies go over connections of their own (lanes), so that an answered send never waits behind
+Small calls and big replies use separate connections (connection classes), so that the answer of a send never waits behind
 megabytes of a pull.
 """
 
@@ -13,13 +13,13 @@ from gantry_wire.frame import Command
 from gantry_wire.header import Header
 
 SMALL, BULK = "", "bulk"
-"""Lanes: sends and questions; pulls, queries and tables."""
+"""Connection classes: SMALL for sends and small requests; BULK for pulls, queries and tables."""
 
 Fields = Header | dict[str, str] | None
 
 
 class StoreCalls:
-    """The calls of a client to one broker address. Costs nothing to make: connections belong to the pool."""
+    """Calls of a client to one broker address. Cheap to create: the pool owns the connections."""
 
     def __init__(self, pool: ConnectionPool, address: str, timeout_seconds: float = REQUEST_SECONDS) -> None:
         self.pool = pool
@@ -32,11 +32,13 @@ class StoreCalls:
         header: Fields = None,
         body: bytes = b"",
         *,
-        lane: str = SMALL,
+        connection_class: str = SMALL,
         timeout_seconds: float | None = None,
     ) -> Command:
-        """Return the answer, whatever its code. Raises LinkError, whose `sent` says what may have happened."""
-        connection = self.pool.get_nowait(self.address, lane) or await self.pool.get(self.address, lane)
+        """Return the answer, whatever its code. Raises LinkError; its `sent` says whether the request may have been executed."""
+        connection = self.pool.get_nowait(self.address, connection_class) or await self.pool.get(
+            self.address, connection_class
+        )
         return await connection.request(
             code, header, body, self.timeout_seconds if timeout_seconds is None else timeout_seconds
         )
@@ -47,21 +49,23 @@ class StoreCalls:
         header: Fields = None,
         body: bytes = b"",
         *,
-        lane: str = SMALL,
+        connection_class: str = SMALL,
         timeout_seconds: float | None = None,
     ) -> Command:
-        """Return the answer when its code is 0, otherwise raise BrokerRefused."""
-        answer = await self.call(code, header, body, lane=lane, timeout_seconds=timeout_seconds)
+        """Return the answer if its code is 0, otherwise raise BrokerRefused."""
+        answer = await self.call(
+            code, header, body, connection_class=connection_class, timeout_seconds=timeout_seconds
+        )
         if answer.code:
             raise refusal(answer)
         return answer
 
     async def tell(self, code: int, header: Fields = None, body: bytes = b"") -> None:
-        """Send a request that nobody answers."""
+        """Send a one-way request."""
         connection = self.pool.get_nowait(self.address) or await self.pool.get(self.address)
         connection.oneway(code, header, body)
 
 
 def refusal(answer: Command) -> BrokerRefused:
-    """Return an answer with an error code as the exception to raise."""
+    """Return the exception for an answer with an error code."""
     return BrokerRefused(answer.code, answer.remark or "", answer.ext)

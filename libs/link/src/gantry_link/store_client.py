@@ -1,4 +1,4 @@
-"""The typed client of one broker: messages in and out, and the offsets of queues and groups."""
+"""The typed client of one broker: sends and pulls messages, reads and commits offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gantry_wire.headers import (
 from gantry_wire.limits import BODY_BYTES_MAX, PER_ITEM_BATCH_BYTES_MAX
 
 HOLD_MARGIN_SECONDS = 5.0
-"""How long after the end of its hold the answer of a held pull is still waited for."""
+"""Extra time-out of a held pull, after the end of its hold."""
 
 PULLED = frozenset(
     {
@@ -46,14 +46,14 @@ PULLED = frozenset(
 
 
 class Stored(NamedTuple):
-    """A message is in the log. `code` other than 0: with less than the durability asked for."""
+    """A message is in the log. A `code` other than 0 means less durability than requested."""
 
     code: int
     reply: SendReplyHeader
 
 
 class BatchItemStored(msgspec.Struct, kw_only=True, rename="camel"):
-    """What became of one message of a batch. `code` 0 stored or duplicate, else refused for `gantry_code`."""
+    """Result of one message of a batch. `code` 0: stored or duplicate; else refused with `gantry_code`."""
 
     queue_offset: int = -1
     position: int = -1
@@ -67,7 +67,7 @@ class BatchItemStored(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class BatchStored(NamedTuple):
-    """A batch was answered; `items` has one result per message when `per_item` was asked for, else it is empty."""
+    """Result of a batch. `items` has one result per message if `per_item` was requested, else it is empty."""
 
     code: int
     reply: SendReplyHeader
@@ -83,24 +83,24 @@ class Pulled(NamedTuple):
     max_offset: int
     remark: str
     records: bytes
-    """The log's own bytes, one record after the other."""
+    """Consecutive records as stored in the log."""
     suggested_broker_id: int = 0
-    """Which of the broker's addresses to pull from next; 0 is the master."""
+    """Broker id to pull from next; 0 is the master."""
 
 
 PullTold = Callable[[Pulled | BrokerRefused | LinkError | WireError], None]
-"""Gets the answer to a pull, or why there is none. It does not raise."""
+"""Called with the answer to a pull, or with its error. It does not raise."""
 
 
 def stored_of(answer: Command) -> Stored:
-    """Return what the answer to a send says. Raises BrokerRefused."""
+    """Decode the answer to a send. Raises BrokerRefused."""
     if answer.code not in STORED:
         raise refusal(answer)
     return Stored(answer.code, answer.read(SendReplyHeader))
 
 
 def pulled_of(answer: Command) -> Pulled:
-    """Return what the answer to a pull says. Raises BrokerRefused, or WireError where it cannot be read."""
+    """Decode the answer to a pull. Raises BrokerRefused, or WireError if it is unreadable."""
     if answer.code not in PULLED:
         raise refusal(answer)
     reply = answer.read(PullReplyHeader)
@@ -116,7 +116,7 @@ def pulled_of(answer: Command) -> Pulled:
 
 
 class _PullWaiting:
-    """A pull that waits for its answer, or for the end of its hold."""
+    """Receiver of the answer to a pull."""
 
     __slots__ = ("_told",)
 
@@ -124,11 +124,11 @@ class _PullWaiting:
         self._told = told
 
     def done(self) -> bool:
-        """Nobody takes a pull back: `told` knows whether its answer is still wanted."""
+        """Return False: the callback knows whether the answer is still wanted."""
         return False
 
     def set_result(self, answer: Command, /) -> None:
-        """Tell what the broker said."""
+        """Pass the answer to the callback."""
         try:
             pulled = pulled_of(answer)
         except (BrokerRefused, WireError) as error:
@@ -137,7 +137,7 @@ class _PullWaiting:
             self._told(pulled)
 
     def set_exception(self, error: LinkError, /) -> None:
-        """Tell that there is no answer."""
+        """Pass the error to the callback."""
         self._told(error)
 
 
@@ -145,19 +145,19 @@ _decode_items = msgspec.json.Decoder(list[BatchItemStored]).decode
 
 
 class StoreClient(StoreAdminCalls):
-    """Everything that is asked of one broker. Methods raise BrokerRefused, or LinkError with `sent`."""
+    """Requests to one broker. Methods raise BrokerRefused, or LinkError with `sent`."""
 
     async def send(
         self, header: SendHeaderV2, body: bytes, *, timeout_seconds: float | None = None
     ) -> Stored:
-        """310: store one message. After a LinkError with `sent` it is unknown whether it was stored."""
+        """310: send one message. After a LinkError with `sent` it is unknown whether the message is stored."""
         answer = await self.call(RequestCode.SEND_MESSAGE_V2, header, body, timeout_seconds=timeout_seconds)
         return stored_of(answer)
 
     async def send_batch(
         self, header: SendHeaderV2, items: list[BatchItem], *, timeout_seconds: float | None = None
     ) -> BatchStored:
-        """320: store messages of one queue, all or none; with `header.per_item` each has its own result."""
+        """320: send messages to one queue, all or none. With `header.per_item` each has its own result."""
         body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX if header.per_item else BODY_BYTES_MAX)
         answer = await self.call(
             RequestCode.SEND_BATCH_MESSAGE, header, body, timeout_seconds=timeout_seconds
@@ -168,18 +168,20 @@ class StoreClient(StoreAdminCalls):
         return BatchStored(answer.code, answer.read(SendReplyHeader), results)
 
     async def pull(self, header: PullHeader, *, timeout_seconds: float | None = None) -> Pulled:
-        """11: read messages of one queue; held by the broker as the header says."""
+        """11: read messages of one queue. The broker holds the pull as the header requests."""
         if timeout_seconds is None:
             timeout_seconds = max(
                 self.timeout_seconds, header.suspend_timeout_millis / 1000 + HOLD_MARGIN_SECONDS
             )
-        answer = await self.call(RequestCode.PULL_MESSAGE, header, lane=BULK, timeout_seconds=timeout_seconds)
+        answer = await self.call(
+            RequestCode.PULL_MESSAGE, header, connection_class=BULK, timeout_seconds=timeout_seconds
+        )
         return pulled_of(answer)
 
     def begin_pull(self, header: PullHeader, told: PullTold, timeout_seconds: float) -> bool:
-        """11, over the connection that is open; False, and nothing was done, where there is none or it is busy.
+        """11, without a task. Returns False and does nothing if no connection is open or it is busy.
 
-        `told` gets what `pull` would return or raise, in the turn in which it comes: no task wakes up for it.
+        Passes the result or the exception of `pull` to the callback, in the turn in which the answer arrives.
         """
         connection = self.pool.get_nowait(self.address, BULK)
         if connection is None:
@@ -193,20 +195,20 @@ class StoreClient(StoreAdminCalls):
         return True
 
     def end_pull(self, wait_id: int) -> None:
-        """9035, one-way: nobody waits any more for the held pull with this `wait_id`. Over the connection that it came over."""
+        """9035, one-way: end the held pull with this `wait_id`. Uses the connection on which the pull was sent."""
         connection = self.pool.get_nowait(self.address, BULK)
         if connection is not None:
-            with suppress(LinkError):  # then the pull ends with its connection, or by time
+            with suppress(LinkError):  # then the pull ends with its connection or times out
                 connection.oneway(GantryCode.END_PULL, EndPullHeader(wait_id=wait_id), b"")
 
     async def view_message(self, position: int, topic: str | None = None) -> bytes:
-        """33: the record at a position of the log; BrokerRefused with code 1 when there is none."""
+        """33: return the record at a position of the log. Raises BrokerRefused with code 1 if there is none."""
         header = ViewMessageHeader(offset=position, topic=topic)
-        return (await self.ask(RequestCode.VIEW_MESSAGE_BY_ID, header, lane=BULK)).body
+        return (await self.ask(RequestCode.VIEW_MESSAGE_BY_ID, header, connection_class=BULK)).body
 
     async def query_messages(self, header: QueryMessageHeader) -> bytes:
-        """12: records by key or unique key; empty when none was found."""
-        answer = await self.call(RequestCode.QUERY_MESSAGE, header, lane=BULK)
+        """12: return records by key or unique key; empty if there are none."""
+        answer = await self.call(RequestCode.QUERY_MESSAGE, header, connection_class=BULK)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return b""
         if answer.code:
@@ -214,30 +216,30 @@ class StoreClient(StoreAdminCalls):
         return answer.body
 
     async def max_offset(self, topic: str, queue_id: int) -> int:
-        """30: the offset the next message of a queue will have."""
+        """30: return the offset of the next message of a queue."""
         return await self._offset(RequestCode.GET_MAX_OFFSET, QueueHeader(topic=topic, queue_id=queue_id))
 
     async def min_offset(self, topic: str, queue_id: int) -> int:
-        """31: the offset of the oldest message a queue still has."""
+        """31: return the offset of the oldest message in a queue."""
         return await self._offset(RequestCode.GET_MIN_OFFSET, QueueHeader(topic=topic, queue_id=queue_id))
 
     async def search_offset(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: str | None = None
     ) -> int:
-        """29: the offset of a queue by store time; boundary LOWER (default) or UPPER."""
+        """29: return the offset of a queue by store time; boundary LOWER (default) or UPPER."""
         header = SearchOffsetHeader(
             topic=topic, queue_id=queue_id, timestamp=timestamp_ms, boundary_type=boundary
         )
         return await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """32: store time in ms of a queue's oldest message, -1 for none."""
+        """32: return the store time in ms of a queue's oldest message, or -1."""
         header = QueueHeader(topic=topic, queue_id=queue_id)
         answer = await self.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         return answer.read(TimestampReplyHeader).timestamp
 
     async def consumer_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """14: a group's committed offset; None when it has none."""
+        """14: return a group's committed offset, or None."""
         header = QueryConsumerOffsetHeader(consumer_group=group, topic=topic, queue_id=queue_id)
         answer = await self.call(RequestCode.QUERY_CONSUMER_OFFSET, header)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
@@ -247,15 +249,15 @@ class StoreClient(StoreAdminCalls):
         return answer.read(OffsetReplyHeader).offset
 
     async def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """15: commit a group's offset, and wait until the broker has it."""
+        """15: commit a group's offset and wait for the answer."""
         await self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, _commit(group, topic, queue_id, offset))
 
     async def commit_offset_oneway(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """15, one-way: commit a group's offset without an answer, as consumers do every few seconds."""
+        """15, one-way: commit a group's offset without waiting, as consumers do every few seconds."""
         await self.tell(RequestCode.UPDATE_CONSUMER_OFFSET, _commit(group, topic, queue_id, offset))
 
     async def is_reachable(self) -> bool:
-        """Whether a connection to the broker exists or can be made now."""
+        """Return whether a connection to the broker exists or can be made now."""
         try:
             await self.pool.get(self.address)
         except LinkError:

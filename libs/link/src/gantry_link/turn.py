@@ -1,6 +1,6 @@
-"""The end of a turn of the event loop: what was gathered while reading is done once, work first, then writes.
+"""Runs gathered work once at the end of a turn of the event loop: work first, then writes.
 
-One Turn per loop. Everything that arrived on all ready sockets has been handled when its callbacks run.
+One Turn per loop. Its callbacks run after the input of all ready sockets was handled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gantry_link.per_loop import PerLoop
 class Turn:
     """Runs callbacks once at the end of this turn: those of `at_end`, then those of `write_at_end`.
 
-    Work that is asked for while work runs belongs to the next turn; writes that work causes still leave in this one.
+    Work added while work runs waits for the next turn. Writes added by work run in this turn.
     """
 
     __slots__ = ("_loop", "_scheduled", "_work", "_writes")
@@ -31,19 +31,19 @@ class Turn:
         return _turns.current()
 
     def at_end(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once at the end of this turn, however often it is asked for."""
+        """Call `callback` once at the end of this turn, however often it is added."""
         self._work[callback] = None
         if not self._scheduled:
             self._schedule()
 
     def write_at_end(self, callback: Callable[[], None]) -> None:
-        """Call `callback` after all work of this turn. The caller asks once a turn: it is not de-duplicated."""
+        """Call `callback` after all work of this turn. The caller adds it once per turn: it is not de-duplicated."""
         self._writes.append(callback)
         if not self._scheduled:
             self._schedule()
 
     def end(self) -> None:
-        """End the turn here for what was asked for so far: for one who knows that more work follows in this turn of the loop."""
+        """Run the callbacks added so far now. For a caller with more work in this turn of the loop."""
         if self._scheduled:
             self._do()
 
@@ -67,8 +67,8 @@ class Turn:
         for callback in callbacks:
             try:
                 callback()
-            except Exception as error:  # noqa: BLE001 - one failing callback must not take the others' turn
-                context = {"message": "callback at the end of a turn failed", "exception": error}
+            except Exception as error:  # noqa: BLE001 - one failing callback must not stop the others
+                context = {"message": "a callback at the end of a turn failed", "exception": error}
                 self._loop.call_exception_handler(context)
 
 

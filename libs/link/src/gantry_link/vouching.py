@@ -1,7 +1,7 @@
-"""Which host a peer may say that it is reached at: the one its connection comes from. Pure.
+"""Checks the address that a peer reports for itself: only the host of its connection is accepted. Pure.
 
-What a peer names, others connect to. So a peer may name itself, at any port, and nobody else. A process of this machine may name any
-host, as it may know this machine by another name.
+Others connect to the reported address, so a peer may report only its own host, with any port. A local process may report any host,
+because it may know this machine by another name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gantry_link.errors import NotConnected
 
 
 def names_itself(address: str, remote_host: str) -> bool:
-    """Whether "host:port" lies on the host that a connection comes from, or the connection comes from this machine."""
+    """Return whether the host of "host:port" is that of the connection, or the connection is from this machine."""
     remote = _ip(remote_host)
     if remote is None or remote.is_loopback:
         return remote is not None
@@ -24,7 +24,7 @@ def names_itself(address: str, remote_host: str) -> bool:
 
 
 def vouched_address(address: str, remote_host: str) -> str:
-    """Return "host:port" where the host is the one a connection comes from, whatever host it names; empty when there is none."""
+    """Return `address`, with the host of the connection in place of another one; empty if there is no valid address."""
     try:
         port = split_address(address)[1]
     except NotConnected:

@@ -1,4 +1,4 @@
-"""What waits for an answer without a task and a future: it is called in the turn in which the answer came."""
+"""Receives an answer with a callback, without task and future, in the turn in which the answer arrives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Waiting(Generic[T]):
-    """An Answer. `read` makes of a command what the caller wants, or raises; `told` gets it, or the error."""
+    """An Answer. `read` decodes the command or raises; the callback gets its result or the error."""
 
     __slots__ = ("_read", "_told")
 
@@ -21,25 +21,25 @@ class Waiting(Generic[T]):
         self._read, self._told = read, told
 
     def done(self) -> bool:
-        """Nobody takes such a call back."""
+        """Return False: such a call is never cancelled."""
         return False
 
     def set_result(self, answer: Command, /) -> None:
-        """Tell what was answered."""
+        """Decode the answer and pass it to the callback."""
         try:
             outcome = self._read(answer)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear of it
+        except Exception as error:  # noqa: BLE001 - the caller must get any error
             self._tell(error)
         else:
             self._tell(outcome)
 
     def set_exception(self, error: LinkError, /) -> None:
-        """Tell that there is no answer."""
+        """Pass the error to the callback."""
         self._tell(error)
 
     def _tell(self, outcome: T | Exception) -> None:
         try:
             self._told(outcome)
         except Exception as error:  # noqa: BLE001 - the other answers of this turn must reach their callers
-            context = {"message": "telling the outcome of a call failed", "exception": error}
+            context = {"message": "the callback of a call failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)

@@ -114,7 +114,7 @@ def monotonic_ms() -> int:
 
 def add_gauges(metrics: Metrics, tables: Tables, server: RemotingServer, hints: Hints) -> None:
     """Register the gauges besides those of requests."""
-    figures = server.figures
+    counts = server.metrics
     metrics.gauge("nameserver_brokers", "Living brokers.", lambda: len(tables.live))
     metrics.gauge("nameserver_topics", "Topics with a route.", lambda: len(tables.topics))
     metrics.gauge("nameserver_connections", "Open connections.", lambda: len(server.peers))
@@ -124,12 +124,12 @@ def add_gauges(metrics: Metrics, tables: Tables, server: RemotingServer, hints: 
         "nameserver_connections_closed",
         "Connections the nameserver closed, by reason.",
         lambda: {
-            ("idle",): figures.closed_idle,
-            ("stalled",): figures.closed_stalled,
-            ("malformed",): figures.closed_malformed,
-            ("late",): figures.closed_late,
-            ("hoarding",): figures.closed_hoarding,
-            ("refused",): figures.refused,
+            ("idle",): counts.closed_idle,
+            ("stalled",): counts.closed_stalled,
+            ("malformed",): counts.closed_malformed,
+            ("late",): counts.closed_late,
+            ("hoarding",): counts.closed_hoarding,
+            ("refused",): counts.refused,
         },
         ("reason",),
     )

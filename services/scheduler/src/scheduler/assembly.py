@@ -19,7 +19,7 @@ from gantry_chassis.process import Life, StartRefused
 from gantry_link.fleet import Fleet
 from gantry_link.nameserver_client import NameserverClient
 from gantry_link.pool import ConnectionPool
-from gantry_link.service_door import ServiceDoor
+from gantry_link.service_listener import ServiceListener
 from scheduler.deliveries import Pace
 from scheduler.keepers import Keepers
 from scheduler.metrics import SchedulerMetrics
@@ -54,13 +54,13 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     keepers = Keepers(pool)
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, "scheduler", budget)
-    door = ServiceDoor(
+    listener = ServiceListener(
         routes_of(Orders(keepers.terms, scheduler_metrics), TaskOrders(keepers.terms)),
         count=lambda name, code: scheduler_metrics.requests.labels(name, str(code)).add(),
         failed=lambda name, error: _log.error("request failed", request=name, exc_info=error),
         budget=budget,
     )
-    port = await _listen(settings, door)
+    port = await _listen(settings, listener)
     keepers.identity = _identity(settings, life.environment, port, scheduler_metrics, keepers)
     fleet = Fleet(
         NameserverClient(pool, settings.nameservers),
@@ -88,7 +88,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     )
     await life.stopping.wait()
     await keepers.close()
-    await door.close(settings.drain_seconds)
+    await listener.close(settings.drain_seconds)
     await http.close()
     await pool.close()
     lock.close()
@@ -174,9 +174,9 @@ def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:
     return f"building the due index: {', '.join(building)}" if building else None
 
 
-async def _listen(settings: SchedulerSettings, door: ServiceDoor) -> int:
+async def _listen(settings: SchedulerSettings, listener: ServiceListener) -> int:
     try:
-        return await door.listen(settings.listen, settings.port)
+        return await listener.listen(settings.listen, settings.port)
     except OSError as error:
         raise _taken(settings.listen, settings.port, error) from error
 

@@ -95,7 +95,7 @@ class CatchingUp:
     def read_until(self, source: int) -> int:
         """Return the offset up to which a queue was read."""
         follower = self.followers.get(source)
-        return self._firsts.get(source, 0) if follower is None else follower.figures.next_offset
+        return self._firsts.get(source, 0) if follower is None else follower.metrics.next_offset
 
     async def reach_end(self) -> bool:
         """Wait until everything stored so far was read. Returns False on timeout or when the store does not answer."""
@@ -152,7 +152,7 @@ class CatchingUp:
             rng=self._rng,
             pause_seconds=lambda: pause.seconds,
         )
-        follower.piece = known.piece
+        follower.next_range = known.next_range
         await follower.run(self._firsts[source])
 
     def _arm_timer(self, entries: Sequence[Entry]) -> None:

@@ -85,7 +85,7 @@ class KnownOffsets(SettledRanges):
         self._long = [one for one in ranges if one[1] - one[0] >= SKIP_MIN]
         self._ends = [end for _, end in self._long]
 
-    def piece(self, offset: int) -> tuple[int, int]:
+    def next_range(self, offset: int) -> tuple[int, int]:
         """Return where to read on from an offset, and how many messages to request."""
         ranges, at = self._long, bisect_right(self._ends, offset)
         if at < len(ranges) and ranges[at][0] <= offset:

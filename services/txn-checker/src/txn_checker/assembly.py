@@ -14,7 +14,7 @@ from gantry_chassis.process import Life, StartRefused
 from gantry_link import ConnectionPool, NameserverClient
 from gantry_link.claims import Claims, Held, QueueKey
 from gantry_link.fleet import Fleet, StoreAt
-from gantry_link.service_door import Route, Routes, ServiceDoor
+from gantry_link.service_listener import Route, Routes, ServiceListener
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import HALF_TOPIC
 from gantry_wire.transaction_bodies import ListTransactions, ReceiveChecks
@@ -46,7 +46,7 @@ class CheckerProcess:
         self._metrics = Metrics()
         self._address = ""
         self._budget = settings.make_budget(life.environment.steady)
-        self._door = ServiceDoor(self._routes(), failed=_failed, budget=self._budget)
+        self._listener = ServiceListener(self._routes(), failed=_failed, budget=self._budget)
 
     async def run(self) -> None:
         """Run until a signal stops it. Raises StartRefused when a port is unavailable."""
@@ -69,7 +69,7 @@ class CheckerProcess:
         )
         await self._life.stopping.wait()
         self._answers.stop()
-        await self._door.close(settings.drain_seconds)
+        await self._listener.close(settings.drain_seconds)
         await self._life.end_loops()
         await http.close()
         await self._pool.close()
@@ -84,7 +84,7 @@ class CheckerProcess:
         settings = self._settings
         where = joined(settings.listen, settings.port)
         try:
-            port = await self._door.listen(settings.listen, settings.port)
+            port = await self._listener.listen(settings.listen, settings.port)
             where = joined(settings.listen, settings.http_port_or_next)
             return port, await http.start()
         except OSError as error:

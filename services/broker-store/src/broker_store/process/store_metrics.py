@@ -66,7 +66,7 @@ def register_metrics(
     metrics.counted(
         "gantry_store_connections_closed_stalled",
         "Readers closed because they did not read.",
-        lambda: server.figures.closed_stalled,
+        lambda: server.metrics.closed_stalled,
     )
 
 

@@ -71,7 +71,7 @@ class Desk:
     @property
     def is_complete(self) -> bool:
         """Whether all tasks stored before the term began are known."""
-        return self._follower.figures.next_offset >= self._held.max_offset
+        return self._follower.metrics.next_offset >= self._held.max_offset
 
     async def run(self) -> None:
         """Follow the tasks queue and run its tasks, until cancelled."""

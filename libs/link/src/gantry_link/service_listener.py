@@ -1,6 +1,6 @@
-"""The remoting door of a service that answers private codes with JSON bodies: typed request in, typed answer out.
+"""The remoting listener of a service that serves private codes with JSON bodies: typed requests, typed answers.
 
-Each request is a task of its own, cancelled when its client closes. Knows no code: the table is given.
+Each request is a task, cancelled when its client disconnects. Knows no codes: it gets the table of routes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gantry_wire.frame import Command, RawFrame, decode_command, encode_response
 
 AskT = TypeVar("AskT", bound=msgspec.Struct)
 REQUESTS_MAX = 1024
-"""Requests of one client that are worked on at once; beyond, they are refused as SYSTEM_BUSY."""
-_TASKS = "service door tasks"
+"""Concurrent requests per client. Beyond, requests are refused with SYSTEM_BUSY."""
+_TASKS = "service listener tasks"
 _encode = msgspec.json.Encoder().encode
 
 
 class Route(NamedTuple, Generic[AskT]):
-    """What answers one code: the type of the request's body, and a coroutine function that gives the answer's.
+    """One code: the type of the request's body, and a coroutine function that returns the answer's body.
 
-    It raises RefusedRequest (or another WireError) to refuse.
+    The function raises RefusedRequest (or another WireError) to refuse.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Route(NamedTuple, Generic[AskT]):
 Routes = Mapping[int, Route[Any]]
 
 
-class ServiceDoor:
-    """Serves a table of routes on one port. `count(route name, code)` is told of every answer."""
+class ServiceListener:
+    """Serves a table of routes on one port. Calls `count(route name, code)` for every answer."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class ServiceDoor:
         limits: LinkLimits | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """`failed(route name, error)` is told of what is our own bug; the client gets code 1."""
+        """Call `failed(route name, error)` for an exception that is our own bug; the client gets code 1."""
         self._routes = routes
         self._count, self._failed = count, failed
         self.server = RemotingServer(self._receive, on_close=self._peer_closed, limits=limits, budget=budget)
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen on a port (0: any free one) and return it; OSError when it is taken."""
+        """Listen on a port (0: any free one) and return it. Raises OSError if it is in use."""
         return await self.server.listen(host, port)
 
     async def close(self, drain_seconds: float = 0.0) -> None:
-        """Let answers leave for at most this time, then end everything."""
+        """Send pending answers for at most this time, then close everything."""
         await self.server.close(drain_seconds)
 
     def _receive(self, peer: Peer, raw: RawFrame) -> None:
@@ -73,12 +73,12 @@ class ServiceDoor:
             return
         route = self._routes.get(command.code)
         if route is None:
-            words = f" request type {command.code} not supported"
-            raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words)
+            remark = f" request type {command.code} not supported"
+            raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
         tasks: set[asyncio.Task[None]] = peer.attributes.setdefault(_TASKS, set())
         if len(tasks) >= REQUESTS_MAX:
-            words = f"{REQUESTS_MAX} requests of this connection are being worked on; send fewer at once"
-            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, words)
+            remark = f"{REQUESTS_MAX} requests of this connection are in progress; send fewer at once"
+            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, remark)
         task = asyncio.get_running_loop().create_task(self._serve(peer, command, route), name=route.name)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -93,11 +93,11 @@ class ServiceDoor:
             code, remark, fields = int(refused.code), refused.remark, refused.fields
         except WireError as error:
             code, remark = int(error.code), str(error)
-        except BrokerRefused as refused:  # a store that we asked for the client: its words are for the client
+        except BrokerRefused as refused:  # forward the refusal of a store to the client
             code, remark, fields = int(refused.code), refused.remark, refused.fields
         except LinkError as error:
             code, remark = int(ResponseCode.SERVICE_NOT_AVAILABLE), f"{route.name}: {error}; try again"
-        except Exception as error:  # noqa: BLE001 - one failed request must not take the others of the connection
+        except Exception as error:  # noqa: BLE001 - one failed request must not affect the others of the connection
             code, remark = int(ResponseCode.SYSTEM_ERROR), f"{type(error).__name__}: {error}"
             if self._failed is not None:
                 self._failed(route.name, error)

@@ -1,4 +1,4 @@
-"""The service door: JSON in, JSON out, refusals by code, and nothing left running for a client that is gone."""
+"""The service listener: JSON in and out, refusals by code, and no task left after its client disconnects."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from scripted_link import eventually
 
 from gantry_link.connection import connect
 from gantry_link.errors import BrokerRefused, NotConnected
-from gantry_link.service_door import Route, ServiceDoor
+from gantry_link.service_listener import Route, ServiceListener
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
@@ -59,18 +59,18 @@ async def opened():
         FULL: Route("full", Number, log.full),
         AWAY: Route("away", Number, log.away),
     }
-    door = ServiceDoor(
+    listener = ServiceListener(
         routes,
         count=lambda name, code: log.counted.append((name, code)),
         failed=lambda name, error: log.failed.append((name, str(error))),
     )
-    port = await door.listen("127.0.0.1", 0)
+    port = await listener.listen("127.0.0.1", 0)
     connection = await connect(f"127.0.0.1:{port}")
     try:
         yield log, connection
     finally:
         connection.close()
-        await door.close()
+        await listener.close()
 
 
 async def test_a_typed_request_gets_a_typed_answer_and_is_counted():
@@ -81,7 +81,7 @@ async def test_a_typed_request_gets_a_typed_answer_and_is_counted():
         assert log.counted == [("double", 0), ("double", 0)]
 
 
-async def test_what_a_store_said_to_the_service_reaches_its_client_and_is_no_bug_of_ours():
+async def test_a_refusal_of_the_store_reaches_the_client_and_is_not_counted_as_a_bug():
     async with opened() as (log, connection):
         full = await connection.request(FULL)
         assert (full.code, full.remark, full.ext["gantryCode"]) == (14, "the disk is full", "DISK_FULL")
@@ -91,7 +91,7 @@ async def test_what_a_store_said_to_the_service_reaches_its_client_and_is_no_bug
         assert log.failed == []
 
 
-async def test_refusals_bad_bodies_and_bugs_are_told_apart():
+async def test_refusals_bad_bodies_and_bugs_have_different_codes():
     async with opened() as (log, connection):
         refused = await connection.request(REFUSE)
         assert (refused.code, refused.remark, refused.ext["gantryCode"]) == (22, "nothing here", "GONE")
@@ -102,7 +102,7 @@ async def test_refusals_bad_bodies_and_bugs_are_told_apart():
         assert (await connection.request(999)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
-async def test_requests_of_a_client_that_closes_are_cancelled():
+async def test_requests_of_a_client_that_disconnects_are_cancelled():
     async with opened() as (log, connection):
         answer = connection.request(WAIT)
         await eventually(lambda: log.waiting)
