@@ -41,7 +41,7 @@ class BrokenNames(Names):
 
     async def route(self, topic: str) -> RouteData | None:
         if self.is_broken:
-            raise Unusable("nameservers", "the nameserver 127.0.0.1:9876 gave an answer nobody can read")
+            raise Unusable("nameservers", "the nameserver 127.0.0.1:9876 sent an unreadable answer")
         return await super().route(topic)
 
     async def value(self, namespace: str, key: str) -> str | None:
@@ -97,7 +97,7 @@ def test_a_hint_that_overtakes_an_answer_is_not_lost() -> None:
 async def test_an_answer_that_cannot_be_used_is_503_and_what_was_known_before_is_kept():
     names = BrokenNames(ROUTE)
     routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
-    with pytest.raises(Problem, match="nobody can read") as failure:
+    with pytest.raises(Problem, match="unreadable answer") as failure:
         await routes.get("orders")
     assert (failure.value.status, failure.value.retryable) == (503, True)
     with pytest.raises(Problem, match="2147483648 queues") as failure:

@@ -63,8 +63,8 @@ class LinkNames:
         try:
             return _route(decode_body(answer.body, TopicRouteData))
         except MalformedBody as error:
-            words = f"the nameserver {address} gave an answer nobody can read: {error}"
-            raise Unusable(address, words) from error
+            message = f"the nameserver {address} sent an unreadable answer: {error}"
+            raise Unusable(address, message) from error
 
     async def brokers(self) -> list[Broker]:
         """106: masters only."""
