@@ -115,7 +115,7 @@ class ClaimHolderReplyHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class StoreTimeReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Reply of 9006. `roll_below` above 0 asks owners to roll forward the items below that log position: retention needs their segment."""
+    """Reply of 9006. `roll_below` above 0 asks owners to roll forward the items below that log position: retention must delete their segment."""
 
     store_time_ms: Int64
     wall_time_ms: Int64

@@ -55,7 +55,7 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     ] = ""
     nats_url: Annotated[str, _help("NATS server for hints; empty = none.")] = ""
     nats_token_file: Annotated[
-        str, _help("File that holds the token of NATS; empty: none is needed, or it stands in nats_url.")
+        str, _help("File that holds the token of NATS; empty: none is needed, or nats_url contains it.")
     ] = ""
     register_seconds: Annotated[
         float, Meta(ge=0.05, le=60), _help("Interval of registrations with the nameservers.")

@@ -29,7 +29,7 @@ class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
     worker_ports: Annotated[
         tuple[Port, ...],
         Meta(
-            description="The health_port of every process that shares the port, by its number, divided by commas: /metrics then shows the figures of all, with the label worker."
+            description="The health_port of every process that shares the port, by its number, separated by commas: /metrics then shows the metrics of all, with the label worker."
         ),
     ] = ()
     worker: Annotated[
@@ -45,7 +45,7 @@ class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
     nats_token_file: Annotated[
         str,
         Meta(
-            description="File that holds the token of NATS; empty: none is needed, or it stands in nats_url."
+            description="File that holds the token of NATS; empty: none is needed, or nats_url contains it."
         ),
     ] = ""
     redis_url: Annotated[
@@ -55,7 +55,7 @@ class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
     redis_password_file: Annotated[
         str,
         Meta(
-            description="File that holds the password of Redis; empty: none is needed, or it stands in redis_url."
+            description="File that holds the password of Redis; empty: none is needed, or redis_url contains it."
         ),
     ] = ""
     token: Annotated[
@@ -68,7 +68,7 @@ class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
     cors_origins: Annotated[
         str,
         Meta(
-            description="Origins whose pages may call, divided by commas; * for all, empty for our own pages only."
+            description="Origins whose pages may call, separated by commas; * for all, empty for our own pages only."
         ),
     ] = ""
     allowed_hosts: AllowedHosts = ""
