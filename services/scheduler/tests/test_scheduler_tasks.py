@@ -96,7 +96,7 @@ async def test_a_task_continues_under_another_scheduler_and_can_be_cancelled(sys
     first = await system.start_scheduler(claim_ttl_ms=1000)
     await dead_letters(system, 2)
     client = await system.client()
-    view = await client.create_task(CreateTask(kind="redrive", group="g", max_per_second=0.2))
+    view = await client.create_task(CreateTask(kind="redrive", group="g", max_per_second=0.5))
     async with asyncio.timeout(60):
         while not (await client.show_task(TaskOrder(id=view.id))).outcomes:
             await asyncio.sleep(0.05)

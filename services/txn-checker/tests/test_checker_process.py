@@ -140,7 +140,7 @@ def test_an_unknown_answer_is_checked_again_until_parked_and_then_decided_by_han
 
 
 def test_a_transaction_decided_in_time_is_never_checked(system):
-    checker = system.checker("transaction_timeout_ms=3000")
+    checker = system.checker("transaction_timeout_ms=2000")
     producer = system.client()
     producer.heartbeat("pg")
     for number in range(50):
