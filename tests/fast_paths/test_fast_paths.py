@@ -47,5 +47,6 @@ def test_fast_and_slow_paths_have_the_same_result_for_random_traffic(seed):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 def test_fast_and_slow_paths_have_the_same_result_for_a_million_messages(seed):
     asyncio.run(compare(seed, MESSAGES_OF_SOAK))
