@@ -80,7 +80,7 @@ async def test_the_next_nameserver_is_asked_when_one_hangs():
 
 
 async def test_a_hanging_nameserver_costs_a_short_time_once(monkeypatch):
-    monkeypatch.setattr(nameserver_client, "SOON_SECONDS", 0.1)
+    monkeypatch.setattr(nameserver_client, "FAILOVER_SECONDS", 0.1)
     async with nameservers({}, KNOWS, timeout_seconds=600) as (client, scripts, _):
         for _ in range(3):
             assert await client.route("T") == ROUTE
@@ -88,7 +88,7 @@ async def test_a_hanging_nameserver_costs_a_short_time_once(monkeypatch):
 
 
 async def test_slow_nameservers_are_asked_again_with_the_full_timeout(monkeypatch):
-    monkeypatch.setattr(nameserver_client, "SOON_SECONDS", 0.1)
+    monkeypatch.setattr(nameserver_client, "FAILOVER_SECONDS", 0.1)
     async with nameservers({}, {}, timeout_seconds=60) as (client, scripts, _):
         asking = asyncio.ensure_future(client.route("T"))
         await eventually(lambda: [len(script.asked) for script in scripts] == [2, 1])

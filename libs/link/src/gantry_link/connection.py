@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
                 if command.flag & FLAG_RESPONSE:
                     resolve(command)
                 else:
-                    self._asked(command)
+                    self._handle_push(command)
         except WireError as error:
             if self._transport is not None:
                 self._transport.abort()
@@ -223,7 +223,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._end(f"was lost: {exc}" if exc else "was closed by the server")
 
-    def _asked(self, command: Command) -> None:
+    def _handle_push(self, command: Command) -> None:
         """Pass a request of the server to the push handler, or answer that there is none."""
         if self._on_push is not None:
             self._on_push(self, command)

@@ -53,7 +53,7 @@ UNKNOWN = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.QUERY_NOT_FOUND}
 """Codes after which another nameserver may know the answer."""
 
 
-SOON_SECONDS = 1.0
+FAILOVER_SECONDS = 1.0
 """Time until the client asks the next of several nameservers, so that a hanging one does not cost a whole time-out."""
 
 
@@ -218,7 +218,9 @@ class NameserverClient:
         Ask the slow ones once more with the full time-out before the query fails.
         """
         addresses = await self.addresses.current()
-        seconds = min(SOON_SECONDS, self._timeout_seconds) if len(addresses) > 1 else self._timeout_seconds
+        seconds = (
+            min(FAILOVER_SECONDS, self._timeout_seconds) if len(addresses) > 1 else self._timeout_seconds
+        )
         failure, silent = await self._ask_in_turn(addresses, code, header, seconds, read)
         if isinstance(failure, LinkError) and silent and seconds < self._timeout_seconds:
             failure, _ = await self._ask_in_turn(silent, code, header, self._timeout_seconds, read)

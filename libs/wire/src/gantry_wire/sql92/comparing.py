@@ -83,7 +83,7 @@ def _property_equals(name: str, constant: Constant, *, missing: Value) -> Get:
 
 def _property_ordered(name: str, test: Test, constant: Constant) -> Get:
     mark, bound = property_mark(name), constant.value
-    read = _read_beside_double if constant.kind is Kind.DOUBLE else READ_AS[constant.kind]
+    read = _to_ordered_double if constant.kind is Kind.DOUBLE else READ_AS[constant.kind]
 
     def is_ordered(raw: bytes) -> Value:
         value = raw.rpartition(mark)[2].partition(b"\x02")[0] or earlier_value(raw, mark)
@@ -92,7 +92,7 @@ def _property_ordered(name: str, test: Test, constant: Constant) -> Get:
     return is_ordered
 
 
-def _read_beside_double(value: bytes) -> float:
+def _to_ordered_double(value: bytes) -> float:
     """Convert a string for ordering against a finite number. NaN orders above every number, so infinity stands in for it."""
     number = to_double(value)
     return float("inf") if number != number else number  # noqa: PLR0124 - only NaN differs from itself
@@ -120,10 +120,10 @@ def _order(test: Test, left: Kind, right: Kind) -> Test:
     if left is Kind.STRING and right is Kind.STRING:
         return lambda one, other: test(order_key(to_double(one)), order_key(to_double(other)))
     if left is Kind.STRING and right in NUMBERS:
-        read_left = _read_beside_double if right is Kind.DOUBLE else READ_AS[right]
+        read_left = _to_ordered_double if right is Kind.DOUBLE else READ_AS[right]
         return lambda one, other: test(read_left(one), other)
     if right is Kind.STRING and left in NUMBERS:
-        read_right = _read_beside_double if left is Kind.DOUBLE else READ_AS[left]
+        read_right = _to_ordered_double if left is Kind.DOUBLE else READ_AS[left]
         return lambda one, other: test(one, read_right(other))
     if Kind.DOUBLE in {left, right}:
         return lambda one, other: test(float(one), float(other))
