@@ -35,7 +35,7 @@ _SHORT, _INT = Struct(">h"), Struct(">i")
 class HeaderPattern:
     """The constant part of the headers of one producer."""
 
-    __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "template")
+    __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "note", "template")
 
     def __init__(self, template: FrameTemplate, command: Command, header: SendHeaderV2) -> None:
         self.template = template
@@ -44,6 +44,8 @@ class HeaderPattern:
         self.flag = command.flag
         self.header = header
         """The first header of the pattern. Its queue id, born time and properties belong to that header only."""
+        self.note: Any = None
+        """What the handler of sends keeps with this pattern."""
         copy_of: Command = cast("Any", command).__copy__()  # msgspec defines it, but its type stubs do not
         copy_of.fields, copy_of.body = None, b""
         self._new_command = cast("Callable[[], Command]", cast("Any", copy_of).__copy__)
