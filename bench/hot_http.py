@@ -206,11 +206,12 @@ class Gateway:
             cast("Any", OneTopic()), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, unique_ids("127.0.0.1", machine()),
             ReplyStamps(machine().wall_ns, machine().secret_bytes(6).hex()), nobody, LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
-        self.app = assemble(GatewaySettings(), ports, fast_paths=True).app
-        assert self.app.short_way is not None
+        gateway = assemble(GatewaySettings(), ports, fast_paths=True)
+        fast_path = gateway.fast_path
+        assert fast_path is not None
         config = Config(
-            self.app,
-            http=cast("Any", partial(ShortProtocol, self.app.short_way)),
+            gateway.app,
+            http=cast("Any", partial(ShortProtocol, fast_path)),
             lifespan="off",
             interface="asgi3",
             log_config=None,
@@ -220,7 +221,7 @@ class Gateway:
         self.lines: list[tuple[ShortProtocol, Collecting]] = []
         for _ in range(CONNECTIONS):
             line = ShortProtocol(
-                self.app.short_way, Budget(), BOUNDS, config=config, server_state=ServerState(), app_state={}
+                fast_path, Budget(), BOUNDS, config=config, server_state=ServerState(), app_state={}
             )
             line.connection_made(transport := Collecting())
             self.lines.append((line, transport))

@@ -138,12 +138,12 @@ class WholeWay:
         self.transport, self.connection = Collecting(), Connection(ADDRESS)
         self.connection.connection_made(self.transport)
         self.ids = OneIdARequest()
-        self.app = self._app(fast_paths=fast_paths)
+        self.gateway = self._gateway(fast_paths=fast_paths)
         self.quick = 0
         """Requests whose heads were known."""
         self.connects()
 
-    def _app(self, *, fast_paths: bool):
+    def _gateway(self, *, fast_paths: bool):
         async def connected(*_):
             return self.connection
 
@@ -153,14 +153,14 @@ class WholeWay:
             Names(), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, self.ids, SameStamps(lambda: 0, ""), nobody,
             LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
-        return assemble(GatewaySettings(), ports, fast_paths=fast_paths).app
+        return assemble(GatewaySettings(), ports, fast_paths=fast_paths)
 
     def connects(self) -> None:
         """Open the clients' connections."""
-        short = self.app.short_way
+        short = self.gateway.fast_path
         kind = GatewayProtocol if short is None else partial(ShortProtocol, short)
         config = Config(
-            self.app, http=kind, lifespan="off", interface="asgi3", log_config=None, access_log=False, server_header=False,
+            self.gateway.app, http=kind, lifespan="off", interface="asgi3", log_config=None, access_log=False, server_header=False,
             date_header=False, proxy_headers=False,
         )  # fmt: skip
         config.load()

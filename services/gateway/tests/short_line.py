@@ -22,13 +22,13 @@ class Line:
         self.system, self.gateway, self.http, self.port = system, gateway, http, port
         self.reader, self.writer = reader, writer
         self.short = 0
-        begin = gateway.app.short_way.begin
+        begin = gateway.fast_path.begin
 
         def counted(*arguments):
             self.short += 1
             begin(*arguments)
 
-        gateway.app.short_way.begin = counted
+        gateway.fast_path.begin = counted
 
     async def post(self, body: bytes, *headers: str, path: str = SEND, length: int | None = None):
         has_host = any(header.lower().startswith("host:") for header in headers)
@@ -61,7 +61,7 @@ async def ended(writer) -> None:
 @asynccontextmanager
 async def line_to(system, **options):
     gateway = system.gateway(**options)
-    http = HttpServer(gateway.app, Budget(), drain_seconds=2)
+    http = HttpServer(gateway.app, gateway.fast_path, Budget(), drain_seconds=2)
     port = await http.start("127.0.0.1", 0, reuse_port=False)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     one = Line(system, gateway, http, port, reader, writer)

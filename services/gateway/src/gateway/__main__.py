@@ -105,7 +105,7 @@ async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> 
 def _server(settings: GatewaySettings, gateway: Gateway, environment: Environment) -> HttpServer:
     budget = settings.make_budget(environment.steady)
     show_budget(gateway.metrics, "gateway", budget)
-    return HttpServer(gateway.app, budget, drain_seconds=settings.drain_seconds)
+    return HttpServer(gateway.app, gateway.fast_path, budget, drain_seconds=settings.drain_seconds)
 
 
 def _limits(settings: GatewaySettings, environment: Environment) -> "RedisLimits | None":

@@ -56,7 +56,7 @@ async def test_a_group_without_options_has_the_defaults_again(client, system):
         ({"retryPolicy": {"type": "list", "delaysMs": [-1]}}, "retryPolicy.delaysMs[0]"),
         ({"retryPolicy": {"type": "exponential", "initialMs": 9, "maxMs": 8}}, "retryPolicy.maxMs"),
         ({"retryPolicy": {"type": "exponential"}}, "retryPolicy.initialMs"),
-        ({"retryPolicy": {"type": "random"}}, "retryPolicy"),
+        ({"retryPolicy": {"type": "random"}}, "retryPolicy.type"),
     ],
 )
 async def test_a_bad_option_is_refused_by_name(client, system, body, field):

@@ -22,7 +22,9 @@ ORDERS = "/v1/topics/orders/messages"
 @pytest.fixture
 async def server(system, request):
     gateway = system.gateway()
-    http = HttpServer(gateway.app, Budget(getattr(request, "param", None)), drain_seconds=2)
+    http = HttpServer(
+        gateway.app, gateway.fast_path, Budget(getattr(request, "param", None)), drain_seconds=2
+    )
     port = await http.start("127.0.0.1", 0, reuse_port=False)
     yield gateway, http, port
     gateway.drain()

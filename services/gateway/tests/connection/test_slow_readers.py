@@ -23,7 +23,9 @@ async def server(system, request):
     for _ in range(4):
         await system.stores["broker-a"].send("orders", 0, b"x" * (ANSWER_BYTES // 4), "")
     gateway = system.gateway()
-    http = HttpServer(gateway.app, Budget(getattr(request, "param", None)), drain_seconds=1)
+    http = HttpServer(
+        gateway.app, gateway.fast_path, Budget(getattr(request, "param", None)), drain_seconds=1
+    )
     port = await http.start("127.0.0.1", 0, reuse_port=False)
     yield system.stores["broker-a"], http, port
     gateway.drain()

@@ -4,18 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from fastapi import APIRouter
-
 from gateway.admin.cluster import BrokerView, ClusterView
 from gateway.admin.group_routes import settings_of, shown_options
 from gateway.admin.groups import GroupAdmin
 from gateway.admin.groups import refuse_to_change as refuse_to_change_group
-from gateway.admin.topic_routes import refuse_to_change
-from gateway.admin.topics import TopicAdmin, perm_bits, perm_words
-from gateway.http.problems import invalid
-from gateway.ports.stores import GroupSettings, TopicSettings
-from gateway.requests.checks import not_derived
-from gateway.requests.models import (
+from gateway.admin.schemas import (
     Applied,
     BrokerList,
     BrokerShown,
@@ -26,7 +19,12 @@ from gateway.requests.models import (
     NameserverShown,
     TopicDefinition,
 )
-from gateway.requests.parameters import problems
+from gateway.admin.topic_routes import refuse_to_change
+from gateway.admin.topics import TopicAdmin, perm_bits, perm_words
+from gateway.http.problems import invalid
+from gateway.ports.stores import GroupSettings, TopicSettings
+from gateway.requests.checks import not_derived
+from gateway.requests.operations import Operation, Operations
 
 T = TypeVar("T")
 APPLIED_AT_ONCE_MAX = 16
@@ -34,16 +32,16 @@ APPLIED_AT_ONCE_MAX = 16
 
 def cluster_routes(
     view: ClusterView, topics: TopicAdmin, groups: GroupAdmin, now: Callable[[], float]
-) -> APIRouter:
+) -> list[Operation]:
     """Return the routes."""
-    router = APIRouter(tags=["cluster"])
+    calls = Operations("cluster")
 
-    @router.get("/v1/brokers", responses=problems())
+    @calls.get("/v1/brokers")
     async def list_brokers() -> BrokerList:
         """List the brokers with their own figures."""
         return BrokerList(brokers=[_broker(one) for one in await view.brokers(now())])
 
-    @router.get("/v1/cluster", responses=problems())
+    @calls.get("/v1/cluster")
     async def show_cluster() -> ClusterShown:
         """Show clusters, brokers and nameservers, and who does not answer."""
         brokers = await view.brokers(now())
@@ -59,7 +57,7 @@ def cluster_routes(
             missing=[one.broker.name for one in brokers if not one.is_alive],
         )
 
-    @router.get("/v1/definitions", responses=problems())
+    @calls.get("/v1/definitions")
     async def export_definitions() -> Definitions:
         """Export topics and groups, in the form that PUT takes."""
         held_topics, _missing = await topics.all(with_system=False)
@@ -69,7 +67,7 @@ def cluster_routes(
             groups=[_group_definition(next(iter(held.values()))) for held in held_groups.values()],
         )
 
-    @router.put("/v1/definitions", responses=problems(400, 403, 413, 415))
+    @calls.put("/v1/definitions", 400, 403, 413, 415)
     async def apply_definitions(body: Definitions) -> Applied:
         """Create and change what is named; safe to repeat. What is not named stays as it is."""
         for one in body.topics:
@@ -89,7 +87,7 @@ def cluster_routes(
         await _each(groups.put, wanted_groups.values())
         return Applied(topics=len(wanted_topics), groups=len(wanted_groups))
 
-    return router
+    return calls.all
 
 
 def _refuse_twice(names: list[str], field: str, kind: str) -> None:

@@ -2,9 +2,7 @@
 
 from typing import Annotated, Literal
 
-import msgspec
-from fastapi import APIRouter, Query
-from fastapi.responses import Response
+from msgspec import Meta
 
 from gantry_wire.errors import MalformedExpression
 from gantry_wire.scheduler_bodies import CreateTask, MessageFilter
@@ -15,9 +13,10 @@ from gateway.http.problems import Problem, invalid
 from gateway.messages.schemas import DeadLettersReply
 from gateway.messages.sql_filters import checked_sql
 from gateway.requests.checks import sendable, topic_of
-from gateway.requests.parameters import GroupPath, answers, problems
+from gateway.requests.fields import GroupName
+from gateway.requests.operations import Details, Operation, Operations
 from gateway.routing.route_cache import RouteCache
-from gateway.schedules.routes import AfterQuery
+from gateway.schedules.routes import After
 from gateway.schedules.schemas import FilterBody, RedriveBody, TaskShown
 from gateway.schedules.task_routes import shown_task
 from gateway.schedules.tasks import Tasks
@@ -28,33 +27,28 @@ ORIGINAL = "original"
 
 def dead_letter_routes(
     letters: DeadLetters, groups: GroupAdmin, routes: RouteCache, tasks: Tasks
-) -> APIRouter:
+) -> list[Operation]:
     """Return the routes."""
-    router = APIRouter(tags=["dead letters"])
+    calls = Operations("dead letters")
 
-    @router.get(
+    @calls.get(
         "/v1/groups/{group:plain}/deadLetters",
-        responses=problems(400, 404) | answers("DeadLettersReply", "Dead letters, oldest first."),
-        response_class=Response,
+        400,
+        404,
+        details=Details(reply_words="Dead letters, oldest first."),
     )
     async def list_dead_letters(
-        group: GroupPath,
-        limit: Annotated[int, Query(alias="max", ge=1, le=LIMIT_MAX)] = LIMIT_DEFAULT,
-        after: AfterQuery = "",
-        encoding: Annotated[
-            Literal["", "base64"], Query(description="Give every body as `bodyBase64`.")
-        ] = "",
-    ) -> Response:
+        group: GroupName,
+        max_: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = LIMIT_DEFAULT,
+        after: After = "",
+        encoding: Annotated[Literal["", "base64"], Meta(description="Give every body as `bodyBase64`.")] = "",
+    ) -> DeadLettersReply:
         """List what a group gave up, with why: the last error, attempts, consumer, and where it came from."""
-        page = await letters.page(group, after, limit, as_base64=bool(encoding))
-        reply = DeadLettersReply(page.messages, page.next, page.missing)
-        return Response(msgspec.json.encode(reply), media_type="application/json")
+        page = await letters.page(group, after, max_, as_base64=bool(encoding))
+        return DeadLettersReply(page.messages, page.next, page.missing)
 
-    @router.post(
-        "/v1/groups/{group:plain}/deadLetters:redrive",
-        responses=problems(400, 403, 404, 413, 415, 422, 507),
-    )
-    async def redrive(group: GroupPath, body: RedriveBody | None = None) -> TaskShown:
+    @calls.post("/v1/groups/{group:plain}/deadLetters:redrive", 400, 403, 404, 413, 415, 422, 507)
+    async def redrive(group: GroupName, body: RedriveBody | None = None) -> TaskShown:
         """Begin a task that sends dead letters again, each once; what was redriven before is left out."""
         wanted = body or RedriveBody()
         await groups.get(group)
@@ -77,7 +71,7 @@ def dead_letter_routes(
         )
         return shown_task(await tasks.create(task))
 
-    return router
+    return calls.all
 
 
 def _filter(body: FilterBody | None) -> MessageFilter | None:

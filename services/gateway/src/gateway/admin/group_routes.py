@@ -2,13 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from msgspec import Meta
 
 from gateway.admin.group_options import RetryPolicy, read_policy
 from gateway.admin.groups import GroupAdmin, Lag, OffsetChange
-from gateway.http.problems import invalid
-from gateway.ports.stores import GroupSettings
-from gateway.requests.models import (
+from gateway.admin.schemas import (
     ExponentialPolicy,
     GroupBody,
     GroupList,
@@ -17,68 +15,72 @@ from gateway.requests.models import (
     LagShown,
     ListPolicy,
     OffsetsBody,
+    Policy,
     Status,
 )
-from gateway.requests.parameters import GroupPath, TopicOrAll, problems
+from gateway.http.problems import invalid
+from gateway.ports.stores import GroupSettings
+from gateway.requests.fields import GroupName, TopicOrAll
+from gateway.requests.operations import Operation, Operations
 
 
-def group_routes(admin: GroupAdmin) -> APIRouter:
+def group_routes(admin: GroupAdmin) -> list[Operation]:
     """Return the routes."""
-    router = APIRouter(tags=["groups"])
+    calls = Operations("groups")
 
-    @router.get("/v1/groups", responses=problems())
+    @calls.get("/v1/groups")
     async def list_groups() -> GroupList:
         """List the consumer groups of clients."""
         found, missing = await admin.all()
         return GroupList(groups=[_shown(group, held) for group, held in found.items()], missing=missing)
 
-    @router.get("/v1/groups/{group:plain}", responses=problems(400, 404))
-    async def show_group(group: GroupPath) -> GroupShown:
+    @calls.get("/v1/groups/{group:plain}", 400, 404)
+    async def show_group(group: GroupName) -> GroupShown:
         """Show a consumer group."""
         return _shown(group, await admin.get(group))
 
-    @router.put("/v1/groups/{group:plain}", responses=problems(400, 403, 413, 415))
-    async def put_group(group: GroupPath, body: GroupBody | None = None) -> GroupShown:
+    @calls.put("/v1/groups/{group:plain}", 400, 403, 413, 415)
+    async def put_group(group: GroupName, body: GroupBody | None = None) -> GroupShown:
         """Create a consumer group or change it, on every broker."""
         await admin.put(settings_of(group, body or GroupBody()))
         return _shown(group, await admin.get(group))
 
-    @router.delete("/v1/groups/{group:plain}", responses=problems(400, 403, 404))
+    @calls.delete("/v1/groups/{group:plain}", 400, 403, 404)
     async def delete_group(
-        group: GroupPath,
-        offsets: Annotated[bool, Query(description="Also forget how far the group was.")] = True,
+        group: GroupName,
+        offsets: Annotated[bool, Meta(description="Also forget how far the group was.")] = True,
     ) -> Status:
         """Delete a consumer group from every broker."""
         await admin.delete(group, with_offsets=offsets)
         return Status(status="deleted")
 
-    @router.post("/v1/groups/{group:plain}:pause", responses=problems(400, 403, 404))
-    async def pause_group(group: GroupPath) -> Status:
+    @calls.post("/v1/groups/{group:plain}:pause", 400, 403, 404)
+    async def pause_group(group: GroupName) -> Status:
         """Stop deliveries to a group; its offsets stay."""
         await admin.set_enabled(group, is_enabled=False)
         return Status(status="paused")
 
-    @router.post("/v1/groups/{group:plain}:resume", responses=problems(400, 403, 404))
-    async def resume_group(group: GroupPath) -> Status:
+    @calls.post("/v1/groups/{group:plain}:resume", 400, 403, 404)
+    async def resume_group(group: GroupName) -> Status:
         """Let deliveries to a paused group go on."""
         await admin.set_enabled(group, is_enabled=True)
         return Status(status="resumed")
 
-    @router.put("/v1/groups/{group:plain}/offsets", responses=problems(400, 403, 404, 413, 415))
-    async def put_offsets(group: GroupPath, body: OffsetsBody) -> Status:
+    @calls.put("/v1/groups/{group:plain}/offsets", 400, 403, 404, 413, 415)
+    async def put_offsets(group: GroupName, body: OffsetsBody) -> Status:
         """Set where a group goes on; durable when answered."""
         changes = [OffsetChange(one.topic, one.broker, one.queue_id, one.offset) for one in body.offsets]
         await admin.set_offsets(group, changes)
         return Status(status="stored")
 
-    @router.get("/v1/groups/{group:plain}/lag", responses=problems(400, 404))
-    async def lag(group: GroupPath, topic: TopicOrAll = "") -> LagShown:
+    @calls.get("/v1/groups/{group:plain}/lag", 400, 404)
+    async def lag(group: GroupName, topic: TopicOrAll = "") -> LagShown:
         """Show how far a group is behind, by queue."""
         lags, missing = await admin.lag(group, topic)
         queues = [_lag_queue(one) for one in lags]
         return LagShown(group=group, total=sum(queue.lag for queue in queues), queues=queues, missing=missing)
 
-    return router
+    return calls.all
 
 
 def settings_of(group: str, body: GroupBody) -> GroupSettings:
@@ -104,7 +106,7 @@ def shown_options(settings: GroupSettings) -> dict[str, Any]:
     }
 
 
-def _policy_text(policy: ListPolicy | ExponentialPolicy | None) -> str:
+def _policy_text(policy: Policy | None) -> str:
     if policy is None:
         return ""
     if isinstance(policy, ListPolicy):
@@ -115,14 +117,13 @@ def _policy_text(policy: ListPolicy | ExponentialPolicy | None) -> str:
     return RetryPolicy((), policy.initial_ms, policy.multiplier, policy.max_ms, policy.jitter).text()
 
 
-def _shown_policy(text: str) -> ListPolicy | ExponentialPolicy | None:
+def _shown_policy(text: str) -> Policy | None:
     policy = read_policy(text)
     if policy is None:
         return None
     if policy.delays_ms:
-        return ListPolicy(type="list", delays_ms=list(policy.delays_ms))
+        return ListPolicy(delays_ms=list(policy.delays_ms))
     return ExponentialPolicy(
-        type="exponential",
         initial_ms=policy.initial_ms,
         multiplier=policy.multiplier,
         max_ms=policy.max_ms,

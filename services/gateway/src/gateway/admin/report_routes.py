@@ -2,60 +2,51 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path
-from fastapi.responses import Response
+from msgspec import Meta
 
 from gateway.admin import report_files
 from gateway.admin.report_files import FILE_BYTES_MAX, INDEX, MEDIA_TYPES, NAME_PATTERN, PATH_PATTERN
+from gateway.admin.schemas import ReportFileShown, ReportList, ReportShown
+from gateway.http.call import Reply
 from gateway.http.problems import Problem, away
-from gateway.requests.models import Shown
-from gateway.requests.parameters import problems
+from gateway.requests.operations import Details, Operation, Operations
 
-_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "cache-control": "no-cache",
-}
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-cache"),
+)
 """A page brings its own styles and scripts and may call nothing: message keys stand in it, and whoever sends chooses those."""
 _NOT_SET = (
     "this gateway serves no reports: set reports_dir to the folder that ./gantry report --out writes into"
 )
 
-NamePath = Annotated[str, Path(pattern=f"^{NAME_PATTERN}$", description="Name of the report: its folder.")]
+ReportName = Annotated[str, Meta(pattern=f"^{NAME_PATTERN}$", description="Name of the report: its folder.")]
 FilePath = Annotated[
-    str, Path(pattern=f"^{PATH_PATTERN}$", description="A file of the report, as listed: `report.html`.")
+    str, Meta(pattern=f"^{PATH_PATTERN}$", description="A file of the report, as listed: `report.html`.")
 ]
 
 
-class ReportFileShown(Shown):
-    """A file of a report."""
-
-    path: str
-    bytes: int
-
-
-class ReportShown(Shown):
-    """A report: its page is `report.html` among its files."""
-
-    name: str
-    written_at: str
-    files: list[ReportFileShown]
+_FILE = Details(
+    reply_words="The file.",
+    reply_content={
+        kind: {"schema": {"type": "string", "format": "binary"}}
+        for kind in sorted({kind.partition(";")[0] for kind in MEDIA_TYPES.values()})
+    },
+)
 
 
-class ReportList(Shown):
-    """The reports, newest first."""
-
-    reports: list[ReportShown]
-
-
-def report_routes(folder: str) -> APIRouter:
+def report_routes(folder: str) -> list[Operation]:
     """Return the routes over a folder of reports; empty: there is none, and each call says so."""
-    router = APIRouter(tags=["reports"])
+    calls = Operations("reports")
 
-    @router.get("/v1/reports", responses=problems(404))
+    @calls.get("/v1/reports", 404)
     async def list_reports() -> ReportList:
         """List the reports, newest first."""
         try:
@@ -64,19 +55,17 @@ def report_routes(folder: str) -> APIRouter:
             raise _unreadable(error) from error
         return ReportList(reports=[_shown(one) for one in found])
 
-    @router.get(f"/v1/reports/{INDEX}", response_class=Response, responses=problems(404, 422) | _file())
-    async def show_index() -> Response:
+    @calls.get(f"/v1/reports/{INDEX}", 404, 422, details=_FILE)
+    async def show_index() -> Reply:
         """Show the page that lists the reports, where the folder has one."""
         return await _answer(folder, INDEX)
 
-    @router.get(
-        "/v1/reports/{name}/{path:path}", response_class=Response, responses=problems(404, 422) | _file()
-    )
-    async def show_report(name: NamePath, path: FilePath) -> Response:
+    @calls.get("/v1/reports/{name}/{path:path}", 404, 422, details=_FILE)
+    async def show_report(name: ReportName, path: FilePath) -> Reply:
         """Show a file of a report: `report.html` is its page, `report.json` its figures, `tables/….parquet` its tables."""
         return await _answer(folder, f"{name}/{path}")
 
-    return router
+    return calls.all
 
 
 def _set(folder: str) -> str:
@@ -85,7 +74,7 @@ def _set(folder: str) -> str:
     return folder
 
 
-async def _answer(folder: str, path: str) -> Response:
+async def _answer(folder: str, path: str) -> Reply:
     try:
         content = await asyncio.to_thread(report_files.read, _set(folder), path)
     except report_files.FileTooLarge as error:
@@ -99,7 +88,7 @@ async def _answer(folder: str, path: str) -> Response:
         raise Problem(
             404, "NOT_FOUND", f"there is no report file {path}; GET /v1/reports lists them", field="path"
         )
-    return Response(content, media_type=report_files.media_type(path), headers=_HEADERS)
+    return Reply(200, content, report_files.media_type(path) or "", _HEADERS)
 
 
 def _unreadable(error: OSError) -> Problem:
@@ -113,10 +102,3 @@ def _shown(report: report_files.Report) -> ReportShown:
         written_at=written.replace("+00:00", "Z"),
         files=[ReportFileShown(path=one.path, bytes=one.size) for one in report.files],
     )
-
-
-def _file() -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI entry of a file's bytes."""
-    kinds = sorted({kind.partition(";")[0] for kind in MEDIA_TYPES.values()})
-    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
-    return {200: {"description": "The file.", "content": content}}

@@ -1,20 +1,19 @@
 """POST /v1/groups/{group}/offsets:reset: where a group goes on in a topic."""
 
-from fastapi import APIRouter
-
 from gateway.admin.offset_reset import OffsetReset, ResetTo
+from gateway.admin.schemas import QueueResetShown, ResetBody, ResetShown
 from gateway.http.problems import invalid
 from gateway.requests.checks import number, time_ms, topic_of
-from gateway.requests.models import OFFSET_MAX, QueueResetShown, ResetBody, ResetShown
-from gateway.requests.parameters import GroupPath, problems
+from gateway.requests.fields import OFFSET_MAX, GroupName
+from gateway.requests.operations import Operation, Operations
 
 
-def reset_routes(resetting: OffsetReset) -> APIRouter:
+def reset_routes(resetting: OffsetReset) -> list[Operation]:
     """Return the route."""
-    router = APIRouter(tags=["groups"])
+    calls = Operations("groups")
 
-    @router.post("/v1/groups/{group:plain}/offsets:reset", responses=problems(400, 403, 404, 413, 415))
-    async def reset_offsets(group: GroupPath, body: ResetBody) -> ResetShown:
+    @calls.post("/v1/groups/{group:plain}/offsets:reset", 400, 403, 404, 413, 415)
+    async def reset_offsets(group: GroupName, body: ResetBody) -> ResetShown:
         """Have a group go on elsewhere in a topic, with clients or without; durable when answered, safe to repeat."""
         resets = await resetting.reset(
             group,
@@ -39,7 +38,7 @@ def reset_routes(resetting: OffsetReset) -> APIRouter:
             replayed=sum(max(-one.moved, 0) + one.given_again for one in resets),
         )
 
-    return router
+    return calls.all
 
 
 def reset_to(to: str | int) -> ResetTo:

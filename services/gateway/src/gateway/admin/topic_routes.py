@@ -2,13 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from msgspec import Meta
 
-from gateway.admin.topics import TopicAdmin, is_system_topic, perm_bits, perm_words
-from gateway.http.problems import forbidden
-from gateway.ports.stores import TopicSettings
-from gateway.requests.checks import topic_of
-from gateway.requests.models import (
+from gateway.admin.schemas import (
     QueueShown,
     Status,
     TopicBody,
@@ -18,25 +14,30 @@ from gateway.requests.models import (
     TopicPut,
     TopicShown,
 )
-from gateway.requests.parameters import TopicPath, problems
+from gateway.admin.topics import TopicAdmin, is_system_topic, perm_bits, perm_words
+from gateway.http.problems import forbidden
+from gateway.ports.stores import TopicSettings
+from gateway.requests.checks import topic_of
+from gateway.requests.fields import TopicName
+from gateway.requests.operations import Operation, Operations
 
 
-def topic_routes(admin: TopicAdmin) -> APIRouter:
+def topic_routes(admin: TopicAdmin) -> list[Operation]:
     """Return the routes."""
-    router = APIRouter(tags=["topics"])
+    calls = Operations("topics")
 
-    @router.get("/v1/topics", responses=problems(400))
+    @calls.get("/v1/topics", 400)
     async def list_topics(
         system: Annotated[
-            bool, Query(description="Also RocketMQ's system, retry and dead-letter topics.")
+            bool, Meta(description="Also RocketMQ's system, retry and dead-letter topics.")
         ] = False,
     ) -> TopicList:
         """List the topics."""
         found, missing = await admin.all(with_system=system)
         return TopicList(topics=[_listed(topic, held) for topic, held in found.items()], missing=missing)
 
-    @router.get("/v1/topics/{topic}", responses=problems(400, 403, 404))
-    async def show_topic(topic: TopicPath) -> TopicShown:
+    @calls.get("/v1/topics/{topic}", 400, 403, 404)
+    async def show_topic(topic: TopicName) -> TopicShown:
         """Show a topic with the offsets of its queues."""
         view = await admin.view(topic_of(topic))
         holders = [
@@ -55,8 +56,8 @@ def topic_routes(admin: TopicAdmin) -> APIRouter:
         perm = holders[0].perm if holders else "none"
         return TopicShown(topic=topic, perm=perm, brokers=holders, queues=queues, missing=view.missing)
 
-    @router.put("/v1/topics/{topic}", responses=problems(400, 403, 413, 415))
-    async def put_topic(topic: TopicPath, body: TopicBody | None = None) -> TopicPut:
+    @calls.put("/v1/topics/{topic}", 400, 403, 413, 415)
+    async def put_topic(topic: TopicName, body: TopicBody | None = None) -> TopicPut:
         """Create a topic or change it, on every broker; answered when every broker and nameserver has it."""
         wanted = body or TopicBody()
         refuse_to_change(topic)
@@ -71,14 +72,14 @@ def topic_routes(admin: TopicAdmin) -> APIRouter:
             brokers=brokers,
         )
 
-    @router.delete("/v1/topics/{topic}", responses=problems(400, 403, 404))
-    async def delete_topic(topic: TopicPath) -> Status:
+    @calls.delete("/v1/topics/{topic}", 400, 403, 404)
+    async def delete_topic(topic: TopicName) -> Status:
         """Delete a topic with its messages and its groups' offsets, everywhere."""
         refuse_to_change(topic)
         await admin.delete(topic)
         return Status(status="deleted")
 
-    return router
+    return calls.all
 
 
 def refuse_to_change(topic: str) -> None:

@@ -26,12 +26,13 @@ PEAK_BYTES = 32 * 1024 * 1024
 class HttpServer:
     """Serves an ASGI application on one port until closed. What clients make it hold counts in `budget`, that of the process."""
 
-    def __init__(self, app: Callable[..., Any], budget: Budget, *, drain_seconds: int) -> None:
+    def __init__(
+        self, app: Callable[..., Any], fast_path: ShortWay | None, budget: Budget, *, drain_seconds: int
+    ) -> None:
         self.budget = budget
-        short: ShortWay | None = getattr(app, "short_way", None)
         bounds = (budget, BOUNDS)
         self._protocol = (
-            partial(ShortProtocol, short, *bounds) if short else partial(GatewayProtocol, *bounds)
+            partial(ShortProtocol, fast_path, *bounds) if fast_path else partial(GatewayProtocol, *bounds)
         )
         self._accepting: Accepting | None = None
         config = Config(

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
-from gantry_wire.limits import INT32_MAX, INT64_MAX
+from gantry_wire.limits import INT64_MAX
+from gateway.messages.property_names import RESERVED
+from gateway.requests.fields import Body, QueueId, one_of
 from gateway.requests.limits import KEYS_MAX, MESSAGES_MAX
 
 IDEMPOTENCY_KEY_BYTES_MAX = 100
@@ -18,59 +20,87 @@ FieldNames = Callable[[int, str], str]
 """Turns place and field of a message into the name the client wrote (a path in JSON, a header)."""
 
 
-class MessageIn(Struct, rename="camel", forbid_unknown_fields=True):
+_SEPARATORS = "\\u0001\\u0002"
+_TEXT_PATTERN = f"^[^{_SEPARATORS}]+$"
+_BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+_ONE_DELAY = " A message is delayed in one way: by delayLevel, delayMs or deliverAt."
+
+
+def _described(words: str, pattern: str = "", **more: object) -> Meta:
+    """Return a description with rules that `send.drafts` checks: the OpenAPI document says them, decoding does not."""
+    return Meta(description=words, extra_json_schema=({"pattern": pattern} if pattern else {}) | more)
+
+
+BodyText = Annotated[str, Meta(description="The body as text; stored as UTF-8.")]
+BodyBytes = Annotated[bytes, _described("The body as bytes, in base64.", _BASE64)]
+Tag = Annotated[Text, _described("What consumers filter by.", rf"^(?!\*$)(?![\s\S]*\|\|){_TEXT_PATTERN[1:]}")]
+Keys = Annotated[
+    list[Annotated[Text, _described("No blanks.", f"^[^\\s{_SEPARATORS}]+$")]],
+    Meta(max_length=KEYS_MAX, description="Business keys; messages are found by them."),
+]
+Properties = Annotated[
+    dict[Text, Annotated[Text, Meta(extra_json_schema={"pattern": _TEXT_PATTERN})]],
+    _described(
+        "Names and values of your own.",
+        propertyNames={"pattern": f"^(?!__)[^{_SEPARATORS}]+$", "not": {"enum": sorted(RESERVED)}},
+    ),
+]
+IdempotencyKey = Annotated[
+    str,
+    Meta(min_length=1, max_length=IDEMPOTENCY_KEY_BYTES_MAX),
+    _described(
+        "A repeat with this key is stored once; at most 100 bytes of UTF-8.",
+        "^(?:[\\u0000\\u0003-\\u007F]{1,100}|[^\\u0001\\u0002]{1,25})$",
+    ),
+]
+Millis = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+
+
+class MessageIn(Body):
     """One message to send: `body` (text) or `bodyBase64` (bytes), and what else is known of it."""
 
-    body: Annotated[str, Meta(description="The body as text; stored as UTF-8.")] | None = None
-    body_base64: Annotated[bytes, Meta(description="The body as bytes, in base64.")] | None = None
+    RULES: ClassVar[dict[str, Any]] = {
+        "oneOf": [
+            {"required": [given], "properties": {given: {"type": "string"}, other: {"type": "null"}}}
+            for given, other in (("body", "bodyBase64"), ("bodyBase64", "body"))
+        ]
+    }
+    """What excludes what; the OpenAPI document says it beside the fields."""
+
+    body: BodyText | None = None
+    body_base64: BodyBytes | None = None
     broker: Annotated[Text, Meta(description="Send to a queue of this broker only.")] | None = None
-    tag: Annotated[Text, Meta(description="What consumers filter by.")] | None = None
-    keys: (
-        Annotated[
-            list[Annotated[Text, Meta(description="No blanks.")]],
-            Meta(max_length=KEYS_MAX, description="Business keys; messages are found by them."),
-        ]
-        | None
-    ) = None
-    properties: Annotated[dict[Text, Text], Meta(description="Names and values of your own.")] | None = None
-    sharding_key: Annotated[Text, Meta(description="Same key, same queue, in order.")] | None = None
+    tag: Tag | None = None
+    keys: Keys | None = None
+    properties: Properties | None = None
+    sharding_key: Annotated[Text, _described("Same key, same queue, in order.", _TEXT_PATTERN)] | None = None
     queue_id: (
-        Annotated[
-            int,
-            Meta(ge=0, le=INT32_MAX, description="The queue; needs `broker` where several hold the topic."),
-        ]
-        | None
+        Annotated[QueueId, Meta(description="The queue; needs `broker` where several hold the topic.")] | None
     ) = None
     delay_level: (
         Annotated[
-            int, Meta(ge=0, le=DELAY_LEVEL_MAX, description="Delay by level of the store's list; 0: none.")
-        ]
-        | None
-    ) = None
-    delay_ms: (
-        Annotated[int, Meta(ge=0, le=INT64_MAX, description="Delay in ms, up to the horizon; 0: none.")]
-        | None
-    ) = None
-    deliver_at: (
-        Annotated[datetime, Meta(tz=True)]
-        | Annotated[int, Meta(ge=0, le=INT64_MAX, description="Milliseconds since 1970.")]
-        | None
-    ) = None
-    """Not before this instant, up to the horizon; one that is past: at once."""
-    idempotency_key: (
-        Annotated[
-            str,
+            int,
             Meta(
-                min_length=1,
-                max_length=IDEMPOTENCY_KEY_BYTES_MAX,
-                description="A repeat with this key is stored once; at most 100 bytes of UTF-8.",
+                ge=0,
+                le=DELAY_LEVEL_MAX,
+                description=f"Delay by level of the store's list; 0: none.{_ONE_DELAY}",
             ),
         ]
         | None
     ) = None
+    delay_ms: (
+        Annotated[Millis, Meta(description=f"Delay in ms, up to the horizon; 0: none.{_ONE_DELAY}")] | None
+    ) = None
+    deliver_at: Annotated[
+        Annotated[datetime, Meta(tz=True)]
+        | Annotated[Millis, Meta(description="Milliseconds since 1970.")]
+        | None,
+        Meta(description=f"Not before this instant; one that is past: at once.{_ONE_DELAY}"),
+    ] = None
+    idempotency_key: IdempotencyKey | None = None
 
 
-class SendRequest(Struct, rename="camel", forbid_unknown_fields=True):
+class SendRequest(Body):
     """One to 1000 messages for one topic."""
 
     messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=MESSAGES_MAX)]
@@ -117,7 +147,7 @@ class SendRefusal(Struct, rename="camel", omit_defaults=True):
 class SendReply(Struct):
     """Results in the order of the messages."""
 
-    results: list[SendResult | SendRefusal]
+    results: Annotated[list[Any], Meta(extra_json_schema={"items": one_of("SendResult", "SendRefusal")})]
 
 
 class DeadLetter(Struct, rename="camel", omit_defaults=True):

@@ -30,8 +30,7 @@ from gateway.ports.leases import LeaseStores
 from gateway.ports.schedulers import Schedulers
 from gateway.ports.stores import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
 from gateway.ports.transactions import TransactionParties
-from gateway.process import openapi
-from gateway.process.app import GatewayApp
+from gateway.process.app import GatewayApp, HotRoutes
 from gateway.process.health_routes import health_routes
 from gateway.process.workers import Workers
 from gateway.pull.message_history import MessageHistory
@@ -43,6 +42,7 @@ from gateway.receive.acking import Acker
 from gateway.receive.quick_lease import QuickLeases
 from gateway.receive.receiving import Receiver
 from gateway.receive.routes import AckRoute, ExtendRoute, LeaseRoutes, ReceiveRoute
+from gateway.requests.operations import Operation
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.claim_holders import Holding
 from gateway.routing.fleet import Fleet
@@ -61,8 +61,6 @@ from gateway.send.sending import Sender
 from gateway.settings import GatewaySettings
 from gateway.transactions.routes import transaction_routes
 from gateway.transactions.transactions import Transactions
-
-VERSION = "0.1.0"
 
 
 class Ports(NamedTuple):
@@ -90,6 +88,8 @@ class Gateway(NamedTuple):
     drain: Callable[[], None]
     metrics: Metrics
     workers: Workers
+    fast_path: ShortWay | None
+    """Answers calls whose heads are known, for servers that have connections."""
 
 
 def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Gateway:
@@ -115,39 +115,39 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
     figures = _figures(metrics := Metrics(), clocks.monotonic, send, pull, puller, leases, receiver)
     workers = Workers(metrics, settings.worker, settings.worker_ports)
     access = Access(settings.token, WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins))
+    checkers = Holding(
+        fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
+    )
+    transactions = Transactions(sender, drafting, checkers, ports.transactions)
+    operations = [
+        *topic_routes(topics),
+        *group_routes(groups),
+        *report_routes(settings.reports_dir),
+        *reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))),
+        *_message_routes(ports, fleet, routes, known),
+        *cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic),
+        *broker_settings_routes(fleet),
+        *health_routes(Probe(fleet, ports.ids, clocks.wall_ms), workers.text, lambda: puller.is_draining),
+        *_scheduler_routes(settings, ports, fleet, groups, routes),
+        *transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic),
+    ]
     app = GatewayApp(
-        send=send,
-        pull=pull,
-        leases=leases,
+        operations=operations,
+        hot=HotRoutes(send, pull, leases),
         access=access,
         figures=figures,
         limits=ports.limits,
         stamps=ports.stamps,
         gzip_bytes_min=settings.gzip_bytes_min,
-        title="Gantry",
-        version=VERSION,
     )
-    for of_one in (topic_routes(topics), group_routes(groups), report_routes(settings.reports_dir)):
-        app.add_routes(of_one)
-    app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
-    _add_message_routes(app, ports, fleet, routes, known)
-    _add_cluster_routes(app, fleet, ClusterView(fleet, names, known), topics, groups, clocks.monotonic)
-    app.add_routes(
-        health_routes(Probe(fleet, ports.ids, clocks.wall_ms), workers.text, lambda: puller.is_draining)
-    )
-    _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
-    checkers = Holding(
-        fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
-    )
-    transactions = Transactions(sender, drafting, checkers, ports.transactions)
-    app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
-    app.describe = lambda: openapi.build(app, has_token=access.has_token)
-    app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
+    fast_path = None
     if fast_paths:
         answers = QuickAnswers(access, figures, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
         quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
-        app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
-    return Gateway(app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers)
+        fast_path = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
+    return Gateway(
+        app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers, fast_path
+    )
 
 
 def _drain(*held: Puller | Receiver | Transactions) -> None:
@@ -184,45 +184,27 @@ def _figures(
     return figures
 
 
-def _add_message_routes(
-    app: GatewayApp, ports: Ports, fleet: Fleet, routes: RouteCache, known: KnownBrokers
-) -> None:
-    """Add the calls that look messages up."""
+def _message_routes(ports: Ports, fleet: Fleet, routes: RouteCache, known: KnownBrokers) -> list[Operation]:
+    """Return the calls that look messages up."""
     queries = Queries(fleet, routes, ports.stores, known, ports.clocks.monotonic)
-    app.add_routes(message_routes(queries, MessageHistory(fleet, queries, ports.histories)))
+    return message_routes(queries, MessageHistory(fleet, queries, ports.histories))
 
 
-def _add_cluster_routes(
-    app: GatewayApp,
-    fleet: Fleet,
-    view: ClusterView,
-    topics: TopicAdmin,
-    groups: GroupAdmin,
-    now: Callable[[], float],
-) -> None:
-    """Add the calls about brokers and the cluster."""
-    app.add_routes(cluster_routes(view, topics, groups, now))
-    app.add_routes(broker_settings_routes(fleet))
-
-
-def _add_scheduler_routes(
-    app: GatewayApp,
-    settings: GatewaySettings,
-    ports: Ports,
-    fleet: Fleet,
-    groups: GroupAdmin,
-    routes: RouteCache,
-) -> None:
-    """Add the calls that a scheduler carries out."""
+def _scheduler_routes(
+    settings: GatewaySettings, ports: Ports, fleet: Fleet, groups: GroupAdmin, routes: RouteCache
+) -> list[Operation]:
+    """Return the calls that a scheduler carries out."""
     clocks, schedulers = ports.clocks, ports.schedulers
     holding = Holding(fleet, schedulers.holder, clocks.monotonic, "scheduler", settings.takeover_seconds)
     schedules, tasks = Schedules(holding, schedulers), Tasks(holding, schedulers)
     horizon_ms = settings.delay_horizon_seconds * 1000
-    app.add_routes(schedule_routes(schedules, clocks.wall_ms, horizon_ms))
-    app.add_routes(bulk_schedule_routes(tasks, clocks.wall_ms, horizon_ms))
-    app.add_routes(parked_routes(schedules))
-    app.add_routes(task_routes(tasks))
-    app.add_routes(dead_letter_routes(DeadLetters(fleet, groups), groups, routes, tasks))
+    return [
+        *schedule_routes(schedules, clocks.wall_ms, horizon_ms),
+        *bulk_schedule_routes(tasks, clocks.wall_ms, horizon_ms),
+        *parked_routes(schedules),
+        *task_routes(tasks),
+        *dead_letter_routes(DeadLetters(fleet, groups), groups, routes, tasks),
+    ]
 
 
 def _lease_routes(ports: Ports, routes: RouteCache, receiver: Receiver) -> LeaseRoutes:

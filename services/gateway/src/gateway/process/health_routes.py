@@ -1,75 +1,78 @@
-"""Liveness, readiness, figures, and the page that shows the API."""
+"""Liveness, readiness, metrics, and the pages that show the API."""
 
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from msgspec import Meta
 
 from gantry_chassis.metrics import CONTENT_TYPE
+from gateway.http.call import Call, Reply, json_reply
 from gateway.http.problems import Problem
-from gateway.requests.models import Live, Ready
-from gateway.requests.parameters import problems
+from gateway.requests.fields import Shown
+from gateway.requests.operations import Details, Operation, Operations
 from gateway.routing.probe import Probe
 
 BROKERS_MAX = 1000
 
+Brokers = Annotated[int, Meta(ge=1, le=BROKERS_MAX, description="How many stores there must be.")]
+_READY = "Not ready; `stores` says why."
+
+
+class Live(Shown):
+    """The process runs."""
+
+    status: Literal["live"]
+
+
+class Ready(Shown):
+    """Whether a message made the round trip through each store, and why not."""
+
+    status: Literal["ready", "starting", "draining"]
+    stores: dict[str, str]
+
 
 def health_routes(
-    probe: Probe, figures_text: Callable[[], Awaitable[bytes]], is_draining: Callable[[], bool]
-) -> APIRouter:
+    probe: Probe, metrics_text: Callable[[], Awaitable[bytes]], is_draining: Callable[[], bool]
+) -> list[Operation]:
     """Return the routes."""
-    router = APIRouter(tags=["health"])
+    calls = Operations("health")
 
-    @router.get("/health/live")
+    @calls.head("/health/live")
+    @calls.get("/health/live")
     async def live() -> Live:
         """Say that the process runs."""
-        return Live(status="live")
+        return Live("live")
 
-    @router.get(
-        "/health/ready",
-        response_model=Ready,
-        responses={
-            400: problems(400)[400],
-            503: {"model": Ready, "description": "Not ready; `stores` says why."},
-        },
-    )
-    async def ready(
-        brokers: Annotated[
-            int, Query(ge=1, le=BROKERS_MAX, description="How many stores there must be.")
-        ] = 1,
-    ) -> Response:
+    @calls.head("/health/ready")
+    @calls.get("/health/ready", details=Details(reply=Ready, not_ready=_READY))
+    async def ready(brokers: Brokers = 1) -> Reply:
         """Say whether a message has made the round trip through every store that is registered."""
         if is_draining():
-            return JSONResponse(Ready(status="draining", stores={}).model_dump(), 503)
+            return json_reply(Ready("draining", {}), 503)
         is_ready, stores = await probe.check(brokers)
-        body = Ready(status="ready" if is_ready else "starting", stores=stores)
-        return JSONResponse(body.model_dump(), 200 if is_ready else 503)
+        return json_reply(Ready("ready" if is_ready else "starting", stores), 200 if is_ready else 503)
 
-    for path, endpoint in (("/health/live", live), ("/health/ready", ready)):  # what load balancers ask with
-        router.add_api_route(path, endpoint, methods=["HEAD"], include_in_schema=False)
-
-    @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    async def figures() -> Response:
+    @calls.get("/metrics", details=Details(reply_content={"text/plain": {"schema": {"type": "string"}}}))
+    async def figures() -> Reply:
         """Figures in Prometheus' text format."""
-        return Response(await figures_text(), headers={"content-type": CONTENT_TYPE})
+        return Reply(200, await metrics_text(), CONTENT_TYPE)
 
-    @router.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
+    @calls.get("/docs", details=Details(is_hidden=True))
+    async def docs() -> Reply:
         return _page("docs_page.html")
 
-    @router.get("/", include_in_schema=False)
-    async def index(accept: Annotated[str, Header()] = "") -> HTMLResponse:
+    @calls.get("/", details=Details(is_hidden=True))
+    async def index(call: Call) -> Reply:
         """Say what this is to somebody who opens it in a browser; for programs nothing is here."""
-        if "text/html" not in accept.lower():
+        if b"text/html" not in call.headers.get(b"accept", b"").lower():
             words = "nothing is here: /openapi.json describes the calls, /docs shows them to a browser"
             raise Problem(404, "NOT_FOUND", words)
         return _page("index_page.html")
 
-    return router
+    return calls.all
 
 
-def _page(name: str) -> HTMLResponse:
-    page = files("gateway.process").joinpath(name).read_text(encoding="utf-8")
-    return HTMLResponse(page, headers={"vary": "accept"})
+def _page(name: str) -> Reply:
+    page = files("gateway.process").joinpath(name).read_bytes()
+    return Reply(200, page, "text/html; charset=utf-8", ((b"vary", b"accept"),))

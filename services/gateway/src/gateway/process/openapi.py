@@ -1,129 +1,155 @@
-"""The OpenAPI document: what FastAPI knows of its routes, and the hot calls, whose schemas come from msgspec."""
+"""The OpenAPI document, generated from the operations and the types of their parameters, bodies and replies."""
+
+import re
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
+from msgspec import NODEFAULT, Struct
 
 from gantry_wire.limits import BODY_BYTES_MAX
 from gateway.http.call import REQUEST_BYTES_MAX
-from gateway.messages.schemas import (
-    DeadLettersReply,
-    MessageOut,
-    MessagesReply,
-    PullReply,
-    SendRefusal,
-    SendReply,
-    SendRequest,
-    SendResult,
-    TimelineReply,
-)
-from gateway.process.openapi_hot import (
-    CLOUD_EVENT,
-    Document,
-    lease_operations,
-    lease_schemas,
-    pull_operation,
-    refine_message,
-    send_operation,
-)
-from gateway.requests.models import ProblemShown
-from gateway.requests.parameters import problems
-from gateway.transactions.schemas import TRANSACTION_STRUCTS
+from gateway.http.problems import CONTENT_TYPE, ProblemBody
+from gateway.messages.schemas import MessageIn, SendRefusal, SendResult
+from gateway.receive.schemas import AckRequest, AckResult
+from gateway.requests.fields import REFERENCE
+from gateway.requests.operations import Document, Operation, Parameter
+from gateway.send.cloud_events import EVENT_SCHEMA
 
-SEND_PATH = "/v1/topics/{topic}/messages"
-PULL_PATH = "/v1/topics/{topic}/queues/{broker}/{queueId}/messages"
-
-_REF = "#/components/schemas/{name}"
+VERSION = "0.1.0"
 _DESCRIPTION = f"""A message broker with the semantics of Apache RocketMQ.
 
 Errors are RFC 9457 problems with `code`, `retryable` and `requestId`; a wrong field is named in `field`, its bound in
 `limit`. A request has at most {REQUEST_BYTES_MAX} bytes, a message body at most {BODY_BYTES_MAX}. Requests may be packed
 with gzip, replies are where the client takes it. `X-Request-Id` is taken over or made, and comes back."""
+_TAGS = {
+    "send and pull": "Messages in and out.",
+    "receive and acknowledge": "Messages on lease, to be acknowledged one by one.",
+    "topics": "Where messages go.",
+    "groups": "Who reads, and how far they are.",
+    "messages": "Looking messages up.",
+    "schedules": "Messages that wait for their time.",
+    "dead letters": "Messages that a group gave up.",
+    "tasks": "Long work on many messages.",
+    "transactions": "Messages that are delivered when they are committed.",
+    "cluster": "Who takes part.",
+    "reports": "What Spark made of the log, served from a folder.",
+    "health": "For probes and monitoring.",
+}
+_STATUSES = {
+    400: "A field is malformed or out of bounds; `field` and `limit` say which.",
+    401: "The bearer token is missing or wrong.",
+    403: "Belongs to the system, or the topic's permission forbids it; or a web page of another origin, or a name in `Host` that is not ours.",
+    404: "No such topic, group, broker or message.",
+    405: "The resource does not have this method.",
+    408: "The body did not arrive in time.",
+    409: "It is over already, or was decided otherwise; `code` says what.",
+    413: "The request or a body is over the limit.",
+    415: "The media type is not taken here.",
+    422: "Well formed, but cannot be carried out as it is.",
+    429: "Overload or rate limit; wait `retryAfterMs`.",
+    431: "Path and headers are too long.",
+    501: "A broker in use does not know the request.",
+    503: "Something that is needed is away or not ready; try again.",
+    504: "Unknown whether stored: retry with the same idempotency key.",
+    507: "The store's disk is full.",
+}
+_ALWAYS = {400, 401, 403, 503}
+"""Problems that every call of the API can answer."""
+_HEALTH = ("/health/", "/metrics")
+_RETRIED = {429, 503, 507}
+_REQUEST_ID: Document = {"schema": {"type": "string"}}
+_RETRY_AFTER: Document = {
+    "schema": {"type": "integer", "minimum": 1},
+    "description": "Seconds to wait, where trying again may help.",
+}
+_INSIDE = (SendResult, SendRefusal, AckResult, ProblemBody)
+"""Types that others name, or every call answers."""
+_REFINED = (MessageIn, AckRequest)
+"""Types whose rules go beyond what the types of their fields say."""
 
 
-def build(app: FastAPI, *, has_token: bool) -> Document:
+def build(operations: Sequence[Operation], *, has_token: bool) -> Document:
     """Return the whole document."""
-    document = get_openapi(
-        title="Gantry", version=app.version, description=_DESCRIPTION, routes=app.routes, tags=_tags()
-    )
-    schemas: Document = document.setdefault("components", {}).setdefault("schemas", {})
-    _add_structs(schemas)
-    schemas["CloudEvent"] = CLOUD_EVENT
-    schemas["Problem"] = ProblemShown.model_json_schema(
-        ref_template="#/components/schemas/{model}", mode="serialization"
-    )
-    paths: Document = document["paths"]
-    document["paths"] = {
-        SEND_PATH: {"post": send_operation()},
-        PULL_PATH: {"get": pull_operation()},
-        **lease_operations(),
-        **paths,
-    }
-    for path in document["paths"].values():
-        for operation in path.values():
-            _finish(operation)
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    document["security"] = [{"bearer": []}] if has_token else [{}, {"bearer": []}]
-    return document
-
-
-def _tags() -> list[dict[str, str]]:
-    words = {
-        "send and pull": "Messages in and out.",
-        "receive and acknowledge": "Messages on lease, to be acknowledged one by one.",
-        "topics": "Where messages go.",
-        "groups": "Who reads, and how far they are.",
-        "messages": "Looking messages up.",
-        "schedules": "Messages that wait for their time.",
-        "dead letters": "Messages that a group gave up.",
-        "tasks": "Long work on many messages.",
-        "transactions": "Messages that are delivered when they are committed.",
-        "cluster": "Who takes part.",
-        "reports": "What Spark made of the log, served from a folder.",
-        "health": "For probes and monitoring.",
-    }
-    return [{"name": name, "description": text} for name, text in words.items()]
-
-
-def _add_structs(schemas: Document) -> None:
-    structs = [
-        SendRequest,
-        SendResult,
-        SendRefusal,
-        PullReply,
-        MessagesReply,
-        MessageOut,
-        DeadLettersReply,
-        TimelineReply,
-        *TRANSACTION_STRUCTS,
-    ]
-    _refs, components = msgspec.json.schema_components(structs, ref_template=_REF)
-    schemas.update(components)
-    schemas.update(lease_schemas(_REF))
-    refine_message(schemas["MessageIn"])
-    kinds = [{"$ref": _REF.format(name=kind.__name__)} for kind in (SendResult, SendRefusal)]
-    schemas["SendReply"] = {
-        "title": "SendReply",
-        "description": SendReply.__doc__,
-        "type": "object",
-        "properties": {"results": {"type": "array", "items": {"anyOf": kinds}}},
-        "required": ["results"],
+    shown = [one for one in operations if not one.details.is_hidden and one.method != "HEAD"]
+    paths: Document = {}
+    for one in shown:
+        paths.setdefault(one.shown_path, {})[one.method.lower()] = _operation(one)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Gantry", "description": _DESCRIPTION, "version": VERSION},
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(kind for one in shown for kind in (one.body, one.reply) if kind is not None),
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+        "tags": [{"name": name, "description": words} for name, words in _TAGS.items()],
+        "security": [{"bearer": []}] if has_token else [{}, {"bearer": []}],
     }
 
 
-def _finish(operation: Document) -> None:
-    """Take out FastAPI's own 422, which is never answered, and name the header every answer has."""
-    responses: Document = operation["responses"]
-    unused = responses.get("422", {})
-    if "HTTPValidationError" in str(unused):
-        del responses["422"]
-    responses.setdefault("400", problems(400)[400])
+def _schemas(kinds: Iterable[type[Struct]]) -> Document:
+    _references, schemas = msgspec.json.schema_components({*kinds, *_INSIDE}, ref_template=REFERENCE)
+    for kind in _REFINED:
+        schemas[kind.__name__] |= kind.RULES
+    schemas["Problem"] = schemas.pop("ProblemBody") | {"title": "Problem"}
+    schemas["CloudEvent"] = EVENT_SCHEMA
+    return dict(sorted(schemas.items()))
+
+
+def _operation(one: Operation) -> Document:
+    details = one.details
+    name = getattr(one.handler, "__name__", "")
+    entry: Document = {
+        "tags": [one.tag],
+        "summary": details.summary or name.replace("_", " ").title(),
+        "description": details.description or (one.handler.__doc__ or "").strip(),
+        "operationId": details.name or re.sub(r"\W", "_", name + one.shown_path) + f"_{one.method.lower()}",
+        "responses": _responses(one),
+    }
+    parameters = [*map(_parameter, one.parameters), *details.headers]
+    if parameters:
+        entry["parameters"] = parameters
+    if one.body is not None:
+        json = _content(one.body, details.body_example)
+        if one.may_be_null:
+            json["schema"] = {"anyOf": [json["schema"], {"type": "null"}]}
+        content = {"application/json": json, **details.body_content}
+        entry["requestBody"] = {"required": one.is_body_needed, "content": content}
+    return entry
+
+
+def _parameter(one: Parameter) -> Document:
+    schema = msgspec.json.schema(one.kind)
+    kinds = [kind for kind in schema.pop("anyOf", ()) if kind != {"type": "null"}]  # no parameter is null
+    schema |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {}
+    entry: Document = {"name": one.name, "in": "path" if one.is_in_path else "query"}
+    entry["required"] = one.default is NODEFAULT
+    if description := schema.pop("description", ""):
+        entry["description"] = description
+    if one.default is not NODEFAULT and one.default is not None:
+        schema["default"] = one.default
+    return entry | {"schema": schema}
+
+
+def _responses(one: Operation) -> Document:
+    details = one.details
+    content = details.reply_content
+    if content is None and one.reply is not None:
+        content = {"application/json": _content(one.reply, details.reply_example)}
+    responses: Document = {"200": {"description": details.reply_words, "content": content}}
+    always = {400} if one.shown_path.startswith(_HEALTH) else _ALWAYS
+    for status in sorted(always | set(one.statuses)):
+        problem = {CONTENT_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
+        responses[str(status)] = {"description": _STATUSES[status], "content": problem}
+    if details.not_ready:
+        responses["503"] = {"description": details.not_ready, "content": content}
     for status, response in responses.items():
-        if status in {"429", "503", "507"}:
-            response.setdefault("headers", {})["Retry-After"] = {
-                "schema": {"type": "integer", "minimum": 1},
-                "description": "Seconds to wait, where trying again may help.",
-            }
-        response.setdefault("headers", {})["X-Request-Id"] = {"schema": {"type": "string"}}
+        response["headers"] = {"X-Request-Id": _REQUEST_ID}
+        if int(status) in _RETRIED:
+            response["headers"]["Retry-After"] = _RETRY_AFTER
+    return responses
+
+
+def _content(kind: type[Struct], example: object) -> Document:
+    entry: Document = {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}
+    return entry if example is None else entry | {"example": example}

@@ -1,21 +1,51 @@
 """GET /v1/topics/{topic}/queues/{broker}/{queueId}/messages: the other hot call; held while there is nothing."""
 
-from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from gantry_wire.errors import MalformedExpression
-from gantry_wire.limits import PULL_MESSAGES_MAX
+from gantry_wire.limits import INT64_MAX, PULL_MESSAGES_MAX
+from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
 from gantry_wire.subscription import EVERYTHING, TagFilter
 from gateway.http.call import Call, Reply, json_reply
 from gateway.http.problems import invalid, rate_limited
+from gateway.messages.examples import MESSAGE_EXAMPLE
+from gateway.messages.schemas import PullReply
 from gateway.messages.sql_filters import checked_sql
 from gateway.ports.stores import RateLimits
 from gateway.pull.pulling import Puller, Selection
-from gateway.requests.checks import number, offset_in, query_of, queue_id_of, topic_of
+from gateway.requests.checks import topic_of
+from gateway.requests.fields import QueueId, TopicName
+from gateway.requests.operations import Details, Operation
 
 COUNT_DEFAULT = 32
 WAIT_SECONDS_MAX = 30
 FILTER_CHARS_MAX = 4096
-PARAMETERS = frozenset({"offset", "max", "waitSeconds", "filter", "encoding", "sql"})
+
+BrokerName = Annotated[str, Meta(min_length=1, description="Name of the broker that holds the queue.")]
+QueueNumber = Annotated[QueueId, Meta(description="Number of the queue.")]
+
+
+class PullQuery(Struct, rename="camel"):
+    """The query of a pull."""
+
+    offset: Annotated[int, Meta(ge=0, le=INT64_MAX, description="The first offset wanted.")] = 0
+    max: Annotated[int, Meta(ge=1, le=PULL_MESSAGES_MAX, description="How many messages at most.")] = (
+        COUNT_DEFAULT
+    )
+    wait_seconds: Annotated[
+        int, Meta(ge=0, le=WAIT_SECONDS_MAX, description="How long to wait for a message.")
+    ] = 0
+    filter: Annotated[
+        Annotated[str, Meta(max_length=FILTER_CHARS_MAX)] | None,
+        Meta(description="Tags, as `a || b`; nothing or `*`: all."),
+    ] = None
+    sql: Annotated[
+        Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX, extra_json_schema={"minLength": 1})] | None,
+        Meta(description="A condition in SQL92 over properties, instead of `filter`."),
+    ] = None
+    encoding: Annotated[Literal["", "base64"], Meta(description="Give every body as `bodyBase64`.")] = ""
 
 
 class PullRoute:
@@ -26,14 +56,11 @@ class PullRoute:
         self.messages = 0
         """How many messages were answered."""
 
-    async def __call__(self, call: Call, topic: str, broker: str, queue: str) -> Reply:
+    async def __call__(
+        self, call: Call, topic: TopicName, broker: BrokerName, queue_id: QueueNumber, query: PullQuery
+    ) -> Reply:
         """Answer one pull."""
         topic_of(topic)
-        queue_id = queue_id_of(queue)
-        query = query_of(call.scope["query_string"], PARAMETERS)
-        offset = offset_in(query)
-        count_max = number(query.get("max", str(COUNT_DEFAULT)), "max", 1, PULL_MESSAGES_MAX)
-        wait_seconds = number(query.get("waitSeconds", "0"), "waitSeconds", 0, WAIT_SECONDS_MAX)
         selection = _selected(query)
         if self._limits is not None:
             wait_ms = await self._limits.take(call.client, "", 1)
@@ -43,9 +70,9 @@ class PullRoute:
             topic,
             broker,
             queue_id,
-            offset,
-            count_max=count_max,
-            wait_ms=wait_seconds * 1000,
+            query.offset,
+            count_max=query.max,
+            wait_ms=query.wait_seconds * 1000,
             selection=selection,
             client=call,
         )
@@ -53,15 +80,15 @@ class PullRoute:
         return json_reply(reply)
 
 
-def _selected(query: Mapping[str, str]) -> Selection:
+def _selected(query: PullQuery) -> Selection:
     """Return the tags, or the condition in SQL92, of a query."""
-    sql, as_base64 = query.get("sql"), base64_wanted(query.get("encoding"))
-    if sql is None:
-        return Selection(tags_of(query.get("filter", "")), as_base64=as_base64)
-    if "filter" in query:
+    as_base64 = query.encoding == "base64"
+    if query.sql is None:
+        return Selection(tags_of(query.filter or ""), as_base64=as_base64)
+    if query.filter is not None:
         raise invalid("sql", "give filter (tags) or sql (a condition), not both", "filter or sql")
-    checked_sql(sql, "sql")
-    return Selection(EVERYTHING, sql, as_base64)
+    checked_sql(query.sql, "sql")
+    return Selection(EVERYTHING, query.sql, as_base64)
 
 
 def tags_of(expression: str) -> TagFilter:
@@ -75,8 +102,25 @@ def tags_of(expression: str) -> TagFilter:
         raise invalid("filter", str(error)) from error
 
 
-def base64_wanted(encoding: str | None) -> bool:
-    """Read `encoding=base64`."""
-    if encoding not in {None, "", "base64"}:
-        raise invalid("encoding", "encoding may be base64", "base64")
-    return encoding == "base64"
+_DETAILS = Details(
+    name="pull_messages",
+    summary="Pull messages of one queue from an offset on",
+    description="Held up to `waitSeconds` while there is nothing. Go on at `nextOffset`, whatever the status.",
+    reply=PullReply,
+    reply_words="FOUND with messages, or why there are none.",
+    reply_example={
+        "status": "FOUND",
+        "nextOffset": 18,
+        "minOffset": 0,
+        "maxOffset": 18,
+        "messages": [MESSAGE_EXAMPLE],
+    },
+)
+
+
+def pull_operation(route: PullRoute) -> Operation:
+    """Return the call for the router and the OpenAPI document."""
+    path = "/v1/topics/{topic}/queues/{broker}/{queueId}/messages"
+    return Operation(
+        "GET", path, route.__call__, "send and pull", (400, 403, 404, 422, 429, 431, 501), _DETAILS
+    )

@@ -17,7 +17,7 @@ from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.receive.receiving import Begun, Brokers
 from gateway.receive.routes import LeaseRoutes, check_names, read_ack, read_receive
 from gateway.requests.limits import ITEMS_MAX
-from gateway.send.media_types import JSON_TYPE, media_type_of
+from gateway.requests.media_types import JSON_TYPE, media_type_of
 
 RECEIVE, ACK = "messages:receive", "messages:ack"
 _ACKED = b'{"status":"acked"}'

@@ -21,17 +21,20 @@ from gateway.receive.schemas import (
     AckRequest,
     ExtendRequest,
     FilterIn,
+    ReceiveReply,
     ReceiveRequest,
 )
 from gateway.requests.checks import group_of, not_derived, query_of, topic_of
+from gateway.requests.fields import GroupName, TopicName
 from gateway.requests.json_bodies import read_json
 from gateway.requests.limits import ITEMS_MAX
-from gateway.send.media_types import check_json_type
+from gateway.requests.media_types import check_json_type
+from gateway.requests.operations import Details, Operation
 from gateway.send.sending import refusal_of
 
-_decode_receive = msgspec.json.Decoder(ReceiveRequest).decode
-_decode_ack = msgspec.json.Decoder(AckRequest).decode
-_decode_extend = msgspec.json.Decoder(ExtendRequest).decode
+_receive = msgspec.json.Decoder(ReceiveRequest)
+_ack = msgspec.json.Decoder(AckRequest)
+_extend = msgspec.json.Decoder(ExtendRequest)
 PATH = "/v1/topics/{topic}/groups/{group}"
 
 HotRoute = Callable[[Call, str, str], Awaitable[Reply]]
@@ -46,7 +49,7 @@ class ReceiveRoute:
         self.messages = 0
         """How many messages were given out."""
 
-    async def __call__(self, call: Call, topic: str, group: str) -> Reply:
+    async def __call__(self, call: Call, topic: TopicName, group: GroupName) -> Reply:
         """Answer one receive."""
         _check(call, topic, group)
         request = read_receive(await _json_body(call))
@@ -81,7 +84,7 @@ class AckRoute:
         self.messages = 0
         """How many handles were answered."""
 
-    async def __call__(self, call: Call, topic: str, group: str) -> Reply:
+    async def __call__(self, call: Call, topic: TopicName, group: GroupName) -> Reply:
         """Answer one acknowledgement."""
         _check(call, topic, group)
         request = read_ack(await _json_body(call))
@@ -117,10 +120,10 @@ class ExtendRoute:
     def __init__(self, acker: Acker, limits: RateLimits | None) -> None:
         self._acker, self._limits = acker, limits
 
-    async def __call__(self, call: Call, topic: str, group: str) -> Reply:
+    async def __call__(self, call: Call, topic: TopicName, group: GroupName) -> Reply:
         """Answer one extension."""
         _check(call, topic, group)
-        request = read_json(_decode_extend, await _json_body(call))
+        request = read_json(_extend, await _json_body(call))
         await _take(self._limits, call)
         wanted = [Wanted(one.receipt_handle, ItemKind.EXTEND) for one in request.extends]
         return _reply(await self._acker.extend(topic, group, wanted, request.invisible_seconds * 1000))
@@ -138,19 +141,78 @@ class LeaseRoutes(NamedTuple):
         """Each by the last part of its path."""
         return {"messages:receive": self.receive, "messages:ack": self.ack, "messages:extend": self.extend}
 
-    def by_path(self) -> dict[str, HotRoute]:
-        """Return each by its path."""
-        return {f"{PATH}/{verb}": route for verb, route in self.by_verb.items()}
+    def operations(self) -> list[Operation]:
+        """Return the calls for the router and the OpenAPI document."""
+        return [
+            Operation("POST", f"{PATH}/{verb}", route.__call__, "receive and acknowledge", *_DESCRIBED[verb])
+            for verb, route in self.by_verb.items()
+        ]
+
+
+_HANDLE = "AQAAAAAAAAAAAAAAEQAAAAEAAAABYnJva2VyLWExMjM0"
+_DESCRIBED: dict[str, tuple[tuple[int, ...], Details]] = {
+    "messages:receive": (
+        (400, 403, 404, 409, 413, 415, 422, 429),
+        Details(
+            reads_itself=True,
+            name="receive_messages",
+            summary="Receive messages on lease",
+            description="Held up to `waitSeconds` while there is nothing; then 200 with no messages. Nobody else of the group gets "
+            "the messages until `invisibleUntil`; what is not acknowledged by then comes again. A group that does not exist is made "
+            "and starts at the oldest message. The filter belongs to the group: another one is 409 unless `changeFilter`; none "
+            "means the group's.",
+            body=ReceiveRequest,
+            body_example={"maxMessages": 16, "waitSeconds": 10, "invisibleSeconds": 30},
+            is_body_needed=False,
+            reply=ReceiveReply,
+            reply_words="A result.",
+            reply_example={"messages": []},
+        ),
+    ),
+    "messages:ack": (
+        (400, 403, 404, 413, 415, 429, 504, 507),
+        Details(
+            reads_itself=True,
+            name="acknowledge_messages",
+            summary="Acknowledge messages, or give them back",
+            description=f"1 to {ITEMS_MAX} handles. `acked` and `nacked` are durable; asking again changes nothing. A message given "
+            "back too often becomes a dead letter, with the reason.",
+            body=AckRequest,
+            body_example={
+                "acks": [{"receiptHandle": _HANDLE}],
+                "nacks": [{"receiptHandle": _HANDLE, "delaySeconds": 5, "reason": "no stock"}],
+            },
+            reply=AckReply,
+            reply_words="A result.",
+            reply_example={"results": [{"status": "acked"}, {"status": "nacked"}]},
+        ),
+    ),
+    "messages:extend": (
+        (400, 403, 404, 413, 415, 429),
+        Details(
+            reads_itself=True,
+            name="extend_leases",
+            summary="Keep messages longer, or not so long",
+            description="The lease ends `invisibleSeconds` from now; the handle stays the same. Not durable: a restart of the broker "
+            "ends it.",
+            body=ExtendRequest,
+            body_example={"extends": [{"receiptHandle": _HANDLE}], "invisibleSeconds": 60},
+            reply=AckReply,
+            reply_words="A result.",
+            reply_example={"results": [{"status": "extended", "invisibleUntil": "2026-01-01T00:00:00.000Z"}]},
+        ),
+    ),
+}
 
 
 def read_receive(body: bytes) -> ReceiveRequest:
     """Read the body of a receive; raise the problem 400 that says what is wrong."""
-    return read_json(_decode_receive, body) if body.strip() else ReceiveRequest()
+    return read_json(_receive, body) if body.strip() else ReceiveRequest()
 
 
 def read_ack(body: bytes) -> AckRequest:
     """Read the body of an acknowledgement; raise the problem 400 that says what is wrong."""
-    return read_json(_decode_ack, body)
+    return read_json(_ack, body)
 
 
 def check_names(topic: str, group: str) -> None:

@@ -1,12 +1,13 @@
 """Bodies of receive and acknowledge, as msgspec Structs: the decoders, the encoder and the OpenAPI come from them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
 from gantry_wire.lease_headers import INVISIBLE_MS_MAX, REASON_CHARS_MAX, RECEIVE_MESSAGES_MAX
-from gateway.messages.schemas import MessageOut, SendRefusal
+from gateway.messages.schemas import MessageOut
 from gateway.receive.receipts import HANDLE_CHARS_MAX
+from gateway.requests.fields import Body, one_of
 from gateway.requests.limits import ITEMS_MAX
 
 WAIT_SECONDS_MAX = 30
@@ -24,14 +25,18 @@ InvisibleSeconds = Annotated[
 ]
 
 
-class FilterIn(Struct, rename="camel", forbid_unknown_fields=True):
+_ITEMS = Meta(extra_json_schema={"maxItems": ITEMS_MAX})
+"""The limit holds for both lists together; the route checks it."""
+
+
+class FilterIn(Body):
     """Which messages a group wants."""
 
     expression: Annotated[str, Meta(max_length=FILTER_CHARS_MAX, description="`a || b`, or a condition.")]
     type: Literal["tag", "sql92"] = "tag"
 
 
-class ReceiveRequest(Struct, rename="camel", forbid_unknown_fields=True):
+class ReceiveRequest(Body):
     """What to receive, and for how long."""
 
     max_messages: Annotated[int, Meta(ge=1, le=RECEIVE_MESSAGES_MAX)] = MESSAGES_DEFAULT
@@ -45,12 +50,12 @@ class ReceiveRequest(Struct, rename="camel", forbid_unknown_fields=True):
     change_filter: Annotated[bool, Meta(description="Put this filter in place of the group's.")] = False
 
 
-class ReceivedMessage(MessageOut):
+class ReceivedMessage(MessageOut, kw_only=True):
     """A message on lease: acknowledge it with its handle before `invisibleUntil`."""
 
-    receipt_handle: str = ""
-    invisible_until: str = ""
-    delivery_attempt: int = 0
+    receipt_handle: str
+    invisible_until: str
+    delivery_attempt: int
 
 
 class ReceiveReply(Struct):
@@ -59,13 +64,13 @@ class ReceiveReply(Struct):
     messages: list[ReceivedMessage]
 
 
-class AckIn(Struct, rename="camel", forbid_unknown_fields=True):
+class AckIn(Body):
     """A message that is done."""
 
     receipt_handle: Handle
 
 
-class NackIn(Struct, rename="camel", forbid_unknown_fields=True):
+class NackIn(Body):
     """A message that is wanted again."""
 
     receipt_handle: Handle
@@ -84,17 +89,22 @@ class NackIn(Struct, rename="camel", forbid_unknown_fields=True):
 class AckRequest(Struct, rename="camel", forbid_unknown_fields=True):
     """Messages that are done, and messages that are wanted again."""
 
-    acks: list[AckIn] = []
-    nacks: list[NackIn] = []
+    RULES: ClassVar[dict[str, Any]] = {
+        "anyOf": [{"required": [name], "properties": {name: {"minItems": 1}}} for name in ("acks", "nacks")]
+    }
+    """At least one of them; the OpenAPI document says it beside the fields."""
+
+    acks: Annotated[list[AckIn], _ITEMS] = []
+    nacks: Annotated[list[NackIn], _ITEMS] = []
 
 
-class ExtendIn(Struct, rename="camel", forbid_unknown_fields=True):
+class ExtendIn(Body):
     """A message that takes longer."""
 
     receipt_handle: Handle
 
 
-class ExtendRequest(Struct, rename="camel", forbid_unknown_fields=True):
+class ExtendRequest(Body):
     """Messages to keep for another `invisibleSeconds` from now."""
 
     extends: Annotated[list[ExtendIn], Meta(min_length=1, max_length=ITEMS_MAX)]
@@ -111,4 +121,4 @@ class AckResult(Struct, rename="camel", omit_defaults=True):
 class AckReply(Struct):
     """Results in the order of the handles: first `acks`, then `nacks`."""
 
-    results: list[AckResult | SendRefusal]
+    results: Annotated[list[Any], Meta(extra_json_schema={"items": one_of("AckResult", "SendRefusal")})]

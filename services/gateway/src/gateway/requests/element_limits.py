@@ -14,6 +14,8 @@ from gateway.requests.limits import (
     KEYS_MAX,
     MESSAGES_MAX,
     OFFSETS_MAX,
+    POLICY_DELAYS_MAX,
+    SETTINGS_MAX,
 )
 
 VALUES_MAX = 100_000
@@ -27,9 +29,6 @@ DEPTH_NAMED = 6
 DEPTH_MAX = 1024
 """Every decoder here stops before it is so deep, and says where: that much is left to it."""
 NAME_BYTES_MAX = 40
-SETTINGS_MAX = 256
-DELAYS_MAX = 64
-"""Times of a retry policy."""
 
 _PROPERTIES_MAX = CLIENT_PROPERTIES_BYTES_MAX // len("n\x01v\x02")
 LIMITS: Mapping[str, int] = {
@@ -45,8 +44,8 @@ LIMITS: Mapping[str, int] = {
     "settings": SETTINGS_MAX,
     "topics": DEFINITIONS_MAX,
     "groups": DEFINITIONS_MAX,
-    "retryPolicy.delaysMs": DELAYS_MAX,
-    "groups[].retryPolicy.delaysMs": DELAYS_MAX,
+    "retryPolicy.delaysMs": POLICY_DELAYS_MAX,
+    "groups[].retryPolicy.delaysMs": POLICY_DELAYS_MAX,
 }
 """By place, how many elements a list or an object may have."""
 EVENT_LIMITS: Mapping[str, int] = {"": MESSAGES_MAX}

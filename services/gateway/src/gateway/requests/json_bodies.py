@@ -1,8 +1,8 @@
-"""JSON bodies read into msgspec Structs; what is wrong with one becomes a problem that names the field. Pure."""
+"""JSON bodies and parameters read into msgspec Structs; an error becomes a problem that names the field and its limit. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -11,35 +11,53 @@ from gateway.requests.element_limits import LIMITS, refuse_crowded
 from gateway.requests.patterns import in_words
 
 T = TypeVar("T")
+Schema = dict[str, Any]
 
 _PATH = re.compile(r"^(?P<words>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _REQUIRED = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
 _MATCHING = re.compile(r"^Expected `str` matching regex '(?P<pattern>.*)'$", re.DOTALL)
+_CHOICE = re.compile(r"^Invalid (?:enum )?value ")
+_STEP = re.compile(r"(?<![\[\w])\w+|\[")
 BOUND = re.compile(r"^Expected (?P<kind>`[^`]*`) (?P<limit>(?:of length )?[<>=]=? ?.*)$")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 WORDS_MAX = 300
 
 
-def read_json(decode: Callable[[bytes], T], body: bytes, limits: Mapping[str, int] = LIMITS) -> T:
+def read_json(decoder: msgspec.json.Decoder[T], body: bytes, limits: Mapping[str, int] = LIMITS) -> T:
     """Decode a body; raise the problem 400 that says which field is wrong, and its limit.
 
     `limits` says by place how many elements there may be: more are refused before anything is decoded.
     """
     refuse_crowded(body, limits)
     try:
-        return _read(decode, body)
+        return _read(decoder.decode, body)
     except UnicodeDecodeError as error:
         raise invalid("body", "the body is not UTF-8") from error
     except msgspec.ValidationError as error:
-        raise _problem(str(error)) from error
+        raise _problem(str(error), decoder.type) from error
     except msgspec.DecodeError as error:
-        raise no_json(error, body) from error
+        raise _no_json(error, body) from error
     except RecursionError as error:
         raise invalid("body", "the body is nested too deeply", "nesting depth") from error
 
 
-def no_json(error: msgspec.DecodeError, body: bytes) -> Problem:
+def read_parameters(kind: type[T], given: Mapping[str, str]) -> T:
+    """Read the parameters of a path and a query; raise the problem 400 that says which is wrong, and its limit."""
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        problem = _problem(str(error).replace(", got `str`", ""), kind)
+        for schema in _schemas_at(kind, problem.field):
+            if schema.get("type") == "integer":
+                least, most = schema["minimum"], schema["maximum"]
+                problem.limit = f"{least}…{most}"
+                wrong = "out of bounds" if "=" in problem.detail else "no whole number"
+                problem.detail = f"{problem.field} is {wrong}: {problem.limit}"
+        raise problem from error
+
+
+def _no_json(error: msgspec.DecodeError, body: bytes) -> Problem:
     """Return the problem of a body that cannot be read as JSON."""
     if "truncated" in str(error) and _SURROGATE.search(body):
         return invalid("body", "a text holds half of a surrogate pair, as \\ud800: it is no Unicode text")
@@ -66,7 +84,8 @@ def _whole(value: object) -> object:
     return value
 
 
-def _problem(words: str) -> Problem:
+def _problem(words: str, kind: Any) -> Problem:
+    """Return the problem for msgspec's words about a value of this kind."""
     match = _PATH.match(words)
     assert match is not None, "the pattern takes any text"
     words, path = match["words"], match["path"] or ""
@@ -74,9 +93,35 @@ def _problem(words: str) -> Problem:
         path = f"{path}.{named['name']}" if path else named["name"]
         words = "no such field" if words.startswith("Object contains") else "the field is missing"
     if pattern := _MATCHING.match(words):
-        rule = in_words(pattern["pattern"])
+        rule = in_words(pattern["pattern"].replace(r"\\", "\\"))  # msgspec shows it quoted
         return invalid(path[:WORDS_MAX], f"the value may have {rule}", rule)
+    if _CHOICE.match(words):
+        choices = _choices(kind, path)
+        return invalid(path[:WORDS_MAX], f"the value may be {choices}", choices)
     bound = BOUND.match(words)
     return invalid(
         path[:WORDS_MAX] or "body", words[:WORDS_MAX], bound["limit"].removeprefix("of ") if bound else ""
     )
+
+
+def _choices(kind: Any, path: str) -> str:
+    """Return the values that the field at a path may have, as `'a', 'b' or 'c'`."""
+    values = [repr(value) for one in _schemas_at(kind, path) for value in one.get("enum", ()) if value]
+    return " or ".join((", ".join(values[:-1]), values[-1])) if len(values) > 1 else "".join(values)
+
+
+def _schemas_at(kind: Any, path: str) -> list[Schema]:
+    """Return the schemas of the field at a path in a value of this kind."""
+    (root,), schemas = msgspec.json.schema_components([kind], ref_template="{name}")
+    found = _plain(root, schemas)
+    for step in _STEP.findall(path):
+        inner = [one.get("items") if step == "[" else one.get("properties", {}).get(step) for one in found]
+        found = [plain for one in inner if one for plain in _plain(one, schemas)]
+    return found
+
+
+def _plain(schema: Schema, schemas: dict[str, Schema]) -> list[Schema]:
+    """Return the schemas that a value may match, without references."""
+    if "$ref" in schema:
+        return _plain(schemas[schema["$ref"]], schemas)
+    return [plain for one in schema.get("anyOf", ()) for plain in _plain(one, schemas)] or [schema]

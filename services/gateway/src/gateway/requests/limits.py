@@ -12,3 +12,6 @@ ITEMS_MAX = 1024
 OFFSETS_MAX = 1024
 DEFINITIONS_MAX = 1000
 """Topics, or groups, of one document of a cluster's configuration."""
+SETTINGS_MAX = 256
+POLICY_DELAYS_MAX = 64
+"""Times of a retry policy."""

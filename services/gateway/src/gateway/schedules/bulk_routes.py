@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from fastapi import APIRouter
-
 from gantry_wire.scheduler_bodies import CreateTask, ListParked, ScheduleQuery
 from gateway.http.problems import invalid
 from gateway.requests.checks import topic_of
-from gateway.requests.parameters import BrokerOrAll, IdPath, TopicOrAll, problems
-from gateway.schedules.routes import LIMIT_DEFAULT, AfterQuery, MaxQuery, done, order_of, shown_page
+from gateway.requests.fields import BrokerOrAll, MessageId, TopicOrAll
+from gateway.requests.operations import Operation, Operations
+from gateway.schedules.routes import LIMIT_DEFAULT, After, PageSize, done, order_of, shown_page
 from gateway.schedules.schedules import Schedules
 from gateway.schedules.schemas import (
     BulkBody,
@@ -23,11 +22,11 @@ from gateway.schedules.tasks import Tasks
 from gateway.send.delays import checked_delay, checked_instant
 
 
-def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: int) -> APIRouter:
+def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: int) -> list[Operation]:
     """Return the routes of the tasks."""
-    router = APIRouter(tags=["schedules"])
+    calls = Operations("schedules")
 
-    @router.post("/v1/schedules:bulkCancel", responses=problems(400, 403, 404, 413, 415, 507))
+    @calls.post("/v1/schedules:bulkCancel", 400, 403, 404, 413, 415, 507)
     async def cancel_schedules(body: BulkBody) -> TaskShown:
         """Begin a task that cancels many."""
         task = CreateTask(
@@ -39,7 +38,7 @@ def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: i
         )
         return shown_task(await tasks.create(task))
 
-    @router.post("/v1/schedules:bulkMove", responses=problems(400, 403, 404, 413, 415, 507))
+    @calls.post("/v1/schedules:bulkMove", 400, 403, 404, 413, 415, 507)
     async def move_schedules(body: BulkMoveBody) -> TaskShown:
         """Begin a task that moves many to one instant, or each by a time."""
         if (body.deliver_at is None) == (body.shift_ms is None):
@@ -59,36 +58,36 @@ def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: i
         )
         return shown_task(await tasks.create(task))
 
-    return router
+    return calls.all
 
 
-def parked_routes(schedules: Schedules) -> APIRouter:
+def parked_routes(schedules: Schedules) -> list[Operation]:
     """Return the routes of what was set aside."""
-    router = APIRouter(tags=["schedules"])
+    calls = Operations("schedules")
 
-    @router.get("/v1/parked", responses=problems(400, 403, 404))
+    @calls.get("/v1/parked", 400, 403, 404)
     async def list_parked(
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
-        limit: MaxQuery = LIMIT_DEFAULT,
-        after: AfterQuery = "",
+        max_: PageSize = LIMIT_DEFAULT,
+        after: After = "",
     ) -> SchedulesShown:
         """List messages that could not be delivered for so long that they were set aside."""
         query = ListParked(
-            topic=topic_of(topic) if topic else None, broker=broker or None, limit=limit, after=after
+            topic=topic_of(topic) if topic else None, broker=broker or None, limit=max_, after=after
         )
         return shown_page(await schedules.parked(query))
 
-    @router.post("/v1/parked/{id:id}:resend", responses=problems(400, 403, 404, 409, 507))
+    @calls.post("/v1/parked/{id:id}:resend", 400, 403, 404, 409, 507)
     async def resend_parked(
-        id: IdPath,  # noqa: A002 - the name in the path
+        id_: MessageId,
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
         """Try to deliver a message that was set aside."""
-        return done(await schedules.resend_parked(order_of(id, topic, broker)))
+        return done(await schedules.resend_parked(order_of(id_, topic, broker)))
 
-    return router
+    return calls.all
 
 
 def _query(body: BulkBody) -> ScheduleQuery:

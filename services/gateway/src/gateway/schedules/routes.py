@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Literal, cast
 
-from fastapi import APIRouter, Query
-from pydantic import WithJsonSchema
+from msgspec import Meta
 
 from gantry_wire.scheduler_bodies import (
     PAGE_MAX,
@@ -15,8 +14,9 @@ from gantry_wire.scheduler_bodies import (
 from gateway.http.problems import invalid
 from gateway.messages.message_view import rfc3339
 from gateway.requests.checks import time_ms, topic_of
+from gateway.requests.fields import BrokerOrAll, KeyOrAll, MessageId, TimeText, TopicOrAll
+from gateway.requests.operations import Operation, Operations
 from gateway.requests.paging import MARK_CHARS_MAX
-from gateway.requests.parameters import TIME_SCHEMA, BrokerOrAll, IdPath, TopicOrAll, problems
 from gateway.schedules.schedules import SchedulePage, Schedules
 from gateway.schedules.schemas import (
     MoveBody,
@@ -27,71 +27,70 @@ from gateway.schedules.schemas import (
 from gateway.send.delays import checked_delay, checked_instant
 
 LIMIT_DEFAULT = 100
-_TIME = "RFC 3339, or milliseconds since 1970."
 
-MaxQuery = Annotated[int, Query(alias="max", ge=1, le=PAGE_MAX)]
-AfterQuery = Annotated[
+PageSize = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
+After = Annotated[
     str,
-    Query(max_length=MARK_CHARS_MAX, pattern=r"^[A-Za-z0-9_-]*$", description="`next` of the page before."),
+    Meta(max_length=MARK_CHARS_MAX, pattern=r"^[A-Za-z0-9_-]*$", description="`next` of the page before."),
 ]
 
 
-def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms: int) -> APIRouter:
+def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms: int) -> list[Operation]:
     """Return the routes."""
-    router = APIRouter(tags=["schedules"])
+    calls = Operations("schedules")
 
-    @router.get("/v1/schedules", responses=problems(400, 403, 404))
+    @calls.get("/v1/schedules", 400, 403, 404)
     async def list_schedules(
         topic: TopicOrAll = "",
-        key: Annotated[str, Query(max_length=1024, pattern=r"^\S*$", description="One of its keys.")] = "",
+        key: KeyOrAll = "",
         broker: BrokerOrAll = "",
-        begin: Annotated[str, Query(alias="from", description=_TIME), WithJsonSchema(TIME_SCHEMA)] = "0",
-        end: Annotated[str | None, Query(alias="to", description=_TIME), WithJsonSchema(TIME_SCHEMA)] = None,
-        limit: MaxQuery = LIMIT_DEFAULT,
-        after: AfterQuery = "",
+        from_: TimeText = "0",
+        to: TimeText | None = None,
+        max_: PageSize = LIMIT_DEFAULT,
+        after: After = "",
     ) -> SchedulesShown:
         """List messages that wait for their time: due at `from` or later and before `to`, by due time."""
         query = ListSchedules(
             topic=topic_of(topic) if topic else None,
             key=key or None,
             broker=broker or None,
-            from_ms=time_ms(begin, "from") or None,
-            to_ms=time_ms(end, "to") if end is not None else None,
-            limit=limit,
+            from_ms=time_ms(from_, "from") or None,
+            to_ms=time_ms(to, "to") if to is not None else None,
+            limit=max_,
             after=after,
         )
         return shown_page(await schedules.pending(query))
 
-    @router.delete("/v1/schedules/{id:id}", responses=problems(400, 403, 404, 409, 507))
+    @calls.delete("/v1/schedules/{id:id}", 400, 403, 404, 409, 507)
     async def cancel_schedule(
-        id: IdPath,  # noqa: A002 - the name in the path
+        id_: MessageId,
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
         """Cancel a message: it is never delivered."""
-        return done(await schedules.cancel(order_of(id, topic, broker)))
+        return done(await schedules.cancel(order_of(id_, topic, broker)))
 
-    @router.patch("/v1/schedules/{id:id}", responses=problems(400, 403, 404, 409, 413, 415, 507))
+    @calls.patch("/v1/schedules/{id:id}", 400, 403, 404, 409, 413, 415, 507)
     async def move_schedule(
-        id: IdPath,  # noqa: A002 - the name in the path
+        id_: MessageId,
         body: MoveBody,
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
         """Deliver a message at another time; it keeps its id."""
         deliver_ms = _moved_to(body, wall_ms(), horizon_ms)
-        return done(await schedules.move(order_of(id, topic, broker), deliver_ms))
+        return done(await schedules.move(order_of(id_, topic, broker), deliver_ms))
 
-    @router.post("/v1/schedules/{id:id}:deliverNow", responses=problems(400, 403, 404, 409, 507))
+    @calls.post("/v1/schedules/{id:id}:deliverNow", 400, 403, 404, 409, 507)
     async def deliver_now(
-        id: IdPath,  # noqa: A002 - the name in the path
+        id_: MessageId,
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
         """Deliver a message at once."""
-        return done(await schedules.deliver_now(order_of(id, topic, broker)))
+        return done(await schedules.deliver_now(order_of(id_, topic, broker)))
 
-    return router
+    return calls.all
 
 
 def _moved_to(body: MoveBody, now_ms: int, horizon_ms: int) -> int:

@@ -3,29 +3,21 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field
+from msgspec import Meta, field
 
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
-from gateway.requests.models import WHOLE, Body, BrokerText, Shown, TopicText
+from gateway.requests.fields import KEY_CHARS_MAX, TOPIC_PATTERN, Body, BrokerText, Shown, TopicText
 
 MAX_PER_SECOND = 1_000_000
 
-Millis = Annotated[int, Field(ge=0, le=INT64_MAX), WHOLE]
-
-
-def _text(value: object) -> object:
-    """Refuse numbers here: a negative one would be taken for seconds before 1970."""
-    if isinstance(value, str | datetime):
-        return value
-    raise ValueError("a time in RFC 3339 is asked for")
-
-
+Millis = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 Instant = (
-    Annotated[AwareDatetime, Field(strict=False, description="RFC 3339."), BeforeValidator(_text)]
-    | Annotated[Millis, Field(description="Milliseconds since 1970.")]
+    Annotated[datetime, Meta(tz=True, description="RFC 3339.")]
+    | Annotated[int, Meta(ge=0, le=INT64_MAX, description="Milliseconds since 1970.")]
 )
-Key = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")]
+Rate = Annotated[float, Meta(gt=0, le=MAX_PER_SECOND)]
+Key = Annotated[str, Meta(min_length=1, max_length=KEY_CHARS_MAX, pattern=r"^\S+$")]
 
 
 class ScheduleShown(Shown):
@@ -37,17 +29,17 @@ class ScheduleShown(Shown):
     queue_id: int
     deliver_at: str
     kind: Literal["level", "instant", "parked"]
-    level: int | None = None
+    level: int | None
     keys: list[str]
     attempts: int
-    error: str | None = None
+    error: str | None
 
 
 class SchedulesShown(Shown):
     """Schedules by due time. `next` goes into `after` of the next page; `missing` brokers could not be asked."""
 
     schedules: list[ScheduleShown]
-    next: str | None = None
+    next: str | None
     missing: list[str]
 
 
@@ -56,15 +48,15 @@ class ScheduleDone(Shown):
 
     status: Literal["cancelled", "moved", "delivered"]
     message_id: str
-    broker: str | None = None
-    deliver_at: str | None = None
+    broker: str | None
+    deliver_at: str | None
 
 
 class MoveBody(Body):
     """When a message is to be delivered instead: one of the two."""
 
     deliver_at: Instant | None = None
-    delay_ms: Annotated[Millis, Field(description="From now on.")] | None = None
+    delay_ms: Annotated[Millis | None, Meta(description="From now on.")] = None
 
 
 class BulkBody(Body):
@@ -73,9 +65,11 @@ class BulkBody(Body):
     topic: TopicText | None = None
     key: Key | None = None
     broker: BrokerText | None = None
-    from_: Annotated[Instant | None, Field(alias="from", description="Due then or later.")] = None
-    to: Annotated[Instant | None, Field(description="Due before.")] = None
-    max_per_second: Annotated[float, Field(gt=0, le=MAX_PER_SECOND)] | None = None
+    from_: Annotated[Instant | None, Meta(description="Due then or later.")] = field(
+        default=None, name="from"
+    )
+    to: Annotated[Instant | None, Meta(description="Due before.")] = None
+    max_per_second: Rate | None = None
     dry_run: bool = False
 
 
@@ -83,32 +77,26 @@ class BulkMoveBody(BulkBody):
     """Which schedules are meant, and when they are to be delivered: at one instant, or each so much later (or earlier)."""
 
     deliver_at: Instant | None = None
-    shift_ms: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX), WHOLE] | None = None
+    shift_ms: Annotated[int, Meta(ge=-INT64_MAX, le=INT64_MAX)] | None = None
 
 
 class FilterBody(Body):
     """Which messages are meant: by tags, or by a condition in SQL92 over properties."""
 
+    expression: Annotated[str, Meta(min_length=1, max_length=EXPRESSION_CHARS_MAX)]
     type: Literal["tag", "sql92"] = "tag"
-    expression: Annotated[str, Field(min_length=1, max_length=EXPRESSION_CHARS_MAX)]
 
 
 class RedriveBody(Body):
     """How dead letters come back. To the group's own retry topic where no topic is named."""
 
     filter: FilterBody | None = None
-    max_per_second: Annotated[float, Field(gt=0, le=MAX_PER_SECOND)] | None = None
+    max_per_second: Rate | None = None
     dry_run: bool = False
-    to_topic: (
-        Annotated[
-            str,
-            Field(
-                pattern=r"^[%|a-zA-Z0-9_-]{1,127}$",
-                description="A topic, or `original`: the one each message came from.",
-            ),
-        ]
-        | None
-    ) = None
+    to_topic: Annotated[
+        Annotated[str, Meta(pattern=TOPIC_PATTERN)] | None,
+        Meta(description="A topic, or `original`: the one each message came from."),
+    ] = None
 
 
 class TaskFailureShown(Shown):
@@ -132,12 +120,12 @@ class TaskShown(Shown):
     total: int
     broker: str
     dry_run: bool
-    group: str | None = None
-    to_topic: str | None = None
-    max_per_second: float | None = None
+    group: str | None
+    to_topic: str | None
+    max_per_second: float | None
     outcomes: dict[str, int]
     failures: list[TaskFailureShown]
-    error: str | None = None
+    error: str | None
     created_at: str
     updated_at: str
 

@@ -2,44 +2,46 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from msgspec import Meta
 
 from gantry_wire.scheduler_bodies import PAGE_MAX, ListTasks, TaskView
 from gateway.messages.message_view import rfc3339
-from gateway.requests.parameters import BrokerOrAll, TaskPath, problems
+from gateway.requests.fields import ID_PATTERN, BrokerOrAll
+from gateway.requests.operations import Operation, Operations
 from gateway.schedules.schemas import TaskFailureShown, TaskShown, TasksShown
 from gateway.schedules.tasks import Tasks
 
 LIMIT_DEFAULT = 100
 
+TaskId = Annotated[str, Meta(pattern=ID_PATTERN, max_length=300, description="Id of the task.")]
 
-def task_routes(tasks: Tasks) -> APIRouter:
+
+def task_routes(tasks: Tasks) -> list[Operation]:
     """Return the routes."""
-    router = APIRouter(tags=["tasks"])
+    calls = Operations("tasks")
 
-    @router.get("/v1/tasks", responses=problems(400, 404))
+    @calls.get("/v1/tasks", 400, 404)
     async def list_tasks(
-        state: Annotated[
-            Literal["running", "done", "failed", "cancelled"] | None, Query(description="Only these.")
-        ] = None,
+        state: Annotated[Literal["running", "done", "failed", "cancelled"], Meta(description="Only these.")]
+        | None = None,
         broker: BrokerOrAll = "",
-        limit: Annotated[int, Query(alias="max", ge=1, le=PAGE_MAX)] = LIMIT_DEFAULT,
+        max_: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = LIMIT_DEFAULT,
     ) -> TasksShown:
         """List tasks, the newest first."""
-        found, missing = await tasks.all(ListTasks(limit=limit, state=state), broker or None)
+        found, missing = await tasks.all(ListTasks(limit=max_, state=state), broker or None)
         return TasksShown(tasks=[shown_task(task) for task in found], missing=missing)
 
-    @router.get("/v1/tasks/{id:id}", responses=problems(400, 404))
-    async def show_task(id: TaskPath) -> TaskShown:  # noqa: A002 - the name in the path
+    @calls.get("/v1/tasks/{id:id}", 400, 404)
+    async def show_task(id_: TaskId) -> TaskShown:
         """Show a task as far as it is."""
-        return shown_task(await tasks.show(id))
+        return shown_task(await tasks.show(id_))
 
-    @router.post("/v1/tasks/{id:id}:cancel", responses=problems(400, 404))
-    async def cancel_task(id: TaskPath) -> TaskShown:  # noqa: A002 - the name in the path
+    @calls.post("/v1/tasks/{id:id}:cancel", 400, 404)
+    async def cancel_task(id_: TaskId) -> TaskShown:
         """End a task where it is; one that ended before stays as it is."""
-        return shown_task(await tasks.cancel(id))
+        return shown_task(await tasks.cancel(id_))
 
-    return router
+    return calls.all
 
 
 def shown_task(task: TaskView) -> TaskShown:

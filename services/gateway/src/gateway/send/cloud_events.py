@@ -42,11 +42,36 @@ _ATTRIBUTE_OF = {
 } | {field: name for name, field in _DELAYS.items()}
 """The attribute that gives a message's field."""
 
+EVENT_EXAMPLE = {
+    "specversion": "1.0",
+    "id": "1",
+    "source": "/shop",
+    "type": "order.created",
+    "subject": "o-1",
+    "datacontenttype": "application/json",
+    "data": {"total": 12},
+}
+EVENT_SCHEMA: dict[str, Any] = {
+    "title": "CloudEvent",
+    "type": "object",
+    "description": "CloudEvents 1.0. The type becomes the tag, the subject keys, source and id the idempotency key.",
+    "properties": {
+        "specversion": {"const": "1.0"},
+        "id": {"type": "string", "minLength": 1},
+        "source": {"type": "string", "minLength": 1},
+        "type": {"type": "string", "minLength": 1},
+        "data": {},
+        "data_base64": {"type": "string", "contentEncoding": "base64"},
+    },
+    "required": ["specversion", "id", "source", "type"],
+    "propertyNames": {"pattern": "^(?:[a-z0-9]+|data_base64)$"},
+    "additionalProperties": {"type": ["string", "integer", "boolean", "null"]},
+}
+"""An event has attributes that anybody may add, so it is read as a dict; this is what the OpenAPI document says about it."""
+
 Event = dict[str, Any]
-_decode_event = msgspec.json.Decoder(Event).decode
-_decode_batch = msgspec.json.Decoder(
-    Annotated[list[Event], Meta(min_length=1, max_length=MESSAGES_MAX)]
-).decode
+_event = msgspec.json.Decoder(Event)
+_batch = msgspec.json.Decoder(Annotated[list[Event], Meta(min_length=1, max_length=MESSAGES_MAX)])
 
 
 def is_cloud_event(headers: Mapping[bytes, bytes]) -> bool:
@@ -76,7 +101,7 @@ def binary_event(headers: Mapping[bytes, bytes], body: bytes) -> Named:
 
 def event_batch(body: bytes) -> Named:
     """Return the messages of `application/cloudevents-batch+json`."""
-    events = read_json(_decode_batch, body, EVENT_LIMITS)
+    events = read_json(_batch, body, EVENT_LIMITS)
     refuse_twice(body)
     items = [_structured(event, f"[{place}].", place, _name_in_batch) for place, event in enumerate(events)]
     return items, _name_in_batch
@@ -84,7 +109,7 @@ def event_batch(body: bytes) -> Named:
 
 def structured_event(body: bytes) -> Named:
     """Return the message of `application/cloudevents+json`: attributes and data in one object."""
-    event = read_json(_decode_event, body, FREE_LIMITS)
+    event = read_json(_event, body, FREE_LIMITS)
     refuse_twice(body)
     return [_structured(event, "", 0, _name_alone)], _name_alone
 

@@ -18,8 +18,9 @@ from gateway.http.problems import Problem
 from gateway.messages.schemas import FieldNames, MessageIn, SendResult
 from gateway.ports.stores import Stored
 from gateway.requests.checks import sendable, topic_of
+from gateway.requests.media_types import JSON_TYPE, media_type_of
 from gateway.send.drafts import Draft, Drafting
-from gateway.send.media_types import EVENT, EVENT_BATCH, JSON_TYPE, check_message_type, media_type_of
+from gateway.send.media_types import EVENT, EVENT_BATCH, check_message_type
 from gateway.send.raw_messages import PREFIX as MQ_PREFIX
 from gateway.send.raw_messages import header_fields, header_name, read_message, refuse_headers_twice
 from gateway.send.routes import SendRoute, json_names, read_messages

@@ -8,20 +8,31 @@ from gantry_wire.limits import BODY_BYTES_MAX
 from gateway.http.call import Call, Reply, json_reply
 from gateway.http.problems import Problem, invalid, rate_limited
 from gateway.http.trace import trace_properties
+from gateway.messages.examples import MESSAGE_EXAMPLE
 from gateway.messages.schemas import MessageIn, SendReply, SendRequest, count_names
 from gateway.ports.stores import RateLimits
 from gateway.requests.checks import sendable, topic_of
+from gateway.requests.fields import REFERENCE, TopicName
 from gateway.requests.json_bodies import read_json
+from gateway.requests.limits import MESSAGES_MAX
+from gateway.requests.media_types import JSON_TYPE, media_type_of
+from gateway.requests.operations import Details, Document, Operation
 from gateway.requests.repeated_names import refuse_twice
+from gateway.send.cloud_events import (
+    EVENT_EXAMPLE,
+    binary_event,
+    event_batch,
+    is_cloud_event,
+    structured_event,
+)
 from gateway.send.cloud_events import PREFIX as EVENT_PREFIX
-from gateway.send.cloud_events import binary_event, event_batch, is_cloud_event, structured_event
 from gateway.send.drafts import Drafting
-from gateway.send.media_types import EVENT, EVENT_BATCH, JSON_TYPE, check_message_type, media_type_of
+from gateway.send.media_types import EVENT, EVENT_BATCH, check_message_type
+from gateway.send.raw_messages import HEADER_OF, Named, raw_message, refuse_headers_twice
 from gateway.send.raw_messages import PREFIX as MQ_PREFIX
-from gateway.send.raw_messages import Named, raw_message, refuse_headers_twice
 from gateway.send.sending import Result, Sender, refusal_of
 
-_decode = msgspec.json.Decoder(SendRequest).decode
+_request = msgspec.json.Decoder(SendRequest)
 _encode = msgspec.json.encode
 
 EnsureTopic = Callable[[str], Awaitable[None]]
@@ -43,7 +54,7 @@ class SendRoute:
         """How many messages were acknowledged."""
         self.is_limited = limits is not None
 
-    async def __call__(self, call: Call, topic: str) -> Reply:
+    async def __call__(self, call: Call, topic: TopicName) -> Reply:
         """Answer one send."""
         sendable(topic_of(topic))
         headers = call.headers
@@ -78,7 +89,7 @@ class SendRoute:
 
 def read_messages(body: bytes) -> list[MessageIn]:
     """Read the messages of our JSON; raise the problem 400 that says what is wrong."""
-    items = read_json(_decode, body).messages
+    items = read_json(_request, body).messages
     colons = body.count(b":")  # each name has one
     if colons > 1 + len(items) and colons > count_names(items):
         refuse_twice(body)
@@ -114,3 +125,71 @@ async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
 def json_names(place: int, field: str) -> str:
     """Return the path of a field of a message in our JSON."""
     return f"messages[{place}].{field}"
+
+
+_EVENT: Document = {"$ref": REFERENCE.format(name="CloudEvent")}
+_BODIES: dict[str, Document] = {
+    "application/octet-stream": {
+        "schema": {"type": "string", "format": "binary", "minLength": 1, "maxLength": BODY_BYTES_MAX}
+    },
+    EVENT.decode(): {"schema": _EVENT, "example": EVENT_EXAMPLE},
+    EVENT_BATCH.decode(): {
+        "schema": {"type": "array", "minItems": 1, "maxItems": MESSAGES_MAX, "items": _EVENT},
+        "example": [EVENT_EXAMPLE],
+    },
+}
+_RESULT = {
+    "status": "SEND_OK",
+    **{
+        name: MESSAGE_EXAMPLE[name]
+        for name in ("messageId", "offsetMessageId", "broker", "queueId", "queueOffset")
+    },
+    "durability": "fsync",
+}
+
+
+def _header(name: str, words: str) -> Document:
+    """Describe a header; what it may hold depends on the kind of body it comes with, so the schema is a text."""
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": words,
+    }
+
+
+_DETAILS = Details(
+    reads_itself=True,
+    name="send_messages",
+    summary="Send one or many messages",
+    description="Results come in the order of the messages. A request with one message takes its result's status; "
+    "with several the answer is 200 and each has a result or a refusal. A raw body (any other media type but a form) "
+    "is one message, with its fields in `Mq-Tag`, `Mq-Keys`, `Mq-Queue-Id`, `Mq-Broker`, `Mq-Sharding-Key`, "
+    "`Mq-Idempotency-Key`, `Mq-Property-<name>` and `Mq-Properties`; with `ce-*` headers it is a CloudEvent.",
+    headers=[
+        *(
+            _header(name, f"Of a raw body or a binary event: its `{field}`.")
+            for field, name in HEADER_OF.items()
+            if not field.startswith("body")
+        ),
+        *(
+            _header(f"ce-{name}", f"Of a CloudEvent in binary mode: its attribute `{name}`.")
+            for name in ("specversion", "id", "source", "type", "subject")
+        ),
+        _header("traceparent", "W3C trace context; kept as a property, as is `tracestate`."),
+    ],
+    body=SendRequest,
+    body_example={"messages": [{"body": "hi", "tag": "a", "keys": ["o-1"], "properties": {"x": "1"}}]},
+    body_content=_BODIES,
+    reply=SendReply,
+    reply_words="A result for every message.",
+    reply_example={"results": [_RESULT]},
+)
+_STATUSES = (400, 403, 404, 408, 413, 415, 422, 429, 501, 504, 507)
+
+
+def send_operation(route: SendRoute) -> Operation:
+    """Return the call for the router and the OpenAPI document."""
+    path = "/v1/topics/{topic}/messages"
+    return Operation("POST", path, route.__call__, "send and pull", _STATUSES, _DETAILS)

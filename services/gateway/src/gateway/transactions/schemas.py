@@ -6,18 +6,16 @@ from msgspec import Meta, Struct
 
 from gantry_wire.transaction_bodies import CHECKS_MAX, REASON_CHARS_MAX
 from gateway.messages.schemas import MessageIn, MessageOut
-from gateway.requests.models import GROUP_PATTERN
+from gateway.requests.fields import Body, GroupText
 
 WAIT_SECONDS_MAX = 30
 IMMUNITY_SECONDS_MAX = 24 * 3600
 
-Group = Annotated[str, Meta(pattern=GROUP_PATTERN, max_length=120)]
 
-
-class BeginRequest(Struct, rename="camel", forbid_unknown_fields=True):
+class BeginRequest(Body):
     """A message that is delivered when its transaction is committed."""
 
-    producer_group: Annotated[Group, Meta(description="Who is asked about it when no decision comes.")]
+    producer_group: Annotated[GroupText, Meta(description="Who is asked about it when no decision comes.")]
     message: MessageIn
     check_after_seconds: (
         Annotated[
@@ -42,7 +40,7 @@ class TransactionBegun(Struct, rename="camel", omit_defaults=True):
     duplicate: bool = False
 
 
-class DecideRequest(Struct, rename="camel", forbid_unknown_fields=True):
+class DecideRequest(Body):
     """What may be said with a decision."""
 
     reason: (
@@ -89,7 +87,7 @@ class TransactionsReply(Struct, rename="camel"):
     missing: list[str]
 
 
-class ReceiveChecksRequest(Struct, rename="camel", forbid_unknown_fields=True):
+class ReceiveChecksRequest(Body):
     """How many checks, and how long to wait for one."""
 
     max_checks: Annotated[int, Meta(ge=1, le=CHECKS_MAX)] = 32
@@ -108,16 +106,3 @@ class ChecksReply(Struct, rename="camel"):
     """What is to be decided; each is listed again until it is."""
 
     checks: list[CheckOut]
-
-
-TRANSACTION_STRUCTS = (
-    BeginRequest,
-    TransactionBegun,
-    DecideRequest,
-    TransactionDecided,
-    TransactionShown,
-    TransactionsReply,
-    ReceiveChecksRequest,
-    ChecksReply,
-)
-"""All of them, for the OpenAPI."""

@@ -1,48 +1,34 @@
-"""Bodies of the calls that are not hot: pydantic models, from which FastAPI makes checks and OpenAPI."""
+"""Bodies of the calls about topics, groups, brokers and the cluster."""
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from msgspec import Meta, field
 
-from gantry_wire.limits import INT32_MAX, TOPIC_QUEUES_DEFAULT
-from gateway.requests.limits import DEFINITIONS_MAX, OFFSETS_MAX
+from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
+from gateway.requests.fields import (
+    QUEUES_MAX,
+    Body,
+    BrokerText,
+    GroupText,
+    Offset,
+    Perm,
+    PermShown,
+    QueueId,
+    Shown,
+    TopicText,
+)
+from gateway.requests.limits import DEFINITIONS_MAX, OFFSETS_MAX, POLICY_DELAYS_MAX, SETTINGS_MAX
 
-QUEUES_MAX = 1024
-TOPIC_PATTERN = r"^[%|a-zA-Z0-9_-]{1,127}$"
-TOPIC_CHARS_MAX = 127
-GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}$"
+KEY_PATTERN = r"^[A-Za-z0-9_.]{1,128}$"
+VALUE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
+"""Settings travel as lines `key=value`."""
 
-OFFSET_MAX = 2**53 - 1
-"""The largest whole number that every JSON reader keeps exactly."""
-
-
-def _whole(value: object) -> object:
-    """JSON has one kind of number: 8.0 is as whole as 8."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-WHOLE = BeforeValidator(_whole)
-Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX), WHOLE]
-WaitMs = Annotated[int, Field(ge=0, le=40 * 86_400_000), WHOLE]
-Perm = Literal["rw", "r", "w"]
-PermShown = Literal["rw", "r", "w", "none"]
-Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX), WHOLE]
-TopicText = Annotated[str, Field(pattern=TOPIC_PATTERN, max_length=TOPIC_CHARS_MAX)]
-GroupText = Annotated[str, Field(pattern=GROUP_PATTERN, max_length=120)]
-BrokerText = Annotated[str, Field(min_length=1, max_length=255)]
-
-
-class Body(BaseModel):
-    """Names in camelCase, nothing unknown, no conversions: what is wrong is said, not guessed."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", strict=True)
-
-
-class Shown(BaseModel):
-    """A reply; names in camelCase."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+Queues = Annotated[int, Meta(ge=1, le=QUEUES_MAX)]
+WaitMs = Annotated[int, Meta(ge=0, le=40 * 86_400_000)]
+Order = Literal["none", "shardingKey"]
+StartAt = Literal["earliest", "latest"]
+SettingName = Annotated[str, Meta(pattern=KEY_PATTERN)]
+SettingValue = Annotated[str, Meta(pattern=VALUE_PATTERN, max_length=4096)]
 
 
 class TopicBody(Body):
@@ -111,45 +97,39 @@ class TopicPut(Shown):
 class Status(Shown):
     """What was done."""
 
-    status: Literal["deleted", "paused", "resumed", "stored", "ok"]
+    status: Literal["deleted", "paused", "resumed", "stored"]
 
 
-class ListPolicy(Body):
+class ListPolicy(Body, tag_field="type", tag="list"):
     """Waits one after the other before a message comes again; the last one is repeated."""
 
-    type: Literal["list"]
-    delays_ms: Annotated[list[WaitMs], Field(min_length=1, max_length=64)]
+    delays_ms: Annotated[list[WaitMs], Meta(min_length=1, max_length=POLICY_DELAYS_MAX)]
 
 
-class ExponentialPolicy(Body):
+class ExponentialPolicy(Body, tag_field="type", tag="exponential"):
     """Waits that grow from `initialMs` to `maxMs`; each varies by `jitter` (0.2: a fifth either way)."""
 
-    type: Literal["exponential"]
     initial_ms: WaitMs
-    multiplier: Annotated[float, Field(ge=1, le=100, strict=False)] = 2.0
+    multiplier: Annotated[float, Meta(ge=1, le=100)] = 2.0
     max_ms: WaitMs = 7_200_000
-    jitter: Annotated[float, Field(ge=0, le=1)] = 0.0
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
-Policy = Annotated[ListPolicy | ExponentialPolicy, Field(discriminator="type")]
-Order = Literal["none", "shardingKey"]
-StartAt = Literal["earliest", "latest"]
+Policy = ListPolicy | ExponentialPolicy
 
 
 class GroupBody(Body):
     """How a consumer group shall be, on every broker."""
 
-    retry_max_times: Annotated[int, Field(ge=-1, le=1000), WHOLE] = 16
-    retry_queues: Annotated[int, Field(ge=1, le=QUEUES_MAX), WHOLE] = 1
+    retry_max_times: Annotated[int, Meta(ge=-1, le=1000)] = 16
+    retry_queues: Queues = 1
     broadcast: bool = True
     paused: bool = False
     retry_policy: Annotated[
-        Policy | None, Field(description="When a failed message comes again; null: RocketMQ's delay levels.")
+        Policy | None, Meta(description="When a failed message comes again; null: RocketMQ's delay levels.")
     ] = None
-    order: Annotated[Order, Field(description="Receive one by one per shardingKey, or as they come.")] = (
-        "none"
-    )
-    start_at: Annotated[StartAt, Field(description="Where receives of a new topic begin.")] = "earliest"
+    order: Annotated[Order, Meta(description="Receive one by one per shardingKey, or as they come.")] = "none"
+    start_at: Annotated[StartAt, Meta(description="Where receives of a new topic begin.")] = "earliest"
 
 
 class GroupShown(Shown):
@@ -160,7 +140,7 @@ class GroupShown(Shown):
     broadcast: bool
     retry_max_times: int
     retry_queues: int
-    retry_policy: ListPolicy | ExponentialPolicy | None
+    retry_policy: Policy | None
     order: Order
     start_at: StartAt
     brokers: list[str]
@@ -178,29 +158,25 @@ class OffsetBody(Body):
 
     topic: TopicText
     broker: BrokerText
-    queue_id: Annotated[int, Field(ge=0, le=INT32_MAX), WHOLE]
+    queue_id: QueueId
     offset: Offset
 
 
 class OffsetsBody(Body):
     """Offsets to set; every one is checked before any is set."""
 
-    offsets: Annotated[list[OffsetBody], Field(min_length=1, max_length=OFFSETS_MAX)]
+    offsets: Annotated[list[OffsetBody], Meta(min_length=1, max_length=OFFSETS_MAX)]
 
 
 class ResetBody(Body):
     """Where a group shall go on in a topic: `earliest`, `latest`, a time in RFC 3339, or an offset."""
 
     topic: TopicText
-    to: Annotated[
-        str | Annotated[int, Field(ge=0, le=OFFSET_MAX)],
-        WHOLE,
-        Field(description="`earliest`, `latest`, a time in RFC 3339, or an offset."),
-    ]
-    broker: Annotated[BrokerText | None, Field(description="Only its queues.")] = None
+    to: Annotated[str | Offset, Meta(description="`earliest`, `latest`, a time in RFC 3339, or an offset.")]
+    broker: Annotated[BrokerText | None, Meta(description="Only its queues.")] = None
     queue_id: Annotated[
-        Annotated[int, Field(ge=0, le=INT32_MAX), WHOLE] | None,
-        Field(description="Only this queue; needs `broker` where the topic lies on more than one."),
+        QueueId | None,
+        Meta(description="Only this queue; needs `broker` where the topic lies on more than one."),
     ] = None
     dry_run: bool = False
 
@@ -211,7 +187,7 @@ class QueueResetShown(Shown):
     topic: str
     broker: str
     queue_id: int
-    from_: Annotated[int, Field(serialization_alias="from")]
+    from_: int = field(name="from")
     to: int
 
 
@@ -267,6 +243,19 @@ class BrokerList(Shown):
     brokers: list[BrokerShown]
 
 
+class SettingsBody(Body):
+    """Settings to change; all of them are, or none."""
+
+    settings: Annotated[dict[SettingName, SettingValue], Meta(min_length=1, max_length=SETTINGS_MAX)]
+
+
+class SettingsShown(Shown):
+    """All settings of a broker that are in force."""
+
+    broker: str
+    settings: dict[str, str]
+
+
 class ClusterPart(Shown):
     """A cluster and its brokers."""
 
@@ -282,20 +271,20 @@ class NameserverShown(Shown):
 
 
 class ClusterShown(Shown):
-    """Who takes part."""
+    """The clusters, and the brokers and nameservers in them."""
 
     clusters: list[ClusterPart]
     nameservers: list[NameserverShown]
     missing: list[str]
 
 
-class TopicDefinition(TopicBody):
+class TopicDefinition(TopicBody, kw_only=True):
     """A topic to have."""
 
     topic: TopicText
 
 
-class GroupDefinition(GroupBody):
+class GroupDefinition(GroupBody, kw_only=True):
     """A group to have."""
 
     group: GroupText
@@ -304,8 +293,12 @@ class GroupDefinition(GroupBody):
 class Definitions(Body):
     """Topics and groups as a whole. Applying creates and changes; what is not named stays as it is."""
 
-    topics: Annotated[list[TopicDefinition], Field(max_length=DEFINITIONS_MAX)] = []
-    groups: Annotated[list[GroupDefinition], Field(max_length=DEFINITIONS_MAX)] = []
+    topics: Annotated[list[TopicDefinition], Meta(max_length=DEFINITIONS_MAX)] = field(
+        default_factory=list[TopicDefinition]
+    )
+    groups: Annotated[list[GroupDefinition], Meta(max_length=DEFINITIONS_MAX)] = field(
+        default_factory=list[GroupDefinition]
+    )
 
 
 class Applied(Shown):
@@ -315,34 +308,22 @@ class Applied(Shown):
     groups: int
 
 
-class ProblemShown(BaseModel):
-    """A refusal, as RFC 9457 says; `field` and `limit` name what to change in the request."""
+class ReportFileShown(Shown):
+    """A file of a report."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, title="Problem")
-
-    type: str
-    title: str
-    status: int
-    code: str
-    retryable: bool
-    request_id: str
-    detail: str | None = None
-    field: str | None = None
-    limit: str | None = None
-    retry_after_ms: int | None = None
-    missing: list[str] | None = None
-    column: int | None = None
-    expected: str | None = None
+    path: str
+    bytes: int
 
 
-class Live(Shown):
-    """The process runs."""
+class ReportShown(Shown):
+    """A report: its page is `report.html` among its files."""
 
-    status: Literal["live"]
+    name: str
+    written_at: str
+    files: list[ReportFileShown]
 
 
-class Ready(Shown):
-    """Whether a message made the round trip through each store, and why not."""
+class ReportList(Shown):
+    """The reports, newest first."""
 
-    status: Literal["ready", "starting", "draining"]
-    stores: dict[str, str]
+    reports: list[ReportShown]
