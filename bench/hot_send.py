@@ -12,20 +12,28 @@ import cProfile
 import pstats
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 from figures import figure
 
 from broker_store.clocks.store_clock import StoreClock
+from broker_store.commit.store_events import StoreListeners
+from broker_store.commit.sync_thread import Failed, Synced
 from broker_store.log.files import RealFiles
 from broker_store.opening.opening import Opening
+from broker_store.process.foundation import Surroundings, build_foundation
 from broker_store.process.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
 from gantry_chassis.environment import machine
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_link.pool import ConnectionPool
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import FrameDecoder, encode_request
@@ -56,6 +64,44 @@ class NowherePeer:
         self.sent += len(data)
 
 
+class NoReaders:
+    """Nobody waits for messages."""
+
+    held_count = 0
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:  # noqa: ARG002
+        raise AssertionError("nothing is held here")
+
+    def answer_arrivals(self) -> None:
+        raise AssertionError("nothing is held here")
+
+
+class NoMetrics:
+    """Counts nothing: the excluded flush thread would distort the times."""
+
+    def put_took_us(self, us: int, count: int) -> None:
+        pass
+
+    def on_flush(self, us: int, batch_count: int) -> None:
+        pass
+
+
+class CountedSyncs:
+    """Counts requests for a sync, which the benchmark makes."""
+
+    def __init__(self) -> None:
+        self.wanted = 0
+
+    def request(self) -> None:
+        self.wanted += 1
+
+    def start(self, on_synced: Synced, on_failed: Failed) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
 class Store:
     """The sending half of a store on real files; the benchmark ends its turns."""
 
@@ -67,10 +113,21 @@ class Store:
             pass
         self.classes = classes = request_classes()
         self._work: dict[object, None] = {}
+        self.flusher = CountedSyncs()
+        thread = machine().workers(1, "disk")
+        around = Surroundings(
+            settings, RealFiles(), classes, Metrics(), clock.now_ms, Hints("", "bench", Random(1)),
+            ConnectionPool(), "127.0.0.1:10911", lambda: None,
+        )  # fmt: skip
+        foundation = build_foundation(around, opening.store, thread)
+        reading = replace(foundation.reading, metrics=NoMetrics())  # pyright: ignore[reportArgumentType]
+        foundation = replace(foundation, reading=reading)
         self.sending = Sending(
-            opening.store, classes, self._at_turn_end, machine().workers(1, "disk"), fast_paths=True
+            opening.store, classes, foundation, self._at_turn_end, self.flusher, thread, fast_paths=True
         )
-        self.sending.appends.request_sync = lambda: None
+        targets, appends = self.sending.targets, self.sending.appends
+        changed = [targets.forget, self.sending.topic_changed]
+        opening.store.events.connect(StoreListeners(appends.placed, NoReaders(), changed, [], []))
         self.table = CommandTable(self.classes, KnownHeaders())
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)

@@ -53,9 +53,7 @@ class SettlingStore(Store):
     def __init__(self, directory: Path, flush: Any) -> None:
         super().__init__(directory, flush)
         sending = self.sending
-        self._sync_wanted = False
         self.classes["send"].wait_ms_max = 60_000  # a pause of the machine must not refuse a turn
-        sending.appends.request_sync = self._want_sync
         parts = TransactionParts(
             sending.store, sending.appends, sending.dispatch.keys, sending.settling, sending.halves.recent,
             sending.delays.levels,
@@ -65,18 +63,15 @@ class SettlingStore(Store):
         self.transactions = Transactions(parts)
         self.table.add_all(self.transactions.commands())
 
-    def _want_sync(self) -> None:
-        self._sync_wanted = True
-
     def replay(self, data: bytes, peer: NowherePeer, decoder: FrameDecoder) -> None:
         """Handle the frames of one turn, and flush them."""
         super().replay(data, peer, decoder)
         self.classes["endTransaction"].end_turn()
         appends = self.sending.appends
-        while self._sync_wanted or self._work or not appends.is_idle:
-            if not self._sync_wanted and not self._work:
+        while self.flusher.wanted or self._work or not appends.is_idle:
+            if not self.flusher.wanted and not self._work:
                 appends.flush()  # it would wait for more, and this turn has no more
-            self._sync_wanted = False
+            self.flusher.wanted = 0
             appends.synced(self.sending.store.log.sync())
             work, self._work = self._work, {}
             for callback in work:

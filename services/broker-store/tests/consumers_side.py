@@ -31,7 +31,8 @@ class Consumers:
         self.side = side or SendingSide()
         self.group = SubscriptionGroupConfig(group_name="g")
         sending, store = self.side.sending, self.side.store
-        sending.retries.find_group = lambda name: self.group if name == self.group.group_name else None
+        self.side.groups.set_auto_create(enable=False)
+        self.side.groups.put(self.group)
         self.retrying = Retrying(
             RetryingParts(
                 read_record=store.log.read_record, topics=store.topics, targets=sending.targets,

@@ -14,16 +14,7 @@ MIB = 1024 * 1024
 
 def care_of(side: SendingSide) -> DiskCare:
     snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id, machine().secret_bytes)
-    return DiskCare(
-        side.settings,
-        side.files,
-        side.log,
-        side.queues,
-        side.store.index,
-        snapshots,
-        side.thread,
-        side.clock,
-    )
+    return DiskCare(side.store, snapshots, side.thread)
 
 
 @contextlib.asynccontextmanager

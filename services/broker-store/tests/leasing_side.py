@@ -1,18 +1,16 @@
 """A whole store without a network over a simulated disk, and a client that receives and acknowledges step by step."""
 
-import random
 from typing import Any, NamedTuple
 
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 
+from broker_store.commit.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.simulated_files import SimulatedFiles
-from broker_store.process.building import Surroundings, build_consuming
-from broker_store.process.leases import build_leasing
-from gantry_chassis.metrics import Metrics
-from gantry_chassis.nats_hints import Hints
-from gantry_link.pool import ConnectionPool
+from broker_store.process.building import build_halves, listeners_of
+from broker_store.process.hooking import Hooks
+from broker_store.requests.extensions import Extensions
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.codes import GantryCode
 from gantry_wire.frame import Command
@@ -47,25 +45,15 @@ class LeasingSide(SendingSide):
 
     def __init__(self, files: SimulatedFiles | None = None, *arguments: Any, **settings: Any) -> None:
         super().__init__(files, *arguments, **settings)
-        around = Surroundings(
-            self.settings,
-            self.files,
-            self.classes,
-            Metrics(),
-            self.clock.now_ms,
-            Hints("", "broker-store", random.Random(1)),
-            ConnectionPool(),
-            "127.0.0.1:10911",
-            lambda: None,
-        )
-        config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.clock.now_ms))
-        self.consuming = build_consuming(around, self.store, self.sending, config)
-        self.leasing = build_leasing(around, self.store, self.sending, self.consuming)
-        self.sending.retries.find_group = self.consuming.groups.find_or_create
-        self.sending.removal.on_removed.append(self.consuming.topic_deleted)
-        self.sending.dispatch.readers = self.consuming
         self.table.add_all({**self.consuming.commands(), **self.leasing.commands()})
+
+    def build_rest(self) -> StoreListeners:
+        self.config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.clock.now_ms))
+        self.halves = build_halves(self.around, self.store, self.foundation, self.sending, self.config)
+        self.consuming, self.leasing = self.halves.consuming, self.halves.leasing
         self.client = ScriptedPeer(port=41000)
+        hooks = Hooks(Extensions([], lambda *_: None), self.clock.now_ms)
+        return listeners_of(self.around, self.store, self.foundation, self.halves, hooks)
 
     def set_group(self, group: str = "g", **changes: Any) -> None:
         self.consuming.groups.put(SubscriptionGroupConfig(group_name=group, **changes))

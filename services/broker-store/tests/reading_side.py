@@ -7,9 +7,12 @@ from functools import partial
 from memory_store import MemoryPeer, MemoryStore
 
 from broker_store.config.broker_config import BrokerConfig
-from broker_store.config.config_files import DataVersionCounter
+from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files import RealFiles
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState
+from broker_store.process.foundation import READER_THREADS, ReadingBase, kind_of, load_groups
 from broker_store.process.reading import Consuming, ConsumingParts
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import request_classes
@@ -37,6 +40,7 @@ class ReadingSide:
         self.metrics = Metrics()
         self.classes = request_classes()
         self.config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.now_ms))
+        environment = replace(machine(), steady=lambda: self.steady_ms / 1000)
         self.consuming = Consuming(
             ConsumingParts(
                 log=self.store.log,
@@ -49,11 +53,13 @@ class ReadingSide:
                 config_dir=str(directory / "config"),
                 own_dir=str(directory / "gantry"),
                 now_ms=self.now_ms,
-                environment=replace(machine(), steady=lambda: self.steady_ms / 1000),
+                environment=environment,
                 classes=self.classes,
                 metrics=self.metrics,
                 config=self.config,
-                settings=self.settings,
+                base=self._base(environment),
+                on_unregister=lambda group, client_id: self.unregistered.append((group, client_id)),
+                before_commit=lambda *_commit: False,
                 state=self.state,
                 cluster_name="DefaultCluster",
                 broker_name="broker-a",
@@ -63,6 +69,23 @@ class ReadingSide:
         self.commands = self.consuming.commands()
         self.peer = MemoryPeer()
         self._opaque = 0
+
+    def _base(self, environment):
+        self.unregistered = []
+        thread = environment.workers(1, "groups")
+        file = ConfigFile(RealFiles(), str(self.directory / "config" / "subscriptionGroup.json"))
+        self.groups, self.group_saver = load_groups(
+            file, self.now_ms, thread, auto_create=True, on_change=lambda _group: self.group_saver.changed()
+        )
+        return ReadingBase(
+            metrics=StoreMetrics(self.metrics, 0, lambda name: kind_of(self.store.topics, name)),
+            groups=self.groups,
+            group_saver=self.group_saver,
+            group_thread=thread,
+            offsets=OffsetTable(),
+            settings=self.settings,
+            readers=environment.workers(READER_THREADS, "reader"),
+        )
 
     def now_ms(self):
         return self.clock_ms
@@ -101,9 +124,10 @@ class ReadingSide:
         queue = self.store.find(topic, queue_id)
         first = 0 if queue is None else queue.max_offset
         code = self.store.put(*args, topic=topic, queue_id=queue_id, **kwargs)
-        if self.consuming.held_count:
-            self.consuming.arrived(topic, queue_id, first, [code])
-            self.consuming.answer_arrivals()
+        pulls = self.consuming.pulls
+        if pulls.held_count:
+            pulls.arrived(topic, queue_id, first, [code])
+            pulls.answer_arrivals()
 
 
 def pull_fields(offset=0, **changes):

@@ -1,18 +1,25 @@
 """A sending side over a simulated disk, moved by the test: turns end, flushes happen and time passes on demand."""
 
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from broker_store.clocks.clock_note import load_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
+from broker_store.commit.store_events import Readers, StoreListeners
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
+from broker_store.process.foundation import Surroundings, build_foundation
 from broker_store.process.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
 from gantry_chassis.environment import Environment, machine
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_link.pool import ConnectionPool
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
@@ -58,6 +65,51 @@ class ScriptedPeer:
         self.is_closing = True
 
 
+class Wishes:
+    """Counts requests for a sync, which the test makes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def request(self) -> None:
+        self.count += 1
+
+    def start(self, _on_synced: object, _on_failed: object) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+class NoReaders:
+    """Nobody waits for messages."""
+
+    held_count = 0
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        raise AssertionError("nothing is held here")
+
+    def answer_arrivals(self) -> None:
+        raise AssertionError("nothing is held here")
+
+
+class ChosenReaders:
+    """The readers that a test has put into its side."""
+
+    def __init__(self, side: "SendingSide") -> None:
+        self._side = side
+
+    @property
+    def held_count(self) -> int:
+        return self._side.readers.held_count
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        self._side.readers.arrived(topic, queue_id, first_offset, tags_codes)
+
+    def answer_arrivals(self) -> None:
+        self._side.readers.answer_arrivals()
+
+
 class SendingSide:
     """An open store. Build it inside a running loop. Nothing happens by itself."""
 
@@ -94,11 +146,19 @@ class SendingSide:
         self.classes = request_classes()
         self._work: dict[Any, None] = {}
         self.thread = self.environment.workers(1, "disk")
+        self.around = Surroundings(
+            self.settings, self.files, self.classes, Metrics(), self.clock.now_ms,
+            Hints("", "broker-store", random.Random(1)), ConnectionPool(), "127.0.0.1:10911", lambda: None,
+        )  # fmt: skip
+        self.foundation = build_foundation(self.around, self.store, self.thread)
+        self.groups = self.foundation.reading.groups
+        self.flusher = Wishes()
         self.sending = Sending(
-            self.store, self.classes, self._at_turn_end, self.thread, fast_paths=fast_paths
-        )
-        self.wishes = 0
-        self.sending.appends.request_sync = self._wish
+            self.store, self.classes, self.foundation, self._at_turn_end, self.flusher, self.thread,
+            fast_paths=fast_paths,
+        )  # fmt: skip
+        self.readers: Readers = NoReaders()
+        self.store.events.connect(self.build_rest())
         self.appends = self.sending.appends
         self.table = CommandTable(self.classes, KnownHeaders() if fast_paths else None)
         self.table.add_all(self.sending.commands())
@@ -108,8 +168,20 @@ class SendingSide:
     def _at_turn_end(self, work: Any) -> None:
         self._work[work] = None
 
-    def _wish(self) -> None:
-        self.wishes += 1
+    @property
+    def wishes(self) -> int:
+        """How often a sync was requested."""
+        return self.flusher.count
+
+    def build_rest(self) -> StoreListeners:
+        """Build what the side has beside the sending half. Returns the listeners to the store's events."""
+        return StoreListeners(
+            self.sending.appends.placed,
+            ChosenReaders(self),
+            [self.sending.targets.forget, self.sending.topic_changed],
+            [self.store.states.topic_deleted],
+            [],
+        )
 
     def pass_time(self, seconds: float) -> None:
         self.wall_s += seconds

@@ -38,7 +38,7 @@ async def side(tmp_path):
     side.cleaner = MemoryCleaner()
     consuming = side.consuming
     for part in (
-        CleaningHandlers(lambda: side.cleaner, later),
+        CleaningHandlers(side.cleaner, later),
         ForbiddenHandlers(consuming.groups, consuming.group_saver),
         ReplicationHandlers(lambda: 4711),
         RequestModeHandlers(side.store.topics, consuming.groups),

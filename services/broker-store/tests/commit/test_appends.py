@@ -267,7 +267,7 @@ async def test_messages_that_waited_during_a_failed_flush_are_surely_not_stored(
 
 async def test_after_a_flush_of_many_the_next_one_waits_for_them_and_a_timer_ends_that(side, peer):
     timers = []
-    side.appends.call_later = lambda _seconds, callback: timers.append(callback)
+    side.appends._call_later = lambda _seconds, callback: timers.append(callback)
     for _ in range(20):
         side.send(peer)
     side.end_turn()

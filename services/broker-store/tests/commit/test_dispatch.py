@@ -30,12 +30,12 @@ class Reader:
 @pytest.fixture
 async def side():
     side = SendingSide()
-    side.sending.dispatch.readers = Reader()
+    side.readers = Reader()
     return side
 
 
 async def test_readers_are_notified_once_per_queue_and_batch_after_the_units_exist(side):
-    peer, reader = ScriptedPeer(), side.sending.dispatch.readers
+    peer, reader = ScriptedPeer(), side.readers
     side.topics.ensure("orders", 2)
     for number in range(3):
         side.send(peer, queue_id=number % 2, properties={"TAGS": f"t{number}"})
@@ -51,14 +51,14 @@ async def test_readers_are_notified_once_per_queue_and_batch_after_the_units_exi
 
 
 async def test_without_waits_no_arrival_is_reported(side):
-    reader = side.sending.dispatch.readers = Reader(held_count=0)
+    reader = side.readers = Reader(held_count=0)
     side.send(ScriptedPeer())
     side.flush()
     assert reader.events == []
 
 
 async def test_a_reader_that_fails_keeps_no_answer_from_a_sender(side):
-    side.sending.dispatch.readers.fails = True
+    side.readers.fails = True
     peer = ScriptedPeer()
     side.send(peer)
     side.flush()

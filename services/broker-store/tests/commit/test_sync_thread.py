@@ -31,11 +31,11 @@ def started(device: Device):
     thread = SyncThread(
         device.sync,
         lambda function, argument: function(argument),
-        lambda position: results.put(("synced", position)),
-        lambda error: results.put(("failed", error)),
         machine().start_thread,
     )
-    thread.start()
+    thread.start(
+        lambda position: results.put(("synced", position)), lambda error: results.put(("failed", error))
+    )
     return thread, results
 
 

@@ -13,8 +13,10 @@ from gantry_wire.errors import RefusedRequest
 POLICY = TopicPolicy("DefaultCluster", "broker-a")
 
 
-def table(policy: TopicPolicy = POLICY, known=()) -> TopicTable:
-    return TopicTable(policy, DataVersionCounter(lambda: 5), known)
+def table(policy: TopicPolicy = POLICY, known=(), changed=None) -> TopicTable:
+    return TopicTable(
+        policy, DataVersionCounter(lambda: 5), known, [].append if changed is None else changed.append
+    )
 
 
 def test_every_system_topic_of_rocketmq_is_there():
@@ -65,9 +67,8 @@ def test_a_retry_topic_needs_no_template():
 
 
 def test_every_change_raises_the_version_and_is_reported():
-    topics = table()
     changed = []
-    topics.on_change.append(changed.append)
+    topics = table(changed=changed)
     before = topics.version.value
     topics.ensure("a", 2)
     topics.ensure("a", 2)

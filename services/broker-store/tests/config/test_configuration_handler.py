@@ -34,7 +34,7 @@ def open_side(directory):
     side = ReadingSide(directory)
     side.thread = machine().workers(1, "disk")
     side.kept = RuntimeConfigFile(side.config, RealFiles(), str(directory / "config"), side.thread)
-    side.commands.update(ConfigurationHandlers(side.config).commands())
+    side.commands.update(ConfigurationHandlers(side.kept).commands())
     side.kept.restore()
     return side
 

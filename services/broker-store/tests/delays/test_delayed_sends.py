@@ -331,7 +331,7 @@ async def test_a_message_that_cancels_can_be_sent_as_rocketmq_s_clients_do(side,
 
 
 async def test_a_copy_with_transaction_bits_that_comes_back_is_delayed_and_seen(side, peer):
-    side.sending.retries.find_group = lambda name: None
+    side.groups.set_auto_create(enable=False)
     header = send_header(
         "orders",
         properties="UNIQ_KEY\x01U\x02DELAY\x013\x02TRAN_MSG\x01true\x02",

@@ -114,12 +114,12 @@ async def test_a_held_pull_stays_held_over_what_it_does_not_want(side):
     side.send(11, sql(1, sysFlag=flags, suspendTimeoutMillis=60_000))
     put(side, 1, 2, 3)
     assert side.peer.answers() == []
-    assert side.consuming.held_count == 1
+    assert side.consuming.pulls.held_count == 1
     put(side, 9)
     reply = side.peer.answer()
     assert bodies_of(reply.body) == [b"9"]
     assert reply.read(PullReplyHeader).next_begin_offset == 5
-    assert side.consuming.held_count == 0
+    assert side.consuming.pulls.held_count == 0
 
 
 async def test_a_held_pull_keeps_its_first_deadline_and_gets_the_offset_it_reached(side):

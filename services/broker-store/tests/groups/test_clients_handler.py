@@ -96,7 +96,7 @@ async def test_unregistering_with_empty_names_touches_nothing_else(side):
 
 
 async def test_a_group_that_may_not_be_created_is_skipped(side):
-    side.consuming.groups.auto_create = False
+    side.consuming.groups.set_auto_create(enable=False)
     assert (await side.ask(34, body=JAVA)).code == ResponseCode.SUCCESS
     assert side.consuming.clients.consumers == {}
     assert side.store.topics.find("%RETRY%g") is None

@@ -20,10 +20,9 @@ async def side(tmp_path):
     await side.consuming.stop()
 
 
-def table(auto_create=True):
-    groups = GroupTable(version=_Version())
-    groups.auto_create = auto_create
-    return groups
+def table(auto_create=True, changed=None):
+    on_change = [].append if changed is None else changed.append
+    return GroupTable(_Version(), SubscriptionGroupWrapper(), auto_create=auto_create, on_change=on_change)
 
 
 class _Version:
@@ -51,8 +50,8 @@ def test_naming_a_group_creates_it_only_where_allowed_and_the_name_is_legal():
 
 
 def test_every_change_raises_the_version_and_is_reported():
-    groups, changed = table(), []
-    groups.on_change.append(changed.append)
+    changed = []
+    groups = table(changed=changed)
     groups.find_or_create("g")
     groups.set_consume_enable("g", enable=False)
     groups.set_consume_enable("g", enable=False)

@@ -26,13 +26,19 @@ class FailingFiles(RealFiles):
         return super().open(path, create_bytes)
 
 
-def opened(directory, files=None):
+def opened(directory, files=None, before_commit=lambda *_commit: False):
     files = files or RealFiles()
     table = OffsetTable()
     file = ConfigFile(files, str(directory / "config" / "consumerOffset.json"))
     journal = str(directory / "gantry" / "offsets.journal")
     keeper = OffsetKeeper(
-        table, file, files, journal, DataVersionCounter(lambda: 1), machine().workers(1, "offsets")
+        table,
+        file,
+        files,
+        journal,
+        DataVersionCounter(lambda: 1),
+        machine().workers(1, "offsets"),
+        before_commit,
     )
     keeper.load()
     return keeper, table
@@ -174,9 +180,8 @@ def content_of(path):
 
 async def test_a_commit_that_continues_after_the_end_is_answered_and_fails_no_other(tmp_path):
     """The flush of the leases' note was late: an error in this answer would stop the other answers of the flush."""
-    keeper, _ = opened(tmp_path)
     waiting = []
-    keeper.before_commit = lambda *commit: waiting.append(commit[-1]) is None
+    keeper, _ = opened(tmp_path, before_commit=lambda *commit: waiting.append(commit[-1]) is None)
     answers = []
     keeper.commit("g", "t", 0, 7, answers.append)
     await keeper.close()

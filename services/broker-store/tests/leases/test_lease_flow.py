@@ -305,7 +305,7 @@ async def test_a_paused_group_is_refused_and_its_waits_end(side):
 
 async def test_a_receive_from_a_missing_or_internal_topic_or_group_is_refused(side):
     assert side.lease_raw(topic="nowhere").code == ResponseCode.TOPIC_NOT_EXIST
-    side.consuming.groups.auto_create = False
+    side.consuming.groups.set_auto_create(enable=False)
     side.put("a")
     assert side.lease_raw(group="unknown").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     side.set_group()

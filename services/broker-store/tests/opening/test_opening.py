@@ -244,7 +244,6 @@ async def test_a_recreated_topic_begins_there_after_a_restart_too(peer, checkpoi
 
 async def test_a_crash_between_the_deletion_record_and_the_removal_finishes_the_deletion(peer):
     side = await filled(peer, 3)
-    side.sending.removal.on_removed.clear()
     side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
     side.end_turn()
     side.log.sync()

@@ -8,14 +8,8 @@ from typing import Any
 from leasing_side import LeasingSide
 from settling_side import SettlingSide
 
-from broker_store.derived import lowest_pin
-from broker_store.groups.locks.lock_file import LockFile
-from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.log.simulated_files import SimulatedFiles
-from broker_store.log.snapshot import Snapshots
-from broker_store.process.disk_care import DiskCare
 from broker_store.process.transactions import TransactionParts, Transactions
-from gantry_chassis.environment import machine
 from gantry_link.pool import ConnectionPool
 
 KEEP_MS = 30_000
@@ -35,17 +29,9 @@ class WholeSide(LeasingSide, SettlingSide):
                 ConnectionPool(), "127.0.0.1:10911", lambda: None,
             )
         )  # fmt: skip
-        self.locks = QueueLocks(
-            LockFile(files, f"{store.directory}/gantry/locks"),
-            self.clock.now_ms,
-            self.environment.workers(1, "locks"),
-        )
+        self.locks = self.foundation.locks
         self.table.add_all({**self.transactions.commands(), **self.locks.commands()})
-        snapshots = Snapshots(files, store.directory, store.checkpoint.log_id, machine().secret_bytes)
-        self.care = DiskCare(
-            self.settings, files, store.log, store.queues, store.index, snapshots, self.thread, self.clock
-        )
-        self.care.held_from = lambda: lowest_pin(store.states.all())
+        self.care = self.foundation.care
         self.care.retention.value = replace(self.care.retention.value, keep_ms=KEEP_MS)
 
     async def _at_once(self, function: Any, *arguments: Any) -> Any:

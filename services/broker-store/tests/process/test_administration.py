@@ -1,20 +1,16 @@
 """A whole store answers every code that RocketMQ 5.3.3's tools send to a master with file queues."""
 
 import asyncio
-import random
 
 import pytest
-from disk_care_side import care_of
 from sending_side import ScriptedPeer, SendingSide
 
+from broker_store.commit.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
-from broker_store.process.building import Surroundings, build_consuming
+from broker_store.process.building import build_halves, build_hooks, listeners_of
 from broker_store.process.features import all_commands, build_features
-from gantry_chassis.metrics import Metrics
-from gantry_chassis.nats_hints import Hints
-from gantry_link.pool import ConnectionPool
 from gantry_wire.bodies import HARuntimeInfo, decode_body
 
 pytestmark = pytest.mark.anyio
@@ -32,15 +28,17 @@ class WholeStore(SendingSide):
 
     def __init__(self) -> None:
         super().__init__()
+        features = build_features(
+            self.around, self.store, self.foundation, self.halves, self.thread, self.kept
+        )
+        self.table.add_all({**self.halves.consuming.commands(), **all_commands(features)})
+
+    def build_rest(self) -> StoreListeners:
         config = BrokerConfig({}, DataVersionCounter(self.clock.now_ms))
-        around = Surroundings(
-            self.settings, self.files, self.classes, Metrics(), self.clock.now_ms,
-            Hints("", "broker-store", random.Random(1)), ConnectionPool(), "127.0.0.1:10911", lambda: None,
-        )  # fmt: skip
-        self.consuming = build_consuming(around, self.store, self.sending, config)
-        kept = RuntimeConfigFile(config, self.files, self.store.config_dir, self.thread)
-        self.parts = build_features(around, self.store, self.sending, self.consuming, self.thread, kept)
-        self.table.add_all({**self.consuming.commands(), **all_commands(self.parts)})
+        self.halves = build_halves(self.around, self.store, self.foundation, self.sending, config)
+        self.kept = RuntimeConfigFile(config, self.files, self.store.config_dir, self.thread)
+        hooks = build_hooks(self.around, self.sending)
+        return listeners_of(self.around, self.store, self.foundation, self.halves, hooks)
 
 
 async def test_every_code_of_clients_and_tools_has_a_handler():
@@ -53,7 +51,6 @@ async def test_requests_of_tools_reach_the_disk_care_and_the_log():
     store.send(peer, body=b"x" * 100)
     store.flush()
     peer.answers.clear()
-    store.sending.cleaner = care_of(store)
     for code in (306, 316, 329, 907):
         store.ask(peer, code)
     async with asyncio.timeout(60):

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 
 import pytest
+from sending_side import NoReaders
 
+from broker_store.commit.store_events import StoreEvents, StoreListeners
 from broker_store.commit.topics import TopicPolicy, TopicTable
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.process.registration import Identity, Registration
@@ -48,17 +50,22 @@ async def until(condition) -> None:
             await asyncio.sleep(0.01)
 
 
+def _unused(_entry) -> None:
+    raise AssertionError("nothing is placed here")
+
+
 @contextlib.asynccontextmanager
 async def running(*nameservers: Nameserver, every_seconds: float = 30.0):
-    topics = TopicTable(TopicPolicy("c", "b"), DataVersionCounter(lambda: 1))
+    events = StoreEvents()
+    topics = TopicTable(TopicPolicy("c", "b"), DataVersionCounter(lambda: 1), (), events.topic_changed)
     hints: list[str] = []
     pool = ConnectionPool()
     addresses = ";".join(f"127.0.0.1:{nameserver.port}" for nameserver in nameservers)
     identity = Identity("c", "b", "127.0.0.1:10911", "127.0.0.1:10912")
     registration = Registration(
-        pool, addresses, identity, topics, every_seconds=every_seconds, publish=hints.append
-    )
-    topics.on_change.append(registration.topic_changed)
+        pool, addresses, identity, topics, broker_permission=6, every_seconds=every_seconds, publish=hints.append
+    )  # fmt: skip
+    events.connect(StoreListeners(_unused, NoReaders(), [registration.topic_changed], [], []))
     task = asyncio.ensure_future(registration.run())
     try:
         yield registration, topics, hints
@@ -154,7 +161,7 @@ async def test_the_brokers_permission_masks_its_topics():
     one = await Nameserver().start()
     async with running(one) as (registration, topics, _):
         await until(lambda: one.registrations)
-        registration.broker_permission = 4
+        registration.set_broker_permission(4)
         topics.ensure("orders", 3)
         await until(lambda: "orders" in one.registrations[-1][1])
     assert one.registrations[-1][1]["orders"].perm == 4

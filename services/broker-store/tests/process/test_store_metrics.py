@@ -4,7 +4,6 @@ import contextlib
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.metrics.rates import Triple
 from broker_store.process import store_metrics
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -15,12 +14,15 @@ class Puts:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.bytes: dict[str, int] = {}
-        self.timer_rate = Triple()
-        self.sampled_s = 0
+        self.timers_waiting, self.timers_decided = -1, -1
+        self.levels: dict[int, tuple[int, int]] = {}
 
     def on_put(self, topic: str, count: int, size: int) -> None:
         self.counts[topic] = self.counts.get(topic, 0) + count
         self.bytes[topic] = self.bytes.get(topic, 0) + size
+
+    def note_delays(self, waiting: int, decided: int, levels: dict[int, tuple[int, int]]) -> None:
+        self.timers_waiting, self.timers_decided, self.levels = waiting, decided, levels
 
 
 async def test_stored_messages_are_counted_by_topic_once(monkeypatch):
@@ -48,7 +50,8 @@ async def test_stored_messages_are_counted_by_topic_once(monkeypatch):
 
 
 async def test_waiting_messages_are_counted_and_decided_ones_are_not():
-    side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
+    side, peer = SendingSide(), ScriptedPeer()
+    metrics = side.foundation.reading.metrics
     soon_ms = str(side.clock.now_ms() + 60_000)
     for _ in range(3):
         side.send(peer, properties={"TIMER_DELIVER_MS": soon_ms, "UNIQ_KEY": "U"})
@@ -56,11 +59,11 @@ async def test_waiting_messages_are_counted_and_decided_ones_are_not():
         side.send(peer, properties={"DELAY": "3", "UNIQ_KEY": "V"})
     side.flush()
     delayed = side.store.states.settled
-    store_metrics.note_delays(side.queues, puts, delayed)
-    assert (puts.timers_waiting, puts.levels) == (3, {3: (0, 2)})
+    store_metrics.note_delays(side.queues, metrics, delayed)
+    assert (metrics.timers_waiting, metrics.levels) == (3, {3: (0, 2)})
     delayed.raise_cursor((TIMER_TOPIC, 0, ""), 2)
     delayed.raise_cursor((SCHEDULE_TOPIC, 2, ""), 1)
-    puts.sampled_s = 10
-    store_metrics.note_delays(side.queues, puts, delayed)
-    assert (puts.timers_waiting, puts.levels) == (1, {3: (1, 2)})
-    assert puts.timer_rate.per_second(10) == 0.2
+    metrics.sampled_s = 10
+    store_metrics.note_delays(side.queues, metrics, delayed)
+    assert (metrics.timers_waiting, metrics.levels) == (1, {3: (1, 2)})
+    assert metrics.timer_rate.per_second(10) == 0.2

@@ -144,9 +144,9 @@ async def test_the_name_of_the_gateways_opens_nothing_that_another_group_may_not
 async def test_a_pull_for_no_group_needs_none_makes_none_and_leaves_no_trace_of_one(side):
     side.put(b"m")
     fields = pull_fields(0, commitOffset=7, sysFlag=WITH_SUBSCRIPTION | COMMIT, gantryBrowse="true")
-    side.consuming.groups.auto_create = False
+    side.consuming.groups.set_auto_create(enable=False)
     assert (await side.ask(11, {**fields, "consumerGroup": "unknown"})).code == ResponseCode.SUCCESS
-    side.consuming.groups.auto_create = True
+    side.consuming.groups.set_auto_create(enable=True)
     side.consuming.resets.assign("readers", "orders", 0, 5)
     assert bodies_of((await side.ask(11, fields)).body) == [b"m"]
     assert "readers" not in side.consuming.groups.names()
@@ -179,11 +179,11 @@ async def test_a_pull_at_the_end_is_held_and_answered_by_the_message_it_waits_fo
     side.put(b"old")
     side.send(11, pull_held(1))
     assert side.peer.answers() == []
-    assert side.consuming.held_count == 1
+    assert side.consuming.pulls.held_count == 1
     side.put(b"new")
     reply = side.peer.answer()
     assert (reply.code, bodies_of(reply.body)) == (0, [b"new"])
-    assert side.consuming.held_count == 0
+    assert side.consuming.pulls.held_count == 0
 
 
 async def test_a_pull_on_a_queue_that_never_had_a_message_is_held_too(side):
@@ -282,18 +282,18 @@ async def test_a_held_pull_commits_once_when_it_arrives(side):
 async def test_a_held_pull_ends_by_its_number_and_only_over_its_own_connection(side):
     for number in (7, 8):
         side.send(11, pull_held(0, gantryWaitId=number))
-    assert side.consuming.held_count == 2
+    assert side.consuming.pulls.held_count == 2
     other = MemoryPeer()
     side.send(9035, {"waitId": 7}, peer=other, oneway=True)
     side.send(9035, {"waitId": 9}, oneway=True)
-    assert side.consuming.held_count == 2
+    assert side.consuming.pulls.held_count == 2
     side.send(9035, {"waitId": 7}, oneway=True)
     side.send(9035, {"waitId": 7}, oneway=True)
-    assert side.consuming.held_count == 1
+    assert side.consuming.pulls.held_count == 1
     side.put(b"m")
     assert len(side.peer.answers()) == 1
     side.send(9035, {"waitId": 8}, oneway=True)
-    assert side.consuming.held_count == 0
+    assert side.consuming.pulls.held_count == 0
 
 
 async def test_a_corrected_offset_is_returned_and_stored_as_an_event(side):
@@ -346,4 +346,4 @@ async def test_an_arrival_answers_only_the_pulls_that_wait_for_it_however_many_a
     side.put(b"m", topic="wide", queue_id=777)
     assert bodies_of(peers[7].answer().body) == [b"m"]
     assert all(peer.answers() == [] for peer in peers)
-    assert side.consuming.held_count == 999
+    assert side.consuming.pulls.held_count == 999

@@ -74,7 +74,7 @@ def listening(side, *extensions, failures=None):
     hooks = Hooks(Extensions(list(extensions), note), side.clock.now_ms)
     side.table._handlers.clear()
     side.table.add_all(hooks.commands(side.sending.commands()))
-    side.sending.dispatch.readers = hooks.readers(side.sending.dispatch.readers)
+    side.readers = hooks.readers(side.readers)
     return hooks
 
 
@@ -93,7 +93,7 @@ class Silent:
 async def test_an_extension_sees_a_send_before_and_after(side):
     listener, peer = Listener(), ScriptedPeer()
     listening(side, listener)
-    side.sending.dispatch.readers._readers = Silent()
+    side.readers._readers = Silent()
     side.send(peer, properties={"UNIQ_KEY": "U1", "a": "1"})
     assert listener.of("before_send", "after_send") == [("before_send", "orders", "pg", "1")]
     side.flush()
@@ -109,7 +109,7 @@ async def test_an_extension_sees_a_send_before_and_after(side):
 async def test_a_batch_and_a_refusal_are_seen_too(side):
     listener, peer = Listener(), ScriptedPeer()
     listening(side, listener)
-    side.sending.dispatch.readers._readers = Silent()
+    side.readers._readers = Silent()
     side.send_batch(peer, [(b"1", {"UNIQ_KEY": "U1"}), (b"2", {"UNIQ_KEY": "U2"})])
     side.flush()
     side.send(peer, queue_id=99)
@@ -120,7 +120,7 @@ async def test_a_batch_and_a_refusal_are_seen_too(side):
 async def test_a_one_way_send_has_no_after(side):
     listener, peer = Listener(), ScriptedPeer()
     listening(side, listener)
-    side.sending.dispatch.readers._readers = Silent()
+    side.readers._readers = Silent()
     side.send(peer, oneway=True)
     side.flush()
     assert listener.of("before_send", "after_send", "after_request") == [
@@ -200,7 +200,7 @@ class Broken(Extension):
 async def test_any_other_exception_breaks_nothing(side):
     peer, failures, listener = ScriptedPeer(), [], Listener()
     listening(side, Broken(), listener, failures=failures)
-    side.sending.dispatch.readers._readers = Silent()
+    side.readers._readers = Silent()
     side.send(peer)
     side.flush()
     assert peer.answers[0].code == 0

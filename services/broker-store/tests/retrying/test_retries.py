@@ -11,9 +11,8 @@ RETRY, DEAD = "%RETRY%g", "%DLQ%g"
 @pytest.fixture
 async def side():
     side = SendingSide()
-    side.sending.retries.find_group = lambda name: (
-        SubscriptionGroupConfig(group_name=name, retry_max_times=3) if name == "g" else None
-    )
+    side.groups.set_auto_create(enable=False)
+    side.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=3))
     return side
 
 
@@ -71,7 +70,8 @@ async def test_a_dead_letter_holds_its_reason(side):
 
 
 async def test_a_send_back_of_an_orderly_consumer_is_a_dead_letter_at_once(side):
-    side.sending.retries.is_orderly = lambda group: group == "g"
+    now_ms = int(side.clock.monotonic() * 1000)
+    side.foundation.locks.table.lock("g", "a client", [("orders", "broker-a", 0)], now_ms, 1)
     assert send(side, 1).code == 0
     assert len(side.records(DEAD)) == 1
     assert "orderly" in side.records(DEAD)[0].property_map()["__GANTRY_DLQ_REASON"]

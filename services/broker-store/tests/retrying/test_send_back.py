@@ -134,7 +134,7 @@ async def test_refusals_have_rocketmqs_codes(consumers):
     for missing in (position + 1, 10**12, -5):
         answer = await consumers.back(missing)
         assert (answer.code, answer.remark) == (1, f"look message by offset failed, {missing}")
-    consumers.side.sending.targets.broker_permission = 4
+    consumers.side.sending.targets.set_broker_permission(4)
     answer = await consumers.back(position)
     assert (answer.code, answer.remark) == (16, "the broker[127.0.0.1] sending message is forbidden")
 

@@ -170,6 +170,7 @@ async def test_a_negative_queue_id_picks_a_write_queue(side, peer):
 
 
 async def test_a_retry_topic_of_an_unknown_group_answers_26(side, peer):
+    side.groups.set_auto_create(enable=False)
     side.send(peer, "%RETRY%g1")
     assert peer.answers[0].code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 

@@ -170,18 +170,7 @@ async def test_retention_asks_to_roll_forward_what_it_may_not_delete(peer, decid
 
 def care_of(side):
     snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id, machine().secret_bytes)
-    care = DiskCare(
-        side.settings,
-        side.files,
-        side.log,
-        side.queues,
-        side.store.index,
-        snapshots,
-        machine().workers(1, "disk"),
-        side.clock,
-    )
-    care.held_from = lambda: lowest_pin(side.store.states.all())
-    return care
+    return DiskCare(side.store, snapshots, machine().workers(1, "disk"))
 
 
 async def test_cursors_are_copied_as_rocketmq_keeps_them_and_read_back_from_a_foreign_run(peer):

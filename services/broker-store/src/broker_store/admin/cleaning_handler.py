@@ -1,6 +1,6 @@
 """Requests 306, 316 and 329: run retention now. Never deletes what retention would keep."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,8 +30,7 @@ class Cleaner(Protocol):
 class CleaningHandlers:
     """Passes on the requests. Answers each when it is done."""
 
-    cleaner: Callable[[], Cleaner]
-    """Called per request, because retention starts after recovery."""
+    cleaner: Cleaner
     deferred: DeferredReplies
 
     def commands(self) -> Commands:
@@ -44,7 +43,7 @@ class CleaningHandlers:
 
     def clean_queues(self, peer: Peer, command: Command) -> None:
         """Handle 306: delete queue files whose messages are gone from the log. Offsets continue."""
-        self.deferred.answer(peer, command, _done(command, self.cleaner().forget_deleted()))
+        self.deferred.answer(peer, command, _done(command, self.cleaner.forget_deleted()))
 
     def clean_topics(self, _peer: Peer, command: Command) -> bytes:
         """Handle 316: delete queues without a topic.
@@ -58,7 +57,7 @@ class CleaningHandlers:
         self.deferred.answer(peer, command, _done(command, self._delete_log()))
 
     async def _delete_log(self) -> None:
-        count = await self.cleaner().delete_expired()
+        count = await self.cleaner.delete_expired()
         _log.info("expired segments deleted on request", segments=count)
 
 

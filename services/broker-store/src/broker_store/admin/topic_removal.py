@@ -36,14 +36,15 @@ class TopicRemoval:
         appends: Appends,
         saver: RetiredSaver,
         now_ms: Callable[[], int],
+        on_removed: Callable[[str], None],
     ) -> None:
+        """`on_removed` is called with the topic's name once its queues are gone."""
         self._topics = topics
         self._queues = queues
         self._appends = appends
         self._saver = saver
         self._now_ms = now_ms
-        self.on_removed: list[Callable[[str], None]] = []
-        """Called with the topic's name once its queues are gone."""
+        self._on_removed = on_removed
 
     def remove(self, config: TopicConfig, done: Done) -> None:
         """Delete a topic. Calls `done` when that is durable, or with the reason why it was not done."""
@@ -62,8 +63,7 @@ class TopicRemoval:
             done(refusal)
             return
         self._queues.remove(name)
-        for notify in self.on_removed:
-            notify(name)
+        self._on_removed(name)
         self._saver.changed()
         # The record in the log is durable already. The file only saves recovery the search for it.
         self._saver.when_saved(lambda _error: done(None))

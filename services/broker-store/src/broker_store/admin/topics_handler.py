@@ -41,6 +41,10 @@ class TopicHeader(Header, kw_only=True, rename="camel", gc=False):
     topic: str
 
 
+WhenKnown = Callable[[Callable[[], None]], None]
+"""Calls back once nameservers have the topic, or soon when they cannot be reached."""
+
+
 class TopicParts(NamedTuple):
     """Dependencies of topic requests."""
 
@@ -49,6 +53,7 @@ class TopicParts(NamedTuple):
     removal: TopicRemoval
     before_change: Callable[[], None]
     """Writes what was sent before: a change of a topic never overtakes its messages."""
+    when_known: WhenKnown
 
 
 class TopicHandler:
@@ -59,11 +64,7 @@ class TopicHandler:
         self._saver = parts.saver
         self._removal = parts.removal
         self._before_change = parts.before_change
-        self.when_known: Callable[[Callable[[], None]], None] = _at_once
-        """Calls back once nameservers have the topic, or soon when they cannot be reached.
-
-        Set where there are nameservers.
-        """
+        self._when_known = parts.when_known
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -196,13 +197,9 @@ class TopicHandler:
             if command.flag & FLAG_ONEWAY:
                 return
             if error is None:
-                self.when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
+                self._when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
             else:
                 remark = f"the topic is active but could not be saved ({error}); the save is retried"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
         self._saver.when_saved(answer)
-
-
-def _at_once(answer: Callable[[], None]) -> None:
-    answer()

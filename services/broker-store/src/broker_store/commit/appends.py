@@ -9,6 +9,7 @@ Never reads a topic's settings or a header.
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker_store.clocks.store_clock import StoreClock
@@ -79,6 +80,20 @@ AtTurnEnd = Callable[[Callable[[], None]], None]
 CallLater = Callable[[float, Callable[[], None]], object]
 
 
+@dataclass(frozen=True, slots=True)
+class CommitCalls:
+    """What the group commit calls."""
+
+    at_turn_end: AtTurnEnd
+    call_later: CallLater
+    """Runs a callback after a delay in seconds (`loop.call_later`)."""
+    request_sync: Callable[[], None]
+    """Requests a sync of everything written so far; `synced` or `failed` follows."""
+    on_disk_full: Callable[[], None]
+    """Called when a write fails because the disk is full."""
+    metrics: CommitMetrics
+
+
 class _Waiting(NamedTuple):
     """Written entries that wait for a flush."""
 
@@ -98,27 +113,25 @@ class Appends:
         log: CommitLog,
         dispatch: Dispatch,
         clock: StoreClock,
-        at_turn_end: AtTurnEnd,
+        calls: CommitCalls,
         sends: RequestClass,
         store_host: bytes,
-        flush_timeout_s: float = 5.0,
-        recovered_ms: int = 0,
+        flush_timeout_s: float,
+        recovered_ms: int,
     ) -> None:
         self.log = log
         self.store_host = store_host
         self.store_ms = 0
         """Store time of the batch being placed, ms."""
-        self.metrics: CommitMetrics | None = None
-        self.request_sync: Callable[[], None] = _no_sync_thread
-        self.call_later: CallLater = _nothing
-        """Runs a callback after a delay in seconds (`loop.call_later`)."""
-        self.on_disk_full: Callable[[], None] = _nothing
-        """Called when a write fails because the disk is full."""
+        self._metrics = calls.metrics
+        self._request_sync = calls.request_sync
+        self._call_later = calls.call_later
+        self._on_disk_full = calls.on_disk_full
         self._dispatch = dispatch
         self._clock = clock
-        self._at_turn_end = at_turn_end
+        self._at_turn_end = calls.at_turn_end
         self.sends = sends
-        sends.head_wait = self._head_wait_ms
+        sends.measure_wait(self._head_wait_ms)
         self._flush_timeout_s = flush_timeout_s
         self._end_turn_bound = self._end_turn
         self._pace = FlushPace()
@@ -228,7 +241,7 @@ class Appends:
             return False
         if not self._is_timed:  # fires when no further turn would check the time
             self._is_timed = True
-            self.call_later(GATHER_S_MAX, self._gathered)
+            self._call_later(GATHER_S_MAX, self._gathered)
         return True
 
     def _gathered(self) -> None:
@@ -305,7 +318,7 @@ class Appends:
             for entry in reversed(placed):
                 entry.take_back()
             self._refuse(placed, disk_full())
-            self.on_disk_full()
+            self._on_disk_full()
             return False
         except LogStopped:
             # The file may hold part of the batch: the next start reads the tail and decides.
@@ -331,7 +344,7 @@ class Appends:
             self._pace.began(self._clock.monotonic())
         self._waiting_bytes += end - start
         self._waiting.append(_Waiting(start, end, self._opened_s, self.store_ms, placed))
-        self.request_sync()
+        self._request_sync()
 
     def synced(self, position: int) -> None:
         """Make visible and answer everything below `position`, which is durable now.
@@ -363,8 +376,7 @@ class Appends:
             count = self._answer(entries, opened_s)
             now_s = self._clock.monotonic()
             self._pace.ended(now_s, count, self.sends.in_flight)
-            if self.metrics is not None:
-                self.metrics.on_flush(int((now_s - opened_s) * 1e6), count)
+            self._metrics.on_flush(int((now_s - opened_s) * 1e6), count)
         if self._open:
             self._at_turn_end(self._end_turn_bound)
 
@@ -397,8 +409,7 @@ class Appends:
         self.sends.in_flight -= count
         for entry in entries:
             entry.answer(self)
-        if self.metrics is not None:
-            self.metrics.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
+        self._metrics.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
         return count
 
     def _refuse(self, entries: list[Entry], refusal: RefusedRequest) -> None:
@@ -412,11 +423,3 @@ class Appends:
 def messages_of(entries: list[Entry]) -> int:
     """Return how many requests these entries answer."""
     return sum([entry.count for entry in entries])
-
-
-def _no_sync_thread() -> None:
-    raise AssertionError("appends need a sync thread before they can wait for a flush")
-
-
-def _nothing(*_: object) -> None:
-    pass

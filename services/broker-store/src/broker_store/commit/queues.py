@@ -69,11 +69,19 @@ class QueueTable:
         self._by_topic: dict[str, list[Queue]] = {}
         self.retired: dict[str, dict[int, int]] = {}
         """Next offsets of topics at deletion: {topic: {queue id: next offset}}. Kept when the topic is created again."""
-        self.cut_to = 0
+        self._cut_to = 0
+
+    @property
+    def cut_to(self) -> int:
         """Log position to which retention has cut every queue and the index.
 
         The log itself may begin later while retention runs.
         """
+        return self._cut_to
+
+    def note_cut(self, position: int) -> None:
+        """Record that every queue and the index are cut to this position."""
+        self._cut_to = position
 
     def find(self, topic: str, queue_id: int) -> Queue | None:
         """Return an existing queue."""

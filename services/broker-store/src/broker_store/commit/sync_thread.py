@@ -5,6 +5,7 @@ Each call covers every request made before it; the loop then gets the position r
 
 import queue
 from collections.abc import Callable
+from typing import Protocol
 
 from broker_store.log.errors import LogStopped, NoDescriptorLeft
 from gantry_chassis.environment import StartThread, Thread
@@ -15,6 +16,27 @@ RETRY_SECONDS = 0.05
 InLoop = Callable[..., object]
 """Runs a function with arguments in the event loop (`call_soon_threadsafe`)."""
 
+Synced = Callable[[int], None]
+"""Takes the position below which everything is durable."""
+Failed = Callable[[LogStopped], None]
+
+
+class Flusher(Protocol):
+    """Makes written bytes durable, in its own time (`SyncThread`)."""
+
+    @property
+    def request(self) -> Callable[[], None]:
+        """Requests a sync of everything written so far. Never blocks."""
+        ...
+
+    def start(self, on_synced: Synced, on_failed: Failed) -> None:
+        """Answer requests from now on, those made before included, with one of these calls in the loop."""
+        ...
+
+    def stop(self) -> None:
+        """Stop after the running sync. Blocks until then."""
+        ...
+
 
 class SyncThread:
     """Runs `sync` once for all requests made while the last one ran."""
@@ -23,22 +45,18 @@ class SyncThread:
         self,
         sync: Callable[[], int],
         in_loop: InLoop,
-        on_synced: Callable[[int], None],
-        on_failed: Callable[[LogStopped], None],
         start_thread: StartThread,
     ) -> None:
         self._sync = sync
         self._in_loop = in_loop
-        self._on_synced = on_synced
-        self._on_failed = on_failed
         self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._start_thread = start_thread
         self._thread: Thread | None = None
         self.request: Callable[[], None] = self._request
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread = self._start_thread(self._run, "sync")
+    def start(self, on_synced: Synced, on_failed: Failed) -> None:
+        """Start the thread. It answers each sync with one of these calls in the loop."""
+        self._thread = self._start_thread(lambda: self._run(on_synced, on_failed), "sync")
 
     def stop(self) -> None:
         """Stop after the running sync. Blocks until then."""
@@ -50,7 +68,7 @@ class SyncThread:
         """Request a sync of everything written so far. Never blocks."""
         self._requests.put(True)
 
-    def _run(self) -> None:
+    def _run(self, on_synced: Synced, on_failed: Failed) -> None:
         requests = self._requests
         while requests.get():
             is_running = True
@@ -66,9 +84,9 @@ class SyncThread:
                     return  # nobody waits for what is written
                 continue
             except LogStopped as stopped:
-                self._in_loop(self._on_failed, stopped)
+                self._in_loop(on_failed, stopped)
                 return  # a failed sync is never retried into a success
-            self._in_loop(self._on_synced, position)
+            self._in_loop(on_synced, position)
             if not is_running:
                 return
 

@@ -59,15 +59,16 @@ class Preambles:
         clock: Clock,
         store_host: bytes,
         mode: Mode,
+        placed: Callable[["PlacedRecord"], None],
         parts_bytes_max: int = BODY_BYTES_MAX,
     ) -> None:
+        """`placed` adds each placed record to the open batch."""
         self._queues = queues
         self._clock = clock
         self._store_host = store_host
         self._mode = mode
         self._bytes_max = parts_bytes_max
-        self.placed: Callable[[PlacedRecord], None] = _ignore
-        """Adds each placed record to the open batch (`Appends.placed`)."""
+        self._placed = placed
 
     def build(self, position: int) -> list[bytes]:
         """Return the records of the segment at `position`, back to back. Uses no offset yet."""
@@ -95,7 +96,7 @@ class Preambles:
 
     def on_placed(self, position: int, record: bytes) -> None:
         """Use the offset of a record that the log has put into the open batch."""
-        self.placed(PlacedRecord(self._queues.open(SEGMENT_TOPIC, 0), position, len(record), self._mode))
+        self._placed(PlacedRecord(self._queues.open(SEGMENT_TOPIC, 0), position, len(record), self._mode))
 
 
 class PlacedRecord:
@@ -194,7 +195,3 @@ def _bodies(position: int, next_offsets: dict[str, dict[int, int]], bytes_max: i
 
 
 _ENVELOPE_BYTES = 128
-
-
-def _ignore(_record: PlacedRecord) -> None:
-    raise AssertionError("no group commit is connected to take the preamble")

@@ -45,6 +45,7 @@ class Targets:
         *,
         flush_sync: bool,
         broker_address: str,
+        broker_permission: int,
         random_below: Callable[[int], int],
     ) -> None:
         self.known: dict[str, Target] = {}
@@ -52,7 +53,7 @@ class Targets:
         self._internal: dict[str, Target] = {}
         self._changed: set[str] = set()
         """Topics that changed while one of their entries waited for its flush: nothing may overtake it."""
-        self.broker_permission = PERM_WRITE
+        self.broker_permission = broker_permission
         self._topics = topics
         self._queues = queues
         self.mode = Mode.SYNC if flush_sync else Mode.ASYNC

@@ -80,18 +80,22 @@ class IllegalAttributes(ValueError):
 
 
 class TopicTable:
-    """All topics by name. Every change raises the data version and calls `on_change`."""
+    """All topics by name. Every change raises the data version and is reported."""
 
     def __init__(
-        self, policy: TopicPolicy, version: DataVersionCounter, known: Iterable[TopicConfig] = ()
+        self,
+        policy: TopicPolicy,
+        version: DataVersionCounter,
+        known: Iterable[TopicConfig],
+        on_change: Callable[[str], None],
     ) -> None:
+        """`on_change` is called with the topic's name after each change."""
         self._policy = policy
+        self._on_change = on_change
         self.version = version
         self.loaded_ms = version.value.timestamp
         """Time of the newest change that the loaded topics include."""
         self._topics = {topic.topic_name: topic for topic in known}
-        self.on_change: list[Callable[[str], None]] = []
-        """Called with the topic's name after each change."""
         self.removing: set[str] = set()
         """Topics whose deletion is being logged. They cannot be created until it is done."""
         presets = preset_topics(policy)
@@ -189,8 +193,7 @@ class TopicTable:
 
     def _changed(self, name: str) -> None:
         self.version.bump()
-        for listener in self.on_change:
-            listener(name)
+        self._on_change(name)
 
 
 def queue_count(topic: TopicConfig) -> int:
@@ -275,7 +278,9 @@ def _check_attribute(name: str, value: str) -> None:
 _log = get_logger()
 
 
-def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> TopicTable:
+def load_topics(
+    file: ConfigFile, settings: Settings, clock: StoreClock, on_change: Callable[[str], None]
+) -> TopicTable:
     """Return the topics of topics.json and those that every broker has."""
     policy = TopicPolicy(
         settings.cluster_name,
@@ -297,4 +302,4 @@ def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> Topi
         except WireError as error:
             _log.error("topics.json has an unknown format and is ignored", reason=str(error))
     version = DataVersionCounter(clock.now_ms, wrapper.data_version)
-    return TopicTable(policy, version, wrapper.topic_config_table.values())
+    return TopicTable(policy, version, wrapper.topic_config_table.values(), on_change)

@@ -6,7 +6,7 @@ effect.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from broker_store.config.config_files import DataVersionCounter
 from gantry_wire.codes import ResponseCode
@@ -46,18 +46,6 @@ Change = Callable[[str], None]
 """Takes a new value as text. Raises ValueError with a message for an invalid one."""
 
 
-class Keeper(Protocol):
-    """Keeps changes across restarts."""
-
-    def changed(self) -> None:
-        """Save soon."""
-        ...
-
-    def when_saved(self, answer: Callable[[OSError | None], None]) -> None:
-        """Call back once all changes are durable."""
-        ...
-
-
 class BrokerConfig:
     """All settings by RocketMQ's key."""
 
@@ -67,7 +55,6 @@ class BrokerConfig:
         self.version = version
         self.kept: dict[str, str] = {}
         """Changes at run time, now or before a restart, to be kept."""
-        self.keeper: Keeper | None = None
 
     def items(self) -> dict[str, str]:
         """Return every key with its current value, by name."""
@@ -112,8 +99,6 @@ class BrokerConfig:
         for _ in changes:
             self.version.bump()
         self.kept.update(changes)
-        if self.keeper is not None:
-            self.keeper.changed()
 
     def restore(self, kept: Mapping[str, str]) -> dict[str, str]:
         """Apply kept changes. Returns, by key, why one was not applied: its bounds or its meaning may have changed."""
@@ -124,13 +109,6 @@ class BrokerConfig:
             except RefusedRequest as refusal:
                 refused[key] = refusal.remark
         return refused
-
-    def when_kept(self, answer: Callable[[OSError | None], None]) -> None:
-        """Call back once all changes will survive a restart."""
-        if self.keeper is None:
-            answer(None)
-        else:
-            self.keeper.when_saved(answer)
 
     def _check_bounds(self, changes: Mapping[str, str]) -> None:
         """Raise RefusedRequest for a number out of bounds. A start may set one outside, and it is restored unchecked."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.ports import Commands, Peer
 from gantry_wire.admin_headers import BrokerConfigReplyHeader
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -17,7 +17,7 @@ from gantry_wire.frame import Command
 class ConfigurationHandlers:
     """Handles requests about settings."""
 
-    config: BrokerConfig
+    kept: RuntimeConfigFile
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -28,7 +28,6 @@ class ConfigurationHandlers:
 
     def update(self, peer: Peer, command: Command) -> None:
         """Handle 25: change settings, all or none. Answers once they will survive a restart."""
-        self.config.update(parse_config_text(command.body))
 
         def answer(error: OSError | None) -> None:
             if command.is_oneway:
@@ -39,11 +38,11 @@ class ConfigurationHandlers:
                 remark = f"the change holds until the broker stops; it could not be saved: {error}"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
-        self.config.when_kept(answer)
+        self.kept.update(parse_config_text(command.body), answer)
 
     def get(self, _peer: Peer, command: Command) -> bytes:
         """Handle 26: all settings as `key=value` lines."""
-        version = msgspec.json.encode(self.config.version.value).decode()
-        body = format_config_text(self.config.items())
+        version = msgspec.json.encode(self.kept.config.version.value).decode()
+        body = format_config_text(self.kept.config.items())
         header = BrokerConfigReplyHeader(version=version)
         return encode_response(ResponseCode.SUCCESS, command.opaque, header, body)

@@ -4,6 +4,7 @@ A start applies them over all other settings and logs them. The operator's file,
 written.
 """
 
+from collections.abc import Callable, Mapping
 from pathlib import PurePath
 
 from broker_store.config.broker_config import BrokerConfig
@@ -30,11 +31,16 @@ class RuntimeConfigFile:
         self._saver = Saver(self.path, self._content, self._store, thread)
 
     def restore(self) -> None:
-        """Apply the file's content; from now on every change is written. Blocks for a read: call it before serving."""
+        """Apply the file's content. Blocks for a read: call it before serving."""
         content = self._files.read_bytes(self.path)
         if content is not None:
             self._take(content)
-        self.config.keeper = self._saver
+
+    def update(self, changes: Mapping[str, str], answer: Callable[[OSError | None], None]) -> None:
+        """Change settings, all or none, and call back once they will survive a restart. Raises RefusedRequest."""
+        self.config.update(changes)
+        self._saver.changed()
+        self._saver.when_saved(answer)
 
     async def close(self) -> None:
         """Wait until everything is saved."""

@@ -37,15 +37,16 @@ class ClientHandlers:
         filters: FilterTable,
         now_ms: Callable[[], int],
         steady_ms: Callable[[], int],
+        on_unregister: Callable[[str, str], None],
     ) -> None:
+        """`on_unregister` takes group and client id of a client that leaves a consumer group by itself."""
         self._clients = clients
         self._groups = groups
         self._topics = topics
         self._filters = filters
         self._now_ms, self._steady_ms = now_ms, steady_ms
         self._changed: dict[str, None] = {}
-        self.on_unregister: list[Callable[[str, str], None]] = []
-        """Callbacks with group and client id when a client leaves a consumer group by itself."""
+        self._on_unregister = on_unregister
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -75,8 +76,8 @@ class ClientHandlers:
         group = header.consumer_group or ""
         if self._clients.unregister(peer.id, header.producer_group or "", group):
             self._notify([group])
-        for listener in self.on_unregister if group else ():
-            listener(group, header.client_id)
+        if group:
+            self._on_unregister(group, header.client_id)
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def members(self, _peer: Peer, command: Command) -> bytes:

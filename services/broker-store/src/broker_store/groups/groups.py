@@ -1,6 +1,6 @@
 """Consumer groups of this broker: their permissions, and how a consumer may create one. Pure: never saves."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,19 +23,29 @@ GATEWAY = SubscriptionGroupConfig(group_name=GATEWAY_GROUP, notify_consumer_ids_
 
 
 class GroupTable:
-    """All subscription groups by name. Every change raises the data version and calls `on_change`."""
+    """All subscription groups by name. Every change raises the data version and is reported."""
 
-    def __init__(self, version: DataVersionCounter, known: Iterable[SubscriptionGroupConfig] = ()) -> None:
+    def __init__(
+        self,
+        version: DataVersionCounter,
+        known: SubscriptionGroupWrapper,
+        *,
+        auto_create: bool,
+        on_change: Callable[[str], None],
+    ) -> None:
+        """`on_change` is called with the group's name after each change."""
         self.version = version
-        self.auto_create = True
-        """Whether using a group's name creates it (autoCreateSubscriptionGroup)."""
-        self.on_change: list[Callable[[str], None]] = []
-        """Called with the group's name after each change."""
-        self.forbidden: dict[str, dict[str, int]] = {}
+        self._auto_create = auto_create
+        self._on_change = on_change
+        self.forbidden = known.forbidden_table
         """Topics a group may not read: group → topic → bits."""
-        self._groups = {group.group_name: group for group in known}
+        self._groups = {group.group_name: group for group in known.subscription_group_table.values()}
         for name in PRESET_GROUPS:
             self._groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
+
+    def set_auto_create(self, *, enable: bool) -> None:
+        """Set whether using a group's name creates it (autoCreateSubscriptionGroup)."""
+        self._auto_create = enable
 
     def find(self, name: str) -> SubscriptionGroupConfig | None:
         """Return an existing group."""
@@ -48,7 +58,7 @@ class GroupTable:
             return group
         if name == GATEWAY_GROUP:
             return GATEWAY
-        if not (self.auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
+        if not (self._auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
             return None
         try:
             check_group_to_put(name)
@@ -116,8 +126,7 @@ class GroupTable:
 
     def _changed(self, name: str) -> None:
         self.version.bump()
-        for listener in self.on_change:
-            listener(name)
+        self._on_change(name)
 
 
 def change_group_attributes(present: dict[str, str], given: dict[str, str]) -> dict[str, str]:
@@ -148,16 +157,15 @@ def check_group_to_put(name: str) -> None:
         )
 
 
-def groups_from(content: object, now_ms: Callable[[], int]) -> GroupTable:
+def groups_from(
+    content: object, now_ms: Callable[[], int], *, auto_create: bool, on_change: Callable[[str], None]
+) -> GroupTable:
     """Return the table of subscriptionGroup.json, a new one for None. Raises MalformedBody."""
-    if content is None:
-        return GroupTable(DataVersionCounter(now_ms))
-    try:
-        known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
-    except msgspec.ValidationError as error:
-        raise MalformedBody(f"not a table of groups: {error}") from error
-    groups = GroupTable(
-        DataVersionCounter(now_ms, known.data_version), known.subscription_group_table.values()
-    )
-    groups.forbidden = known.forbidden_table
-    return groups
+    known, version = SubscriptionGroupWrapper(), DataVersionCounter(now_ms)
+    if content is not None:
+        try:
+            known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise MalformedBody(f"not a table of groups: {error}") from error
+        version = DataVersionCounter(now_ms, known.data_version)
+    return GroupTable(version, known, auto_create=auto_create, on_change=on_change)

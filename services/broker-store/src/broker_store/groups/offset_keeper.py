@@ -61,10 +61,10 @@ class OffsetKeeper:
         journal_path: str,
         version: DataVersionCounter,
         thread: Workers,
+        before_commit: BeforeCommit,
     ) -> None:
         self._table = table
-        self.before_commit: BeforeCommit | None = None
-        """Called before each commit. Set by the leases, which log the offset first."""
+        self._before_commit = before_commit
         self._file = file
         self._version = version
         self._thread = thread
@@ -96,7 +96,7 @@ class OffsetKeeper:
     def commit(self, group: str, topic: str, queue_id: int, offset: int, answer: Answer) -> None:
         """Commit, and answer when it is durable. Commits that arrive during a write are written together."""
         commit = partial(self._commit, group, topic, queue_id, offset, answer)
-        if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
+        if not self._before_commit(group, topic, queue_id, offset, commit):
             commit(None)
 
     def commit_soon(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -106,7 +106,7 @@ class OffsetKeeper:
             if error is None:
                 self._table.commit(group, topic, queue_id, offset)
 
-        if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
+        if not self._before_commit(group, topic, queue_id, offset, commit):
             commit(None)
 
     def _commit(

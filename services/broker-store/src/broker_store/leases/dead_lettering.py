@@ -6,7 +6,6 @@ group is done with the original. Until then the group keeps the original.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker_store.commit.topics import PERM_RW
@@ -24,7 +23,6 @@ from gantry_wire.names import TIMER_TOPIC, retry_topic
 from gantry_wire.properties import (
     DELAY,
     GANTRY_DLQ_ATTEMPTS,
-    GANTRY_DLQ_CONSUMER,
     GANTRY_DLQ_REASON,
     GANTRY_KEY,
     GANTRY_ORIGIN,
@@ -70,27 +68,25 @@ class Place(NamedTuple):
         return min(self.attempt, INT32_MAX)
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetteringParts:
-    """Dependencies of dead-lettering beside the leases."""
-
-    settling: Settling
-    retries: Retries
-    member_of: Callable[[str], str]
-    """Name of a group's consumer for its dead letters, "" where none is known."""
-
-
 class DeadLettering:
     """Writes dead letters and late retries."""
 
-    def __init__(self, parts: LeaseParts, opener: Opener, around: DeadLetteringParts) -> None:
+    def __init__(
+        self,
+        parts: LeaseParts,
+        opener: Opener,
+        settling: Settling,
+        retries: Retries,
+        on_due: Callable[[Subscription], None],
+    ) -> None:
+        """`on_due` is called when messages of a subscription may be due."""
         self._parts = parts
         self._opener = opener
-        self._around = around
+        self._settling = settling
+        self._retries = retries
+        self._on_due = on_due
         self._scanner = Scanner(parts.log)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.on_due: Callable[[Subscription], None] = _ignore
-        """Called when messages of a subscription may be due."""
         self.dead_letters = 0
         """Dead letters written since the start."""
 
@@ -100,7 +96,7 @@ class DeadLettering:
             dead, leases.table.dead = leases.table.dead, []
             for run in dead:
                 self._bury(subscription, leases, run)
-        self.on_due(subscription)
+        self._on_due(subscription)
 
     def send_later(
         self, subscription: Subscription, leases: QueueLeases, offset: int, delay_ms: int, sent: Sent
@@ -160,7 +156,7 @@ class DeadLettering:
         place.leases.table.settle(place.offset, 1)
         self._opener.keep_in_step(place.subscription, place.leases)
         if place.leases.table.in_order:
-            self.on_due(place.subscription)
+            self._on_due(place.subscription)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -186,7 +182,7 @@ class DeadLettering:
 
         subscription = place.subscription
         try:
-            self._around.settling.settle(
+            self._settling.settle(
                 subscription.topic, place.leases.queue_id, subscription.group, None, [item], settled
             )
         except RefusedRequest as refusal:
@@ -212,15 +208,13 @@ class DeadLettering:
 
     def _dead_letter(self, place: Place, record: Record) -> SettleOutput:
         group = place.subscription.group
-        target = self._around.retries.dead_letters(group)
+        target = self._retries.dead_letters(group)
         reason = readable_reason(place.leases.reasons.get(place.offset, ""))
         put = {
             GANTRY_DLQ_ATTEMPTS: str(place.attempt),
             **_origin(record),
             GANTRY_DLQ_REASON: reason or used_up(place.attempt),
         }
-        if consumer := self._around.member_of(group):
-            put[GANTRY_DLQ_CONSUMER] = consumer
         put = _that_fit(record, put)
         return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)
 
@@ -261,7 +255,3 @@ def _that_fit(record: Record, put: dict[str, str]) -> dict[str, str]:
             kept[name] = value
             room -= size
     return kept
-
-
-def _ignore(_one: Subscription) -> None:
-    pass

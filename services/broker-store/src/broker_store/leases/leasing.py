@@ -12,7 +12,7 @@ import msgspec
 
 from broker_store.groups.offset_keeper import Resume
 from broker_store.leases.acking import Acker
-from broker_store.leases.dead_lettering import DeadLettering, DeadLetteringParts
+from broker_store.leases.dead_lettering import DeadLettering
 from broker_store.leases.notes import LeaseNote, QueueNote
 from broker_store.leases.opening import Opener, attempts_max
 from broker_store.leases.parts import LeaseParts, Notes
@@ -21,6 +21,8 @@ from broker_store.leases.runs import Kind
 from broker_store.leases.subscriptions import Subscription
 from broker_store.leases.waiting import Waiter, Waiters
 from broker_store.ports import Commands, Peer
+from broker_store.retrying.retries import Retries
+from broker_store.settling.settling import Settling
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
@@ -55,18 +57,16 @@ class HasId(Protocol):
 class Leasing:
     """Builds and connects the parts. Create it inside the loop."""
 
-    def __init__(self, parts: LeaseParts, around: DeadLetteringParts) -> None:
+    def __init__(self, parts: LeaseParts, settling: Settling, retries: Retries) -> None:
         self._parts = parts
         self._notes = Notes(parts)
         self._opener = Opener(parts, self._notes)
-        self._dead_lettering = DeadLettering(parts, self._opener, around)
-        self._dead_lettering.on_due = self._offer
+        self._waiters = Waiters()
+        self._dead_lettering = DeadLettering(parts, self._opener, settling, retries, self._offer)
         self._receiver = Receiver(parts, self._opener, self._notes)
         self._acker = Acker(parts, self._opener, self._notes, self._receiver, self._dead_lettering)
-        self._waiters = Waiters()
         self._woken: list[Waiter] = []
         self._ticks = 0
-        parts.groups.on_change.append(self._group_changed)
 
     # --- calls from the rest of the store ---
 
@@ -283,7 +283,7 @@ class Leasing:
 
     # --- groups ---
 
-    def _group_changed(self, name: str) -> None:
+    def group_changed(self, name: str) -> None:
         """Log that a deleted group is forgotten. Apply changed settings of other groups at once."""
         groups, subscriptions = self._parts.groups, self._parts.subscriptions
         config = groups.find(name)

@@ -84,7 +84,7 @@ class StoreMetrics:
         self.put_rate, self.get_rate = Triple(), Triple()
         self.found_rate, self.miss_rate = Triple(), Triple()
         self.timer_rate = Triple()
-        """Rate of timed messages delivered or recalled. This and the following are set by the parts that know them."""
+        """Rate of timed messages delivered or recalled. `note_delays` sets this and the following."""
         self.timers_waiting = 0
         self.levels: dict[int, tuple[int, int]] = {}
         """By delay level: lowest undelivered offset of its queue, and the queue's end."""
@@ -144,6 +144,14 @@ class StoreMetrics:
         counts = self.topics.get(topic) or self._add_topic(topic)
         counts.messages.value += count
         counts.bytes.value += size
+
+    def note_delays(
+        self, timers_waiting: int, timers_decided: int, levels: dict[int, tuple[int, int]]
+    ) -> None:
+        """Record how many timed messages wait and how many are decided, and the state of each delay level."""
+        self.timers_waiting = timers_waiting
+        self.timer_rate.sample(self.sampled_s, timers_decided)
+        self.levels = levels
 
     def put_took_us(self, us: int, count: int) -> None:
         """Count `count` messages that were answered `us` after the first of them arrived."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.queues import QueueTable
-from broker_store.commit.system_records import Preambles
+from broker_store.commit.store_events import StoreEvents
 from broker_store.commit.topics import TopicTable
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import LevelList
@@ -41,7 +41,7 @@ class OpenedStore:
     journal: KeyJournal
     unit_journal: UnitJournal
     note_file: ConfigFile
-    preambles: Preambles
+    events: StoreEvents
     levels: LevelList
     states: DerivedStates
     snapshots: SnapshotFiles

@@ -10,6 +10,7 @@ from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import QueueTable
+from broker_store.commit.store_events import StoreEvents
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
 from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
 from broker_store.config.config_files import ConfigFile
@@ -68,7 +69,8 @@ class Opening:
             files.make_dirs(f"{self._directory}/{name}")
         self._checkpoint = Checkpoint(files, self._directory, environment.secret_bytes)
         self.is_rebuild = False
-        self._boot_count = 0
+        self._boot_count = raise_boot_count(files, self._directory)
+        self._events = StoreEvents()
         self.rebuild_reason: Reason | None = None
         """Why all derived data is rebuilt from the log, None when it is not."""
         self.began_at = 0
@@ -95,7 +97,6 @@ class Opening:
         if not self._is_ours:
             keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
         self._checkpoint.begin(self._environment.process_id)
-        self._boot_count = self.store.boot_count = raise_boot_count(self._files, self._directory)
         is_covered = (self._checkpoint.last.position or 0) > self.store.log.min_position
         if (
             self._is_ours and note is None and has_log and is_covered
@@ -111,7 +112,7 @@ class Opening:
             yield from self._recover(note)
         self._adopt_topics()
         self._open_again()
-        self.store.queues.cut_to = self.store.log.min_position
+        self.store.queues.note_cut(self.store.log.min_position)
         self.store.note = note
         self._keep_clock()
 
@@ -165,7 +166,7 @@ class Opening:
 
         queues = QueueTable(open_units)
         mode = Mode.SYNC if settings.flush == "sync" else Mode.ASYNC
-        preambles = Preambles(queues, self._clock, self._store_host, mode)
+        preambles = Preambles(queues, self._clock, self._store_host, mode, self._events.record_placed)
         log = CommitLog(
             files,
             f"{directory}/commitlog",
@@ -185,7 +186,7 @@ class Opening:
             log=log,
             queues=queues,
             index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
-            topics=load_topics(topics_file, settings, self._clock),
+            topics=load_topics(topics_file, settings, self._clock, self._events.topic_changed),
             topics_file=topics_file,
             window=Window(
                 settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max, self._clock.before
@@ -193,7 +194,7 @@ class Opening:
             journal=KeyJournal(files, f"{directory}/gantry/keys"),
             unit_journal=UnitJournal(files, f"{directory}/gantry/units"),
             note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),
-            preambles=preambles,
+            events=self._events,
             levels=parse_levels(settings.delay_levels),
             states=make_states(queues),
             snapshots=SnapshotFiles(files, directory),

@@ -12,9 +12,8 @@ from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.metrics.statistics_handler import StatisticsHandlers
 from broker_store.opening.opened import OpenedStore
 from broker_store.ports import Commands
-from broker_store.process.building import Surroundings
+from broker_store.process.foundation import Surroundings
 from broker_store.process.reading import Consuming
-from broker_store.process.sending import Sending
 from broker_store.reading.units_handler import UnitHandlers
 from broker_store.requests.deferred_replies import DeferredReplies
 
@@ -26,9 +25,9 @@ class Administration:
         self,
         around: Surroundings,
         store: OpenedStore,
-        sending: Sending,
         consuming: Consuming,
         kept: RuntimeConfigFile,
+        cleaner: Cleaner,
     ) -> None:
         self._deferred = DeferredReplies(around.classes["adminBroker"], around.now_ms)
         log = store.log
@@ -37,11 +36,11 @@ class Administration:
             consuming.searching, self._deferred, around.now_ms, around.settings.broker_name,
         )  # fmt: skip
         self._units = UnitHandlers(store.topics, store.queues, consuming.clients, consuming.filters.table)
-        self._cleaning = CleaningHandlers(lambda: _cleaner_of(sending), self._deferred)
+        self._cleaning = CleaningHandlers(cleaner, self._deferred)
         self._replication = ReplicationHandlers(lambda: log.written_end)
         self._modes = RequestModeHandlers(store.topics, consuming.groups)
         self._kept = kept
-        self._configuration = ConfigurationHandlers(kept.config)
+        self._configuration = ConfigurationHandlers(kept)
         self._statistics = StatisticsHandlers(consuming.metrics, around.settings.cluster_name)
         self._forbidden = ForbiddenHandlers(consuming.groups, consuming.group_saver)
 
@@ -64,8 +63,3 @@ class Administration:
         """Finish running requests."""
         await self._deferred.close()
         await self._kept.close()
-
-
-def _cleaner_of(sending: Sending) -> Cleaner:
-    assert sending.cleaner is not None, "requests are admitted after the loops have started"
-    return sending.cleaner

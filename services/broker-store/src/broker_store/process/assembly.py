@@ -4,30 +4,28 @@ import asyncio
 import gc
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 from broker_store.clocks.clock_care import ClockCare
 from broker_store.clocks.opening import clock_file, open_clock
+from broker_store.commit.sync_thread import SyncThread
 from broker_store.config.broker_conf import describe_values
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
-from broker_store.derived import lowest_pin
 from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
 from broker_store.log.files import RealFiles
 from broker_store.log.lock import StoreLock
-from broker_store.log.snapshot import Snapshots
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
-from broker_store.process.building import Surroundings, build_consuming, build_hooks, build_registration
-from broker_store.process.disk_care import DiskCare, LiveRetention
+from broker_store.process.building import Halves, build_halves, build_hooks, listeners_of
 from broker_store.process.features import Feature, all_commands, all_loops, build_features
+from broker_store.process.foundation import Foundation, Surroundings, build_foundation
 from broker_store.process.hooking import Hooks
 from broker_store.process.http_routes import SnapshotRoutes
 from broker_store.process.listeners import Listeners
-from broker_store.process.reading import Consuming
-from broker_store.process.registration import Registration
 from broker_store.process.sending import Sending
 from broker_store.process.store_metrics import count_puts, register_metrics
 from broker_store.reading.rebuild_reads import rebuild_commands
@@ -55,6 +53,42 @@ PROGRESS_SECONDS = 1.0
 _log = get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Everything that serves the requests of an opened store."""
+
+    foundation: Foundation
+    halves: Halves
+    features: list[Feature]
+    hooks: Hooks
+
+    def commands(self) -> Commands:
+        """Return every command of the fully recovered store."""
+        sending, consuming = self.halves.sending, self.halves.consuming
+        return {**sending.commands(), **consuming.commands(), **all_commands(self.features)}
+
+    async def register(self) -> None:
+        """Register with the nameservers, if there are any."""
+        if self.foundation.registration is not None:
+            await self.foundation.registration.register()
+
+    def closed(self, peer: Peer) -> None:
+        """Handle a closed connection."""
+        self.halves.sending.settling.closed(peer.id)
+        self.halves.consuming.closed(peer)
+        for part in self.features:
+            part.closed(peer)
+
+    async def close(self) -> None:
+        """Leave the nameservers, answer held requests and finish running ones. Sends are drained afterwards."""
+        if self.foundation.registration is not None:
+            await self.foundation.registration.unregister()
+        await self.halves.consuming.stop()
+        self.hooks.close()
+        for part in self.features:
+            await part.close()
+
+
 class StoreProcess:
     """One broker-store, from its ports to its last checkpoint."""
 
@@ -76,12 +110,7 @@ class StoreProcess:
         self._pool = ConnectionPool(rng=life.environment.rng)
         self._hints = Hints(settings.nats_url, "broker-store", life.environment.rng, settings.nats_token_file)
         self._opening: Opening | None = None
-        self._sending: Sending | None = None
-        self._consuming: Consuming | None = None
-        self._features: list[Feature] = []
-        self._registration: Registration | None = None
-        self._hooks: Hooks | None = None
-        self._retention = LiveRetention(settings)
+        self._built: Built | None = None
         self._is_recovered = False
 
     async def run(self) -> None:
@@ -108,19 +137,20 @@ class StoreProcess:
 
     async def _open_and_serve(self) -> None:
         settings, port = self._settings, self._listeners.port
-        self._listeners.reason = "recovering the log"
+        self._listeners.wait_for("recovering the log")
         store_host = pack_host(_resolve(settings.advertised_host), port)
         try:
             self._opening = Opening(settings, self._files, self._clock, store_host, self._life.environment)
             slices = self._opening.run()
-            if await self._recover(self._opening, slices, until_rebuild=True):
-                self._build(self._opening)
+            if not await self._recover(self._opening, slices, until_rebuild=True):
+                return
+            self._built = built = self._build(self._opening)
             if self._opening.is_rebuild and not self._life.stopping.is_set():
-                await self._serve_reads(self._opening, slices)
+                await self._serve_reads(built, self._opening, slices)
         except LogError as error:
             raise StartRefused(str(error)) from error
         if not self._life.stopping.is_set():
-            await self._serve(self._opening)
+            await self._serve(built, self._opening)
 
     async def _recover(self, opening: Opening, slices: Slices, *, until_rebuild: bool) -> bool:
         """Run slices of the recovery to its end, or to where a rebuild begins. False when asked to stop meanwhile."""
@@ -138,63 +168,50 @@ class StoreProcess:
         self._is_recovered = True
         return True
 
-    def _build(self, opening: Opening) -> None:
+    def _build(self, opening: Opening) -> Built:
         settings, store = self._settings, opening.store
-        address = joined(settings.advertised_host, self._listeners.port)
-        sending = Sending(
-            store, self._classes, Turn.current().at_end, self._thread, fast_paths=self._fast_paths
-        )
-        values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
-        config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
         around = Surroundings(
             settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
-            address, self._index_trouble,
+            joined(settings.advertised_host, self._listeners.port), self._index_trouble,
         )  # fmt: skip
-        sending.bind_settings(config)
-        consuming = build_consuming(around, store, sending, config)
-        sending.retries.find_group = consuming.groups.find_or_create
-        sending.removal.on_removed.append(consuming.topic_deleted)
-        sending.appends.metrics = consuming.metrics
+        values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
+        config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
         kept = RuntimeConfigFile(config, self._files, store.config_dir, self._thread)
-        self._features = build_features(around, store, sending, consuming, self._thread, kept)
-        self._sending, self._consuming = sending, consuming
-        self._hooks = build_hooks(around, sending)
-        self._registration = build_registration(around, store, sending, config)
-        self._retention.bind(config)
+        foundation = build_foundation(around, store, self._thread)
+        in_loop = asyncio.get_running_loop().call_soon_threadsafe
+        flusher = SyncThread(store.log.sync, in_loop, store.environment.start_thread)
+        sending = Sending(
+            store, self._classes, foundation, Turn.current().at_end, flusher, self._thread,
+            fast_paths=self._fast_paths,
+        )  # fmt: skip
+        halves = build_halves(around, store, foundation, sending, config)
+        hooks = build_hooks(around, sending)
+        store.events.connect(listeners_of(around, store, foundation, halves, hooks))
+        features = build_features(around, store, foundation, halves, self._thread, kept)
         kept.restore()
+        return Built(foundation, halves, features, hooks)
 
-    async def _serve_reads(self, opening: Opening, slices: Slices) -> None:
+    async def _serve_reads(self, built: Built, opening: Opening, slices: Slices) -> None:
         """Continue the rebuild and serve pulls of what is rebuilt."""
         table = CommandTable(self._classes, self._known_headers)
-        table.add_all(rebuild_commands(self._commands(), opening.store.queues.find))
+        table.add_all(rebuild_commands(built.commands(), opening.store.queues.find))
         self._listeners.admit(table)
-        self._listeners.reason = "rebuilding queues and index; pulls are served"
-        if self._registration is not None:
-            await self._registration.register()
+        self._listeners.wait_for("rebuilding queues and index; pulls are served")
+        await built.register()
         await self._recover(opening, slices, until_rebuild=False)
 
-    def _commands(self) -> Commands:
-        """Return every command of the fully recovered store."""
-        assert self._sending is not None
-        assert self._consuming is not None
-        return {**self._sending.commands(), **self._consuming.commands(), **all_commands(self._features)}
-
-    async def _serve(self, opening: Opening) -> None:
-        sending, consuming, settings = self._sending, self._consuming, self._settings
-        assert sending is not None
-        assert consuming is not None
+    async def _serve(self, built: Built, opening: Opening) -> None:
+        sending, settings = built.halves.sending, self._settings
         table = CommandTable(self._classes, self._known_headers)
-        assert self._hooks is not None
-        table.add_all(self._hooks.commands(self._commands()))
+        table.add_all(built.hooks.commands(built.commands()))
         table.add_quick(sending.plain.take, sending.send_one)
-        sending.start(self._hooks.readers(consuming))
-        self._start_loops(opening, sending, consuming)
+        sending.start()
+        self._start_loops(built, opening)
         gc.collect()
         gc.freeze()
         self._listeners.admit(table)
-        if self._registration is not None:
-            await self._registration.register()
-        self._listeners.reason = ""
+        await built.register()
+        self._listeners.ready()
         address = joined(settings.advertised_host, self._listeners.port)
         _log.info(
             "ready",
@@ -204,20 +221,10 @@ class StoreProcess:
             flush=settings.flush,
         )
 
-    def _start_loops(self, opening: Opening, sending: Sending, consuming: Consuming) -> None:
-        store = opening.store
-        snapshots = Snapshots(
-            self._files, store.directory, store.checkpoint.log_id, self._life.environment.secret_bytes
-        )
-        self._snapshot_routes.open(store, snapshots)
-        care = DiskCare(
-            self._settings, self._files, store.log, store.queues, store.index, snapshots, self._thread,
-            self._clock,
-        )  # fmt: skip
-        sending.cleaner, care.retention = care, self._retention
-        care.held_from = lambda: lowest_pin(store.states.all())
-        sending.settling.roll_below = lambda: care.roll_below
-        sending.appends.on_disk_full = care.disk_full_met
+    def _start_loops(self, built: Built, opening: Opening) -> None:
+        store, foundation = opening.store, built.foundation
+        sending, consuming, care = built.halves.sending, built.halves.consuming, foundation.care
+        self._snapshot_routes.open(store, foundation.snapshots)
         register_metrics(self._metrics, store, sending, self._listeners.server, care)
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "clocks": ClockCare(self._clock, clock_file(self._files, store.directory), self._thread).run,
@@ -228,37 +235,31 @@ class StoreProcess:
             "hints": self._hints.run,
             "puts": partial(count_puts, store.queues, consuming.metrics, store.states.settled),
         }
-        if self._registration is not None:
-            loops["registration"] = self._registration.run
-        for name, loop in {**loops, **consuming.loops(), **all_loops(self._features)}.items():
+        if foundation.registration is not None:
+            loops["registration"] = foundation.registration.run
+        for name, loop in {**loops, **consuming.loops(), **all_loops(built.features)}.items():
             self._life.supervise(name, loop)
 
     async def _stop(self) -> None:
         """Stop accepting, answer held and running requests, flush, close the log."""
         self._listeners.shut("stopping")
-        sending, consuming = self._sending, self._consuming
-        if self._registration is not None:
-            await self._registration.unregister()
-        if consuming is not None:
-            await consuming.stop()
-        if self._hooks is not None:
-            self._hooks.close()
-        for part in self._features:
-            await part.close()
-        if sending is not None and self._is_recovered:
-            await sending.drain(self._settings.drain_seconds)
+        built = self._built
+        if built is not None:
+            await built.close()
+            if self._is_recovered:
+                await built.halves.sending.drain(self._settings.drain_seconds)
         await self._listeners.close()
         await self._life.end_loops()
-        if sending is not None and self._is_recovered:
-            await sending.stop()
+        if built is not None and self._is_recovered:
+            await built.halves.sending.stop()
         elif self._opening is not None:
             self._opening.abandon()
         await self._pool.close()
         self._thread.close()
 
     def _not_ready(self) -> str | None:
-        if not self._listeners.reason and self._sending is not None:
-            log = self._sending.store.log
+        if not self._listeners.reason and self._built is not None:
+            log = self._built.halves.sending.store.log
             if log.state is LogState.STOPPED:
                 return f"the log is stopped: {log.stop_reason}; reads are served, restart to have it checked"
         return self._listeners.reason or None
@@ -267,12 +268,8 @@ class StoreProcess:
         return None if self._is_recovered else "the index is being rebuilt"
 
     def _closed(self, peer: Peer) -> None:
-        if self._sending is not None:
-            self._sending.settling.closed(peer.id)
-        if self._consuming is not None:
-            self._consuming.closed(peer)
-        for part in self._features:
-            part.closed(peer)
+        if self._built is not None:
+            self._built.closed(peer)
 
 
 def _resolve(host: str) -> str:

@@ -1,24 +1,19 @@
-"""Builds the reading side and the registration from settings and an opened store."""
+"""Builds the halves of a store in the order in which they need each other, and connects the store's events."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from broker_store.commit.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
-from broker_store.log.files import Files
-from broker_store.opening.opening import OpenedStore
+from broker_store.leases.leasing import Leasing
+from broker_store.opening.opened import OpenedStore
+from broker_store.process.foundation import Foundation, Surroundings
 from broker_store.process.hooking import Hooks
+from broker_store.process.leases import WaitingReaders, build_leasing
 from broker_store.process.reading import Consuming, ConsumingParts
-from broker_store.process.registration import Identity, Registration
 from broker_store.process.runtime_state import RuntimeReader
 from broker_store.process.sending import Sending
-from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.extensions import Extensions, StoreView, load_extensions
-from broker_store.requests.request_classes import RequestClass
-from broker_store.settings import Settings
 from gantry_chassis.logs import get_logger
-from gantry_chassis.metrics import Metrics
-from gantry_chassis.nats_hints import Hints
-from gantry_link.pool import ConnectionPool
 
 GROUP_SUBJECT = "gantry.group"
 
@@ -26,37 +21,62 @@ _log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What exists independently of the opened store."""
+class Halves:
+    """The sending half, the reading half, and the leases, which use both."""
 
-    settings: Settings
-    files: Files
-    classes: dict[str, RequestClass]
-    metrics: Metrics
-    now_ms: Callable[[], int]
-    hints: Hints
-    pool: ConnectionPool
-    address: str
-    """host:port as advertised to clients."""
-    index_trouble: Callable[[], str | None]
+    sending: Sending
+    leasing: Leasing
+    consuming: Consuming
 
 
-def build_consuming(
-    around: Surroundings, store: OpenedStore, sending: Sending, config: BrokerConfig
-) -> Consuming:
-    """Return the reading side."""
-    settings = around.settings
-    reads = ReadSettings(
-        broker_permission=settings.broker_permission,
-        long_polling_enable=settings.long_polling_enable,
-        property_filter_enable=settings.property_filter_enable,
-        server_side_reset=settings.server_side_reset,
-        protect_broker=settings.protect_broker,
-        fallbehind_bytes_max=settings.fallbehind_bytes_max,
+def build_halves(
+    around: Surroundings, store: OpenedStore, foundation: Foundation, sending: Sending, config: BrokerConfig
+) -> Halves:
+    """Return the halves over a sending half. `config` changes their settings."""
+    leasing = build_leasing(around, store, foundation.reading, sending)
+    consuming = _build_consuming(around, store, foundation, sending, leasing, config)
+    sending.bind_settings(config)
+    foundation.care.retention.bind(config)
+    if foundation.registration is not None:
+        config.bind_number("brokerPermission", foundation.registration.set_broker_permission)
+    return Halves(sending, leasing, consuming)
+
+
+def listeners_of(
+    around: Surroundings, store: OpenedStore, foundation: Foundation, halves: Halves, hooks: Hooks
+) -> StoreListeners:
+    """Return everything that listens to the store's events."""
+    sending, leasing, consuming = halves.sending, halves.leasing, halves.consuming
+    topic_changed = [sending.targets.forget, sending.topic_changed]
+    if foundation.registration is not None:
+        topic_changed.append(foundation.registration.topic_changed)
+
+    def publish(group: str) -> None:
+        around.hints.publish(GROUP_SUBJECT, group.encode())
+
+    return StoreListeners(
+        record_placed=sending.appends.placed,
+        readers=hooks.readers(WaitingReaders(consuming.pulls, leasing)),
+        topic_changed=topic_changed,
+        topic_removed=[store.states.topic_deleted, consuming.topic_deleted, leasing.topic_deleted],
+        group_changed=[
+            lambda _group: foundation.reading.group_saver.changed(),
+            publish,
+            leasing.group_changed,
+        ],
     )
-    reads.set_pull_bytes_max(settings.pull_bytes_max)
-    runtime = RuntimeReader(store, sending.appends, around.now_ms)
-    consuming = Consuming(
+
+
+def _build_consuming(
+    around: Surroundings,
+    store: OpenedStore,
+    foundation: Foundation,
+    sending: Sending,
+    leasing: Leasing,
+    config: BrokerConfig,
+) -> Consuming:
+    settings = around.settings
+    return Consuming(
         ConsumingParts(
             log=store.log,
             queues=store.queues,
@@ -72,16 +92,15 @@ def build_consuming(
             classes=around.classes,
             metrics=around.metrics,
             config=config,
-            settings=reads,
-            state=runtime.read,
+            base=foundation.reading,
+            on_unregister=foundation.locks.unregistered,
+            state=RuntimeReader(store, sending.appends, around.now_ms).read,
+            before_commit=leasing.offset_set,
             cluster_name=settings.cluster_name,
             broker_name=settings.broker_name,
             address=around.address,
         )
     )
-    consuming.groups.auto_create = settings.auto_create_groups
-    consuming.groups.on_change.append(lambda group: around.hints.publish(GROUP_SUBJECT, group.encode()))
-    return consuming
 
 
 def build_hooks(around: Surroundings, sending: Sending) -> Hooks:
@@ -105,37 +124,3 @@ def build_hooks(around: Surroundings, sending: Sending) -> Hooks:
         )
     )  # fmt: skip
     return Hooks(extensions, around.now_ms)
-
-
-def build_registration(
-    around: Surroundings, store: OpenedStore, sending: Sending, config: BrokerConfig
-) -> Registration | None:
-    """Return the registration, None without nameservers."""
-    settings = around.settings
-    if not settings.nameservers:
-        return None
-    host, _, port = around.address.rpartition(":")
-    identity = Identity(
-        settings.cluster_name, settings.broker_name, around.address, f"{host}:{int(port) + 1}"
-    )
-    registration = Registration(
-        around.pool,
-        settings.nameservers,
-        identity,
-        store.topics,
-        every_seconds=settings.register_seconds,
-        publish=around.hints.publish,
-    )
-    registration.broker_permission = settings.broker_permission
-    sending.targets.set_broker_permission(settings.broker_permission)
-
-    def set_permission(value: int) -> None:
-        registration.broker_permission = value
-        sending.targets.set_broker_permission(value)
-        store.topics.version.bump()
-        registration.topic_changed("")
-
-    config.bind_number("brokerPermission", set_permission)
-    store.topics.on_change.append(registration.topic_changed)
-    sending.topic_commands.when_known = registration.when_known
-    return registration

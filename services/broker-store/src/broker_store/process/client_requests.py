@@ -7,7 +7,7 @@ from broker_store.client_requests.replies.reply_handler import Replies, ReplyPar
 from broker_store.client_requests.resetting.reset_handler import Resetting, ResettingParts
 from broker_store.opening.opened import OpenedStore
 from broker_store.ports import Commands
-from broker_store.process.building import Surroundings
+from broker_store.process.foundation import Surroundings
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending, build_stamp
 from broker_store.requests.deferred_replies import DeferredReplies

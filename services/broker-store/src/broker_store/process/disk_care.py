@@ -1,20 +1,17 @@
 """Looks after the disk: refuses sends before it is full, deletes old segments, drops expired snapshots."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.queues import QueueTable
 from broker_store.config.broker_config import BrokerConfig
-from broker_store.log.commit_log import CommitLog, LogState
-from broker_store.log.files import Files
-from broker_store.log.index import IndexFiles
+from broker_store.derived import lowest_pin
+from broker_store.log.commit_log import LogState
 from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
 from broker_store.log.segment import Segment
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
+from broker_store.opening.opened import OpenedStore
 from broker_store.reading.searching import store_ms_at
 from broker_store.settings import Settings
 from gantry_chassis.environment import Workers
@@ -55,34 +52,23 @@ class LiveRetention:
 class DiskCare:
     """The loops that keep the disk in order."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        files: Files,
-        log: CommitLog,
-        queues: QueueTable,
-        index: IndexFiles | None,
-        snapshots: Snapshots,
-        thread: Workers,
-        clock: StoreClock,
-    ) -> None:
-        self._files = files
-        self._directory = str(settings.store_dir)
-        self._log = log
-        self._queues = queues
-        self._index = index
+    def __init__(self, store: OpenedStore, snapshots: Snapshots, thread: Workers) -> None:
+        self._files = store.files
+        self._directory = store.directory
+        self._log = store.log
+        self._queues = store.queues
+        self._index = store.index
+        self._states = store.states
         self._snapshots = snapshots
         self._thread = thread
-        self._clock = clock
+        self._clock = store.clock
         self._filled_ms: tuple[int, int] = -1, 0
         """A segment, and the store time of the first message after it: it was full by then."""
         self._removed: set[str] = set()
         """Segments whose files another program removed. Each is reported once."""
-        self.held_from: Callable[[], int | None] = lambda: None
-        """Lowest log position of an undecided item, None when there is none."""
-        self._space = Space(files, self._directory, log)
-        self.retention = LiveRetention(settings)
-        """When segments are deleted. The assembly provides one that code 25 changes."""
+        self._space = Space(store.files, self._directory, store.log)
+        self.retention = LiveRetention(store.settings)
+        """When segments are deleted. Code 25 may change it."""
         self._logged_state = LogState.RUNNING
         self._wake = asyncio.Event()
         self.deleted_segments = 0
@@ -190,7 +176,8 @@ class DiskCare:
         hour = datetime.fromtimestamp(self._clock.wall_s()).astimezone().hour
         if any_hour:
             hour = min(self.retention.value.delete_hours)
-        verdict = judge_oldest(self.retention.value, ages, self.use(), now_ms, hour, self.held_from())
+        held_from = lowest_pin(self._states.all())
+        verdict = judge_oldest(self.retention.value, ages, self.use(), now_ms, hour, held_from)
         self._ask_to_roll(verdict)
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
@@ -223,7 +210,7 @@ class DiskCare:
             await asyncio.sleep(0)
         if self._index is not None:
             self._index.delete_before(minimum)
-        self._queues.cut_to = minimum
+        self._queues.note_cut(minimum)
 
 
 def read_hours(value: str) -> frozenset[int]:

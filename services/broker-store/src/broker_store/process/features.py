@@ -9,14 +9,12 @@ from typing import Protocol
 
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.runtime_config_file import RuntimeConfigFile
-from broker_store.groups.locks.lock_file import LockFile
-from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.opening.opened import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.administration import Administration
-from broker_store.process.building import Surroundings
+from broker_store.process.building import Halves
 from broker_store.process.client_requests import ClientRequests
-from broker_store.process.leases import build_leasing
+from broker_store.process.foundation import Foundation, Surroundings
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending
 from broker_store.process.transactions import build_transactions
@@ -65,20 +63,21 @@ class Feature(Protocol):
 def build_features(
     around: Surroundings,
     store: OpenedStore,
-    sending: Sending,
-    consuming: Consuming,
+    foundation: Foundation,
+    halves: Halves,
     thread: Workers,
     kept: RuntimeConfigFile,
 ) -> list[Feature]:
     """Return all features of one opened store."""
+    sending, consuming = halves.sending, halves.consuming
     return [
         _retrying(around, store, sending, consuming),
-        _locks(store, sending, consuming),
+        foundation.locks,
         _copies(store, consuming, thread),
         build_transactions(around, store, sending, consuming),
-        build_leasing(around, store, sending, consuming),
+        halves.leasing,
         ClientRequests(around, store, sending, consuming),
-        Administration(around, store, sending, consuming, kept),
+        Administration(around, store, consuming, kept, foundation.care),
     ]
 
 
@@ -114,13 +113,3 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
 def _copies(store: OpenedStore, consuming: Consuming, thread: Workers) -> Copies:
     file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
     return Copies(store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms)
-
-
-def _locks(store: OpenedStore, sending: Sending, consuming: Consuming) -> QueueLocks:
-    file = LockFile(store.files, f"{store.directory}/gantry/locks")
-    locks = QueueLocks(
-        file, lambda: int(store.clock.monotonic() * 1000), store.environment.workers(1, "locks")
-    )
-    consuming.on_unregister.append(locks.unregistered)
-    sending.retries.is_orderly = locks.is_orderly
-    return locks

@@ -61,6 +61,14 @@ class Listeners:
         """Serve the commands of this table."""
         self._main, self._fast = table, table.without(NOT_ON_FAST_PORT)
 
+    def wait_for(self, reason: str) -> None:
+        """Set why the store is not ready yet, and why requests are refused while no table is admitted."""
+        self.reason = reason
+
+    def ready(self) -> None:
+        """Everything is served."""
+        self.reason = ""
+
     def shut(self, reason: str) -> None:
         """Refuse requests from now on, with this reason. Connections stay open."""
         self._main = self._fast = None

@@ -4,11 +4,9 @@ Owns groups, committed offsets, clients and held pulls. Writes to the log only t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
-from typing import Any
 
 from broker_store.admin.admin_handler import AdminHandlers
 from broker_store.admin.connections_handler import ConnectionHandlers
@@ -16,39 +14,32 @@ from broker_store.admin.stats_handler import StatsHandlers
 from broker_store.commit.topics import OFFSETS_TOPIC
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
-from broker_store.config.saver import Saver
 from broker_store.groups.clients import ClientTable
 from broker_store.groups.clients_handler import ClientHandlers
-from broker_store.groups.groups import GroupTable, groups_from
 from broker_store.groups.groups_handler import GroupHandlers
-from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offset_keeper import BeforeCommit, OffsetKeeper
 from broker_store.groups.offset_samples import samples
-from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.offsets_handler import OffsetHandlers
 from broker_store.groups.pending_resets import PendingResets
-from broker_store.leases.arrivals import Arrivals, NoArrivals
 from broker_store.log.files import Files
 from broker_store.metrics.class_metrics import watch_classes
-from broker_store.metrics.counts import TopicKind
-from broker_store.metrics.metrics import Lag, StoreMetrics
+from broker_store.metrics.metrics import Lag
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
+from broker_store.process.foundation import ReadingBase, local_s
 from broker_store.reading.admission import Admission
 from broker_store.reading.filter_keeping import Filters
 from broker_store.reading.protection import groups_too_far_behind
 from broker_store.reading.pull_handler import PullParts, Pulls
 from broker_store.reading.query_handler import QueryHandlers
-from broker_store.reading.read_settings import ReadSettings, bind_settings
+from broker_store.reading.read_settings import bind_settings
 from broker_store.reading.searching import Searching
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from gantry_chassis.environment import Environment
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
-from gantry_chassis.process import StartRefused
-from gantry_wire import fastjson
-from gantry_wire.errors import MalformedBody
-from gantry_wire.names import SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX
+from gantry_wire.names import SYSTEM_GROUP_PREFIX
 
 READER_THREADS = 2
 """Threads that wait for the disk for pulls and queries. The loop never does."""
@@ -79,7 +70,11 @@ class ConsumingParts:
     classes: dict[str, RequestClass]
     metrics: Metrics
     config: BrokerConfig
-    settings: ReadSettings
+    base: ReadingBase
+    on_unregister: Callable[[str, str], None]
+    """Takes group and client id of a client that leaves a consumer group by itself."""
+    before_commit: BeforeCommit
+    """Called before each commit of an offset: the leases log it first."""
     state: Callable[[], RuntimeState]
     cluster_name: str
     broker_name: str
@@ -92,12 +87,11 @@ class Consuming:
 
     def __init__(self, parts: ConsumingParts) -> None:
         self._parts = parts
-        self._threads = parts.environment.workers(READER_THREADS, "reader")
-        self._config_thread = parts.environment.workers(1, "groups")
-        self.metrics = StoreMetrics(parts.metrics, _local_s(parts.now_ms()), self._kind_of)
+        base = parts.base
+        self.metrics, self.groups, self.offsets = base.metrics, base.groups, base.offsets
+        self.settings, self.in_thread = base.settings, base.in_thread
+        self.group_saver = base.group_saver
         self.clients = ClientTable()
-        self.groups, self.group_saver = self._load_groups()
-        self.offsets = OffsetTable()
         offset_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerOffset.json")
         journal_path = f"{parts.own_dir}/offsets.journal"
         version = DataVersionCounter(parts.now_ms)
@@ -108,40 +102,24 @@ class Consuming:
             journal_path,
             version,
             parts.environment.workers(1, "offsets"),
+            parts.before_commit,
         )
         self.keeper.load()
         filter_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerFilter.json")
-        self.filters = Filters(filter_file, parts.settings, parts.now_ms, self._config_thread)
+        self.filters = Filters(filter_file, self.settings, parts.now_ms, base.group_thread)
         self.resets = PendingResets()
         self.pulls = Pulls(self._pull_parts())
         self._client_handlers = ClientHandlers(
-            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, self._steady_ms
-        )
+            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, self._steady_ms,
+            parts.on_unregister,
+        )  # fmt: skip
         self._queries = DeferredReplies(parts.classes["query"], parts.now_ms)
         self._admin = DeferredReplies(parts.classes["adminBroker"], parts.now_ms)
-        self.searching = Searching(parts.log, self._in_thread)
-        bind_settings(parts.config, parts.settings, self.groups)
-        self.settings, self.in_thread = parts.settings, self._in_thread
-        self.lease_arrivals: Arrivals = NoArrivals()
-        """Waiting receives, provided by the leases."""
+        self.searching = Searching(parts.log, self.in_thread)
+        bind_settings(parts.config, self.settings, self.groups)
         self._register_metrics()
 
     # --- calls from the rest of the store ---
-
-    @property
-    def held_count(self) -> int:
-        """Number of held pulls and receives. While it is 0 no arrivals need be reported."""
-        return self.pulls.held_count + self.lease_arrivals.held_count
-
-    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
-        """Record readable messages, once per queue and batch."""
-        self.pulls.arrived(topic, queue_id, first_offset, tags_codes)
-        self.lease_arrivals.arrived(topic, tags_codes)
-
-    def answer_arrivals(self) -> None:
-        """Answer the pulls and receives that this batch's arrivals woke."""
-        self.pulls.answer_arrivals()
-        self.lease_arrivals.answer_arrivals()
 
     def topic_deleted(self, topic: str) -> None:
         """Drop groups' offsets in a topic, and answer what waits on it."""
@@ -150,11 +128,6 @@ class Consuming:
         self.filters.table.forget_topic(topic)
         self.resets.forget_topic(topic)
         self.pulls.drop_topic(topic)
-
-    @property
-    def on_unregister(self) -> list[Callable[[str, str], None]]:
-        """Callbacks with group and client id when a client leaves a consumer group by itself."""
-        return self._client_handlers.on_unregister
 
     def closed(self, peer: Peer) -> None:
         """Handle a closed connection."""
@@ -200,14 +173,14 @@ class Consuming:
         await self.keeper.close()
         await self.filters.stop()
         await self.group_saver.close()
-        self._threads.close(wait=False)
-        self._config_thread.close(wait=False)
+        self._parts.base.readers.close(wait=False)
+        self._parts.base.group_thread.close(wait=False)
 
     # --- loops ---
 
     def _sample(self) -> None:
         now_ms = self._parts.now_ms()
-        self.metrics.sample(now_ms // 1000, _local_s(now_ms))
+        self.metrics.sample(now_ms // 1000, local_s(now_ms))
         for group, body in samples(self.offsets.take_moved(), self._parts.queues, now_ms):
             self._parts.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
 
@@ -218,7 +191,7 @@ class Consuming:
 
     def _expire(self) -> None:
         self._client_handlers.expire()
-        settings = self._parts.settings
+        settings = self.settings
         if not settings.protect_broker:
             return
         for group, behind in groups_too_far_behind(self.metrics, settings.fallbehind_bytes_max):
@@ -227,18 +200,6 @@ class Consuming:
                 self.groups.set_consume_enable(group, enable=False)
 
     # --- building ---
-
-    def _load_groups(self) -> tuple[GroupTable, Saver]:
-        file = ConfigFile(self._parts.files, f"{self._parts.config_dir}/subscriptionGroup.json")
-        try:
-            groups = groups_from(file.load(), self._parts.now_ms)
-        except MalformedBody as error:
-            raise StartRefused(f"{file.path}: {error}: repair the file or remove it") from error
-        saver = Saver(
-            file.path, lambda: fastjson.dumps(groups.wrapper()), file.store_bytes, self._config_thread
-        )
-        groups.on_change.append(lambda _name: saver.changed())
-        return groups, saver
 
     def _pull_parts(self) -> PullParts:
         parts = self._parts
@@ -249,17 +210,17 @@ class Consuming:
                 parts.topics,
                 self.groups,
                 self.clients,
-                parts.settings,
+                self.settings,
                 parts.address.rpartition(":")[0],
                 self.filters.table,
             ),
             offsets=self.offsets,
             resets=self.resets,
             metrics=self.metrics,
-            settings=parts.settings,
+            settings=self.settings,
             pulls=parts.classes["pull"],
             append_internal=parts.append_internal,
-            in_thread=self._in_thread,
+            in_thread=self.in_thread,
             now_ms=parts.now_ms,
             broker_name=parts.broker_name,
         )
@@ -274,7 +235,7 @@ class Consuming:
             index_trouble=parts.index_trouble,
             searching=self.searching,
             deferred=self._queries,
-            in_thread=self._in_thread,
+            in_thread=self.in_thread,
         )
 
     def _stats_handlers(self) -> StatsHandlers:
@@ -301,14 +262,8 @@ class Consuming:
             state=parts.state,
             now_ms=parts.now_ms,
             deferred=self._admin,
-            in_thread=self._in_thread,
+            in_thread=self.in_thread,
         )
-
-    def _kind_of(self, topic: str) -> TopicKind:
-        if self._parts.topics.is_internal(topic):
-            return TopicKind.INTERNAL
-        is_system = topic.startswith(SYSTEM_TOPIC_PREFIX) or topic in self._parts.topics.system_names()
-        return TopicKind.SYSTEM if is_system else TopicKind.USER
 
     def _register_metrics(self) -> None:
         watch = self.metrics.watch
@@ -339,18 +294,8 @@ class Consuming:
     def _steady_ms(self) -> int:
         return int(self._parts.environment.steady() * 1000)
 
-    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return await self._threads.run(function, *arguments)
-
 
 async def _every(seconds: float, action: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(seconds)
         action()
-
-
-def _local_s(now_ms: int) -> int:
-    """Return local time in seconds, so that midnight is the machine's."""
-    seconds = now_ms // 1000
-    offset = datetime.fromtimestamp(seconds).astimezone().utcoffset()
-    return seconds + int(offset.total_seconds() if offset is not None else 0)

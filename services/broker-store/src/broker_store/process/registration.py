@@ -45,6 +45,7 @@ class Registration:
         identity: Identity,
         topics: TopicTable,
         *,
+        broker_permission: int,
         every_seconds: float,
         publish: Callable[[str], None],
     ) -> None:
@@ -65,7 +66,7 @@ class Registration:
         self._has_left = False
         """Registers nothing any more, though the loop runs until the stop is complete."""
         self._failing: set[str] = set()
-        self.broker_permission = PERM_RW
+        self._broker_permission = broker_permission
         self.registrations = 0
         self.failures = 0
 
@@ -73,6 +74,11 @@ class Registration:
         """Register at the end of this turn, and publish a hint that the topic's route changed."""
         self._changed.add(topic)
         self._wake.set()
+
+    def set_broker_permission(self, permission: int) -> None:
+        """Register the topics with what the broker's permission leaves of theirs."""
+        self._broker_permission = permission
+        self.topic_changed("")
 
     def when_known(self, answer: Callable[[], None]) -> None:
         """Call `answer` once nameservers have the current topics, or after KNOWN_SECONDS_MAX.
@@ -169,11 +175,11 @@ class Registration:
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
 
     def _masked(self, topic: TopicConfig) -> TopicConfig:
-        if self.broker_permission == PERM_RW:
+        if self._broker_permission == PERM_RW:
             return topic
         return TopicConfig(
             topic_name=topic.topic_name,
-            perm=topic.perm & self.broker_permission,
+            perm=topic.perm & self._broker_permission,
             read_queue_nums=topic.read_queue_nums,
             write_queue_nums=topic.write_queue_nums,
             topic_filter_type=topic.topic_filter_type,

@@ -2,14 +2,13 @@
 
 import asyncio
 
-from broker_store.admin.cleaning_handler import Cleaner
 from broker_store.admin.topic_removal import TopicRemoval
 from broker_store.admin.topics_handler import TopicHandler, TopicParts
-from broker_store.commit.appends import Appends, AtTurnEnd
-from broker_store.commit.dispatch import Dispatch, Readers
+from broker_store.commit.appends import Appends, AtTurnEnd, CommitCalls
+from broker_store.commit.dispatch import Dispatch
 from broker_store.commit.special_sends import SpecialSends
 from broker_store.commit.stamp import Stamp
-from broker_store.commit.sync_thread import SyncThread
+from broker_store.commit.sync_thread import Flusher
 from broker_store.commit.targets import Targets
 from broker_store.commit.topics import queue_count
 from broker_store.commit.visible_keys import VisibleKeys
@@ -22,6 +21,7 @@ from broker_store.opening.opening import OpenedStore
 from broker_store.opening.queue_note import encode_note, save_note, with_retired
 from broker_store.ports import Commands, Handler
 from broker_store.process.delays import build_delays, build_recalls
+from broker_store.process.foundation import Foundation
 from broker_store.process.settling import build_settling
 from broker_store.requests.request_classes import RequestClass
 from broker_store.retrying.retries import Retries
@@ -30,7 +30,6 @@ from broker_store.sending.internal_sends import InternalSends
 from broker_store.sending.keyed import KeyedSends
 from broker_store.sending.plain_sends import PlainSends
 from broker_store.sending.send_handler import SendHandler, SendParts
-from broker_store.settings import Settings
 from broker_store.settling.handlers import SettlingHandlers
 from broker_store.transactions.half import HalfSends
 from gantry_chassis.environment import Workers
@@ -52,34 +51,25 @@ def _never(*_: object) -> bool:
 class Sending:
     """Everything that changes the log. Built once over an opened store, inside the running loop."""
 
-    cleaner: Cleaner | None = None
-    """Deletes old files. Set when the loops start."""
-
     def __init__(
-        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Workers,
-        *, fast_paths: bool,
+        self, store: OpenedStore, classes: dict[str, RequestClass], foundation: Foundation,
+        at_turn_end: AtTurnEnd, flusher: Flusher, thread: Workers, *, fast_paths: bool,
     ) -> None:  # fmt: skip
         """Without `fast_paths` every message is its own entry of the group commit."""
         settings = store.settings
         self.store = store
-        self.dispatch = Dispatch(None if store.index is None else VisibleKeys(store.index))
-        self.appends = Appends(
-            store.log, self.dispatch, store.clock, at_turn_end, _bounded(classes["send"], settings), store.store_host,
-            settings.flush_timeout_ms / 1000, store.recovered_ms,
-        )  # fmt: skip
-        store.preambles.placed = self.appends.placed
-        self._loop = asyncio.get_running_loop()
-        self._sync = SyncThread(
-            store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed,
-            store.environment.start_thread,
-        )  # fmt: skip
-        self.appends.request_sync, self.appends.call_later = self._sync.request, self._loop.call_later
+        self.dispatch = Dispatch(None if store.index is None else VisibleKeys(store.index), store.events)
+        self._loop, self._flusher = asyncio.get_running_loop(), flusher
+        self.appends = _build_appends(store, classes["send"], self.dispatch, foundation, at_turn_end, flusher)
         stamp = build_stamp(store)
         self.targets = Targets(
             store.topics, store.queues, flush_sync=settings.flush == "sync",
-            broker_address=unpack_host(store.store_host)[0], random_below=store.environment.rng.randrange,
+            broker_address=unpack_host(store.store_host)[0], broker_permission=settings.broker_permission,
+            random_below=store.environment.rng.randrange,
         )  # fmt: skip
-        self.retries = Retries(store.topics, self.targets)
+        self.retries = Retries(
+            store.topics, self.targets, foundation.reading.groups.find_or_create, foundation.locks.is_orderly
+        )
         self.delays = build_delays(store)
         self.keyed = KeyedSends(
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
@@ -93,9 +83,9 @@ class Sending:
         self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
         self._note_saver = Saver("queues.json", self._encode_note, self._store_note, thread)
         self.removal = TopicRemoval(
-            store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms
-        )
-        store.topics.on_change += [self.targets.forget, self._topic_changed]
+            store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms,
+            store.events.topic_removed,
+        )  # fmt: skip
         self.plain = PlainSends(
             self.targets, self.appends, stamp, settings.message_bytes_max, is_on=fast_paths
         )
@@ -105,10 +95,11 @@ class Sending:
         )  # fmt: skip
         self._sends = SendHandler(parts)
         self.topic_commands = TopicHandler(
-            TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
+            TopicParts(
+                store.topics, self.topics_saver, self.removal, self.appends.flush, foundation.when_known
+            )
         )
-        self.settling = build_settling(store, self.appends, self.targets, at_turn_end)
-        self.removal.on_removed.append(store.states.topic_deleted)
+        self.settling = build_settling(store, self.appends, self.targets, at_turn_end, foundation.care)
         self.settling_handlers = SettlingHandlers(
             self.settling, store.clock.now_ms, any_host=settings.claim_any_host
         )
@@ -142,32 +133,25 @@ class Sending:
 
     def bind_settings(self, config: BrokerConfig) -> None:
         """Let code 25 change the sending side's settings."""
-        sends = self.appends.sends
-        policy = self.store.topics
-
-        def set_capacity(value: int) -> None:
-            sends.capacity = value
-
-        def set_wait(value: int) -> None:
-            sends.wait_ms_max = value
-
-        def set_body(value: int) -> None:
-            self.plain.body_bytes_max = value
+        topics, targets, sends = self.store.topics, self.targets, self.appends.sends
 
         def set_auto_create(value: str) -> None:
-            policy.set_auto_create(enable=read_switch(value))
+            topics.set_auto_create(enable=read_switch(value))
 
-        config.bind_number("sendThreadPoolQueueCapacity", set_capacity)
-        config.bind_number("waitTimeMillsInSendQueue", set_wait)
-        config.bind_number("maxMessageSize", set_body)
+        def set_permission(value: int) -> None:
+            targets.set_broker_permission(value)
+            topics.version.bump()
+
+        config.bind_number("sendThreadPoolQueueCapacity", sends.set_capacity)
+        config.bind_number("waitTimeMillsInSendQueue", sends.set_wait_ms_max)
+        config.bind_number("maxMessageSize", self.plain.set_body_bytes_max)
         config.bind("autoCreateTopicEnable", set_auto_create)
+        config.bind_number("brokerPermission", set_permission)
 
-    def start(self, readers: Readers | None) -> None:
-        """Accept sends: recovery is over."""
-        if readers is not None:
-            self.dispatch.readers = readers
+    def start(self) -> None:
+        """Accept sends: recovery is over, and the store's events are connected."""
         self.store.log.prezero.start(self.store.environment.start_thread)
-        self._sync.start()
+        self._flusher.start(self.appends.synced, self.appends.failed)
         self.settling.log_foreign_floors()
         self.topics_saver.changed()
 
@@ -181,7 +165,7 @@ class Sending:
         while True:
             await asyncio.sleep(pause_s)
             if log.written_end > log.durable_end and log.state is not LogState.STOPPED:
-                self._sync.request()
+                self._flusher.request()
             self.appends.answer_late()
 
     async def take_checkpoints(self) -> None:
@@ -208,7 +192,7 @@ class Sending:
         self.appends.flush()
         end_s = self._loop.time() + seconds
         while not self.appends.is_idle and self._loop.time() < end_s:
-            self._sync.request()
+            self._flusher.request()
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
@@ -217,7 +201,7 @@ class Sending:
         await self.drain(self.store.settings.drain_seconds)
         await self.topics_saver.close()
         await self._note_saver.close()
-        await asyncio.to_thread(self._sync.stop)
+        await asyncio.to_thread(self._flusher.stop)
         await self.checkpoints.close()
         self.store.log.close()
 
@@ -228,7 +212,8 @@ class Sending:
             return False
         return queue.min_offset <= first.queue_offset < queue.max_offset
 
-    def _topic_changed(self, topic: str) -> None:
+    def topic_changed(self, topic: str) -> None:
+        """Save the topics. Open the queues of one that was created again."""
         config = self.store.topics.find(topic)
         if config is not None:
             self.store.queues.open_again(topic, queue_count(config))
@@ -253,10 +238,21 @@ class Sending:
             save_note(self.store.note_file, content, self.checkpoints.position)
 
 
-def _bounded(sends: RequestClass, settings: Settings) -> RequestClass:
-    """Return the class of sends with the limits of the settings."""
-    sends.capacity, sends.wait_ms_max = settings.send_pending_max, settings.send_wait_ms_max
-    return sends
+def _build_appends(
+    store: OpenedStore, sends: RequestClass, dispatch: Dispatch, foundation: Foundation,
+    at_turn_end: AtTurnEnd, flusher: Flusher,
+) -> Appends:  # fmt: skip
+    settings = store.settings
+    sends.set_capacity(settings.send_pending_max)
+    sends.set_wait_ms_max(settings.send_wait_ms_max)
+    calls = CommitCalls(
+        at_turn_end, asyncio.get_running_loop().call_later, flusher.request, foundation.care.disk_full_met,
+        foundation.reading.metrics,
+    )  # fmt: skip
+    return Appends(
+        store.log, dispatch, store.clock, calls, sends, store.store_host, settings.flush_timeout_ms / 1000,
+        store.recovered_ms,
+    )  # fmt: skip
 
 
 def build_stamp(store: OpenedStore) -> Stamp:

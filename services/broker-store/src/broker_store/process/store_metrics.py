@@ -42,12 +42,11 @@ def note_delays(queues: QueueTable, metrics: StoreMetrics, delayed: SettledTable
     settled = delayed.of((TIMER_TOPIC, 0, ""))
     decided = settled.cursor + settled.settled_above
     timers = queues.find(TIMER_TOPIC, 0)
-    metrics.timers_waiting = 0 if timers is None else timers.max_offset - decided
-    metrics.timer_rate.sample(metrics.sampled_s, decided)
-    metrics.levels = {
+    levels = {
         queue.queue_id + 1: (delayed.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor, queue.max_offset)
         for queue in queues.of_topic(SCHEDULE_TOPIC)
     }
+    metrics.note_delays(0 if timers is None else timers.max_offset - decided, decided, levels)
 
 
 def register_metrics(

@@ -13,8 +13,8 @@ from broker_store.config.delay_levels import LevelList
 from broker_store.groups.clients import ClientTable
 from broker_store.opening.opened import OpenedStore
 from broker_store.ports import Commands
-from broker_store.process.building import Surroundings
 from broker_store.process.delays import now_of
+from broker_store.process.foundation import Surroundings
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending
 from broker_store.reading.pull_reading import InThread

@@ -56,7 +56,7 @@ def bind_settings(config: BrokerConfig, settings: ReadSettings, groups: GroupTab
         setattr(settings, name, read_switch(value))
 
     def set_auto_create(value: str) -> None:
-        groups.auto_create = read_switch(value)
+        groups.set_auto_create(enable=read_switch(value))
 
     bind, bind_number = config.bind, config.bind_number
     bind_number("brokerPermission", partial(set_number, "broker_permission"))

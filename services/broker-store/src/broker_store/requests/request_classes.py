@@ -52,9 +52,9 @@ class RequestClass:
 
     __slots__ = (
         "_entered_ms",
+        "_read_wait_ms",
         "capacity",
         "handled",
-        "head_wait",
         "in_flight",
         "name",
         "oneway_dropped",
@@ -74,9 +74,20 @@ class RequestClass:
         self.refused_late = 0
         self.oneway_in_turn = 0
         self.oneway_dropped = 0
-        self.head_wait: Callable[[], int] | None = None
-        """Returns the wait of the oldest in ms, where its owner knows it without a time per request."""
+        self._read_wait_ms: Callable[[], int] | None = None
         self._entered_ms: deque[int] = deque()
+
+    def set_capacity(self, capacity: int) -> None:
+        """Refuse requests while this many are in flight."""
+        self.capacity = capacity
+
+    def set_wait_ms_max(self, wait_ms_max: int) -> None:
+        """Refuse requests that wait longer than this, where they wait before they begin."""
+        self.wait_ms_max = wait_ms_max
+
+    def measure_wait(self, read_wait_ms: Callable[[], int]) -> None:
+        """Ask the owner of the requests how long the oldest has waited: it knows that without a time per request."""
+        self._read_wait_ms = read_wait_ms
 
     def enter(self, now_ms: int = 0) -> None:
         """Take a place. Raises SYSTEM_BUSY [OVERLOAD] when the class is full."""
@@ -101,8 +112,8 @@ class RequestClass:
 
     def head_wait_ms(self, now_ms: int) -> int:
         """Return how long the oldest request in flight has waited, 0 when there is none."""
-        if self.head_wait is not None:
-            return self.head_wait()
+        if self._read_wait_ms is not None:
+            return self._read_wait_ms()
         return max(0, now_ms - self._entered_ms[0]) if self._entered_ms else 0
 
 

@@ -28,17 +28,22 @@ Routed = tuple[Target, int, str, dict[str, str]]
 class Retries:
     """Decides where a failed message goes."""
 
-    def __init__(self, topics: TopicTable, targets: Targets) -> None:
+    def __init__(
+        self,
+        topics: TopicTable,
+        targets: Targets,
+        find_group: Callable[[str], SubscriptionGroupConfig | None],
+        is_orderly: Callable[[str], bool],
+    ) -> None:
+        """`find_group` finds a consumer group. `is_orderly` says whether a member of a group holds a queue lock."""
         self._topics = topics
         self._targets = targets
-        self.find_group: Callable[[str], SubscriptionGroupConfig | None] = _no_groups
-        """Finds a consumer group. Set by the reading side once it exists."""
-        self.is_orderly: Callable[[str], bool] = _never
-        """Whether a member of a group holds a queue lock. Set by the locks."""
+        self._find_group = find_group
+        self._is_orderly = is_orderly
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """Return a group. Raises SUBSCRIPTION_GROUP_NOT_EXIST."""
-        group = self.find_group(name)
+        group = self._find_group(name)
         if group is None:
             remark = f"subscription group not exist, {name} {FAQ.strip()}"
             raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
@@ -57,7 +62,7 @@ class Retries:
         tries_max = tries_of(group, header.max_reconsume_times, version)
         if times > tries_max:
             reason = used_up(tries_max)
-        elif self.is_orderly(name):
+        elif self._is_orderly(name):
             reason = "an orderly consumer gave it up"
         else:
             return target, header.queue_id, text, properties
@@ -84,11 +89,3 @@ def readable_reason(text: str) -> str:
     """Return the client's error in a form that a property can hold."""
     kept = "".join(max(character, " ") for character in text[:REASON_CHARS_MAX])
     return kept.strip()
-
-
-def _no_groups(_name: str) -> SubscriptionGroupConfig | None:
-    return None
-
-
-def _never(_group: str) -> bool:
-    return False

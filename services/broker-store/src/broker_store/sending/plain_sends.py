@@ -48,6 +48,10 @@ class PlainSends:
         self._run: PlainRun | None = None
         self._is_on = is_on
 
+    def set_body_bytes_max(self, size: int) -> None:
+        """Take messages up to this size. Longer ones are refused elsewhere."""
+        self.body_bytes_max = size
+
     def take(self, peer: Peer, known: KnownSend, body: bytes) -> bool:
         """Take a message whose header is like an earlier one.
 

@@ -51,6 +51,8 @@ class SettlingParts:
     boot_count: int
     secret_below: Callable[[int], int]
     at_turn_end: AtTurnEnd
+    roll_below: Callable[[], int]
+    """Log position below which undecided items keep a segment from being deleted, 0 when there are none."""
 
 
 class Settling:
@@ -70,8 +72,7 @@ class Settling:
         self.ahead = Ahead(parts.clock, FineTimer)
         self.settled_items = 0
         """Items decided since the start."""
-        self.roll_below: Callable[[], int] = _nothing
-        """Log position below which undecided items keep a segment from being deleted, 0 when there are none."""
+        self.roll_below = parts.roll_below
 
     def settle(
         self,
@@ -248,7 +249,3 @@ class Settling:
             raise stopped(log.stop_reason)
         if appends.is_overloaded:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
-
-
-def _nothing() -> int:
-    return 0

@@ -186,7 +186,7 @@ async def test_a_held_pull_of_the_group_is_answered_and_others_stay_held(side):
     ]  # besides: the group has changed (40)
     assert answered.remark == "OFFSET_RESET"
     assert other.answers() == []
-    assert side.consuming.held_count == 1
+    assert side.consuming.pulls.held_count == 1
 
 
 async def test_a_group_whose_clients_left_may_commit_again(side):

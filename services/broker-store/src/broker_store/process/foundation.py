@@ -1,0 +1,188 @@
+"""The parts that stand on an opened store alone. The sending half, the reading half and the leases are built on them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from broker_store.admin.topics_handler import WhenKnown
+from broker_store.commit.topics import TopicTable
+from broker_store.config.config_files import ConfigFile
+from broker_store.config.saver import Saver
+from broker_store.groups.groups import GroupTable, groups_from
+from broker_store.groups.locks.lock_file import LockFile
+from broker_store.groups.locks.lock_handler import QueueLocks
+from broker_store.groups.offsets import OffsetTable
+from broker_store.log.files import Files
+from broker_store.log.snapshot import Snapshots
+from broker_store.metrics.counts import TopicKind
+from broker_store.metrics.metrics import StoreMetrics
+from broker_store.opening.opened import OpenedStore
+from broker_store.process.disk_care import DiskCare
+from broker_store.process.registration import Identity, Registration
+from broker_store.reading.read_settings import ReadSettings
+from broker_store.requests.request_classes import RequestClass
+from broker_store.settings import Settings
+from gantry_chassis.environment import Workers
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_chassis.process import StartRefused
+from gantry_link.pool import ConnectionPool
+from gantry_wire import fastjson
+from gantry_wire.errors import MalformedBody
+from gantry_wire.names import SYSTEM_TOPIC_PREFIX
+
+READER_THREADS = 2
+"""Threads that wait for the disk for pulls and queries. The loop never does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What exists independently of the opened store."""
+
+    settings: Settings
+    files: Files
+    classes: dict[str, RequestClass]
+    metrics: Metrics
+    now_ms: Callable[[], int]
+    hints: Hints
+    pool: ConnectionPool
+    address: str
+    """host:port as advertised to clients."""
+    index_trouble: Callable[[], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingBase:
+    """Groups, offsets, counts and settings: what the reading half and the leases have in common."""
+
+    metrics: StoreMetrics
+    groups: GroupTable
+    group_saver: Saver
+    group_thread: Workers
+    """Writes the files of groups and filters."""
+    offsets: OffsetTable
+    settings: ReadSettings
+    readers: Workers
+
+    async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a reader thread."""
+        return await self.readers.run(function, *arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """These parts of one store."""
+
+    reading: ReadingBase
+    locks: QueueLocks
+    snapshots: Snapshots
+    care: DiskCare
+    registration: Registration | None
+    """None without nameservers."""
+
+    @property
+    def when_known(self) -> WhenKnown:
+        """Calls back once nameservers have the current topics; at once where there are none."""
+        return _call if self.registration is None else self.registration.when_known
+
+
+def build_foundation(around: Surroundings, store: OpenedStore, thread: Workers) -> Foundation:
+    """Return the parts, with what their files hold. `thread` does the work of the disk's care."""
+    secret_bytes = store.environment.secret_bytes
+    snapshots = Snapshots(store.files, store.directory, store.checkpoint.log_id, secret_bytes)
+    return Foundation(
+        _reading_base(around, store),
+        _locks(store),
+        snapshots,
+        DiskCare(store, snapshots, thread),
+        _registration(around, store),
+    )
+
+
+def _reading_base(around: Surroundings, store: OpenedStore) -> ReadingBase:
+    environment, now_ms, topics = store.environment, around.now_ms, store.topics
+    thread = environment.workers(1, "groups")
+    file = ConfigFile(store.files, f"{store.config_dir}/subscriptionGroup.json")
+    groups, saver = load_groups(
+        file, now_ms, thread, auto_create=around.settings.auto_create_groups, on_change=store.events.group_changed
+    )  # fmt: skip
+    return ReadingBase(
+        metrics=StoreMetrics(around.metrics, local_s(now_ms()), lambda name: kind_of(topics, name)),
+        groups=groups,
+        group_saver=saver,
+        group_thread=thread,
+        offsets=OffsetTable(),
+        settings=_read_settings(around),
+        readers=environment.workers(READER_THREADS, "reader"),
+    )
+
+
+def load_groups(
+    file: ConfigFile, now_ms: Callable[[], int], thread: Workers, *, auto_create: bool, on_change: Callable[[str], None]
+) -> tuple[GroupTable, Saver]:  # fmt: skip
+    """Return the groups of a file, and what saves them. Raises StartRefused for a file of another format."""
+    try:
+        groups = groups_from(file.load(), now_ms, auto_create=auto_create, on_change=on_change)
+    except MalformedBody as error:
+        raise StartRefused(f"{file.path}: {error}: repair the file or remove it") from error
+    return groups, Saver(file.path, lambda: fastjson.dumps(groups.wrapper()), file.store_bytes, thread)
+
+
+def local_s(now_ms: int) -> int:
+    """Return local time in seconds, so that midnight is the machine's."""
+    seconds = now_ms // 1000
+    offset = datetime.fromtimestamp(seconds).astimezone().utcoffset()
+    return seconds + int(offset.total_seconds() if offset is not None else 0)
+
+
+def kind_of(topics: TopicTable, name: str) -> TopicKind:
+    """Return how a topic counts in the metrics."""
+    if topics.is_internal(name):
+        return TopicKind.INTERNAL
+    is_system = name.startswith(SYSTEM_TOPIC_PREFIX) or name in topics.system_names()
+    return TopicKind.SYSTEM if is_system else TopicKind.USER
+
+
+def _read_settings(around: Surroundings) -> ReadSettings:
+    settings = around.settings
+    reads = ReadSettings(
+        broker_permission=settings.broker_permission,
+        long_polling_enable=settings.long_polling_enable,
+        property_filter_enable=settings.property_filter_enable,
+        server_side_reset=settings.server_side_reset,
+        protect_broker=settings.protect_broker,
+        fallbehind_bytes_max=settings.fallbehind_bytes_max,
+    )
+    reads.set_pull_bytes_max(settings.pull_bytes_max)
+    return reads
+
+
+def _locks(store: OpenedStore) -> QueueLocks:
+    file = LockFile(store.files, f"{store.directory}/gantry/locks")
+    return QueueLocks(
+        file, lambda: int(store.clock.monotonic() * 1000), store.environment.workers(1, "locks")
+    )
+
+
+def _registration(around: Surroundings, store: OpenedStore) -> Registration | None:
+    settings = around.settings
+    if not settings.nameservers:
+        return None
+    host, _, port = around.address.rpartition(":")
+    identity = Identity(
+        settings.cluster_name, settings.broker_name, around.address, f"{host}:{int(port) + 1}"
+    )
+    return Registration(
+        around.pool,
+        settings.nameservers,
+        identity,
+        store.topics,
+        broker_permission=settings.broker_permission,
+        every_seconds=settings.register_seconds,
+        publish=around.hints.publish,
+    )
+
+
+def _call(answer: Callable[[], None]) -> None:
+    answer()
