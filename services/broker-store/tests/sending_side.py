@@ -176,7 +176,7 @@ class SendingSide:
     def build_rest(self) -> StoreListeners:
         """Build what the side has beside the sending half. Returns the listeners to the store's events."""
         return StoreListeners(
-            self.sending.appends.placed,
+            self.sending.appends.place_now,
             ChosenReaders(self),
             [self.sending.targets.forget, self.sending.topic_changed],
             [self.store.states.topic_deleted],

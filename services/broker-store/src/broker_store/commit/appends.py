@@ -16,6 +16,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.dispatch import Dispatch
 from broker_store.commit.flush_pace import GATHER_S_MAX, FlushPace
 from broker_store.commit.message import Entry, Mode
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
 from broker_store.ports import CommitMetrics
@@ -121,8 +122,7 @@ class Appends:
     ) -> None:
         self.log = log
         self.store_host = store_host
-        self.store_ms = 0
-        """Store time of the batch being placed, ms."""
+        self.records = RecordWriter(log, store_host)
         self._metrics = calls.metrics
         self._request_sync = calls.request_sync
         self._call_later = calls.call_later
@@ -212,8 +212,13 @@ class Appends:
         self._open_bytes += body_bytes
         return True
 
+    def place_now(self, entry: Entry) -> None:
+        """Add a record that the log requires within the batch being placed: a segment's preamble."""
+        entry.place(self.records)
+        self.placed(entry)
+
     def placed(self, entry: Entry) -> None:
-        """Add a record that the log requires within a batch: a segment's preamble."""
+        """Add an entry to the batch being placed whose records are placed already."""
         self._placed.append(entry)
         self.sends.in_flight += 1
 
@@ -258,7 +263,7 @@ class Appends:
         entries = self._take_open()
         if not entries:
             return
-        self.store_ms = self._clock.now_ms()
+        self.records.begin(self._clock.now_ms())
         start = self.log.written_end
         placed = self._place(entries)
         if placed and self._write(placed):
@@ -294,7 +299,7 @@ class Appends:
         placed = self._placed
         for number, entry in enumerate(entries):
             try:
-                entry.place(self)
+                entry.place(self.records)
             except (NoDescriptorLeft, DiskFull, LogStopped) as error:
                 self._refuse(entries[number:], no_room(error))
                 break
@@ -313,10 +318,8 @@ class Appends:
 
     def _write(self, placed: list[Entry]) -> bool:
         try:
-            self.log.write()
+            self.records.write()
         except DiskFull:
-            for entry in reversed(placed):
-                entry.take_back()
             self._refuse(placed, disk_full())
             self._on_disk_full()
             return False
@@ -334,16 +337,16 @@ class Appends:
             self._make_visible(end, now, self.visible_end if is_all or self._waiting else start)
             self._answer(now, self._opened_s)
             if is_all:
-                self.visible_ms = self.store_ms
+                self.visible_ms = self.records.store_ms
                 return
             placed = [entry for entry in placed if entry.mode != Mode.ASYNC]
         for entry in placed:
             if entry.mode == Mode.EARLY:
-                entry.answer(self)
+                entry.answer(self.records)
         if not self._waiting:
             self._pace.began(self._clock.monotonic())
         self._waiting_bytes += end - start
-        self._waiting.append(_Waiting(start, end, self._opened_s, self.store_ms, placed))
+        self._waiting.append(_Waiting(start, end, self._opened_s, self.records.store_ms, placed))
         self._request_sync()
 
     def synced(self, position: int) -> None:
@@ -397,7 +400,7 @@ class Appends:
             if waiting.opened_s > latest_s:
                 break
             for entry in waiting.entries:
-                entry.answer(self, ResponseCode.FLUSH_DISK_TIMEOUT)
+                entry.answer(self.records, ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def _make_visible(self, visible_end: int, entries: list[Entry], visible_below: int) -> None:
         self.log.set_visible(visible_end)
@@ -408,7 +411,7 @@ class Appends:
         count = messages_of(entries)
         self.sends.in_flight -= count
         for entry in entries:
-            entry.answer(self)
+            entry.answer(self.records)
         self._metrics.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
         return count
 

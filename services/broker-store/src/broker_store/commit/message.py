@@ -9,14 +9,12 @@ from enum import IntEnum
 from typing import Protocol
 
 from broker_store.commit.queues import Queue
-from broker_store.log.commit_log import CommitLog
+from broker_store.commit.record_writer import RecordWriter, whole_row
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import HOST_V4_BYTES, offset_message_id
-from gantry_wire.limits import TOPIC_BYTES_MAX
+from gantry_wire.ids import offset_message_id
 from gantry_wire.properties import index_key_hash
-from gantry_wire.record import RECORD_BYTES_MIN, build_record
 
 IndexEntry = tuple[int, int, int]
 """Hash of topic and key, position, store time in ms."""
@@ -48,14 +46,6 @@ class ReplyTo(Protocol):
         ...
 
 
-class Placement(Protocol):
-    """What an entry needs from the store to place itself."""
-
-    log: CommitLog
-    store_ms: int
-    store_host: bytes
-
-
 class Entry(Protocol):
     """One entry of the group commit: a message, a batch or a system record."""
 
@@ -63,19 +53,15 @@ class Entry(Protocol):
     count: int
     """Number of requests that its answer serves."""
 
-    def place(self, at: Placement) -> None:
-        """Assign position and offset, and put the bytes into the open batch. Raises LogError and then changes nothing."""
-        ...
-
-    def take_back(self) -> None:
-        """Undo `place`. Called newest first when the log takes the batch back."""
+    def place(self, at: RecordWriter) -> None:
+        """Place its records, if any. Raises LogError and then changes nothing."""
         ...
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         """Append units to the queue; add to the batch's index entries and arrivals."""
         ...
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         """Send the message's position to its sender.
 
         `code` is not SUCCESS when less than the requested durability holds. Call once.
@@ -148,44 +134,16 @@ class Message:
         self.size = 0
         self.store_ms = 0
 
-    def place(self, at: Placement) -> None:
-        queue = self.queue
-        topic = queue.topic_bytes
-        size = (
-            fixed_bytes(self.born_host, at.store_host, len(topic))
-            + len(self.body)
-            + len(topic)
-            + len(self.properties)
-        )
-        position = at.log.reserve(size)
-        offset = queue.next_offset
-        self.position, self.offset, self.size, self.store_ms = position, offset, size, at.store_ms
-        at.log.put(
-            build_record(
-                topic,
-                queue.queue_id,
-                offset,
-                position,
-                self.body,
-                self.properties,
-                self.flag,
-                self.sys_flag,
-                self.born_ms,
-                self.born_host,
-                at.store_ms,
-                at.store_host,
-                self.reconsume_times,
-            )
-        )
-        queue.next_offset = offset + 1
-        queue.put_bytes += size
+    def place(self, at: RecordWriter) -> None:
+        row = whole_row(
+            self.queue, self.body, self.properties, self.flag, self.sys_flag, self.born_ms, self.reconsume_times, 0,
+            self.tags_code, self.unique_key, self.keys, None,
+        )  # fmt: skip
+        ((_, self.offset, self.position, self.size, _, _, _, _),) = at.place((row,), self.born_host)
+        self.store_ms = at.store_ms
         self.body = self.properties = (
             b""  # the record holds them now; keeps thousands of waiting messages small
         )
-
-    def take_back(self) -> None:
-        self.queue.next_offset = self.offset
-        self.queue.put_bytes -= self.size
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         queue, position = self.queue, self.position
@@ -202,7 +160,7 @@ class Message:
         """Return the queue id for the sender and further fields of its answer."""
         return self.queue.queue_id, {}
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None
         if peer is None:
             return
@@ -238,17 +196,6 @@ def reply_fields(message_id: str, queue_id: int, offset: int, unique_key: str) -
 def refusal_frame(opaque: int, refusal: RefusedRequest) -> bytes:
     """Return the error reply to one request."""
     return encode_response(refusal.code, opaque, refusal.fields, remark=refusal.remark)
-
-
-def fixed_bytes(born_host: bytes, store_host: bytes, topic_size: int) -> int:
-    """Return the record size without body, topic and properties."""
-    return (
-        RECORD_BYTES_MIN
-        + len(born_host)
-        + len(store_host)
-        - 2 * HOST_V4_BYTES
-        + (topic_size > TOPIC_BYTES_MAX)
-    )
 
 
 def key_entries(topic: str, keys: str, position: int, store_ms: int) -> list[IndexEntry]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from broker_store.log.consume_queue import ConsumeQueue
+from gantry_wire.record import behind_body
 
 OpenUnits = Callable[[str, int], ConsumeQueue]
 """Opens or creates the ConsumeQueue of (topic, queue id)."""
@@ -16,12 +17,15 @@ class Queue:
     """One queue of a topic. A write assigns `next_offset`; readers see only offsets below `max_offset`."""
 
     __slots__ = (
-        "first_offset", "has_directory", "next_offset", "put_bytes", "queue_id", "topic", "topic_bytes", "units",
+        "behind_body", "first_offset", "has_directory", "magic", "next_offset", "put_bytes", "queue_id", "topic", "topic_bytes",
+        "units",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, units: ConsumeQueue, next_offset: int) -> None:
         self.topic = topic
         self.topic_bytes = topic.encode()
+        self.magic, self.behind_body = behind_body(self.topic_bytes)
+        """Of every record in this queue: the magic, and the bytes between the body and the length of the properties."""
         self.queue_id = queue_id
         self.units = units
         self.next_offset = next_offset

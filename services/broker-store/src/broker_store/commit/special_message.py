@@ -1,8 +1,9 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
 """A message that waits in a system queue, and is answered for the queue it was sent to."""
 
-from broker_store.commit.message import FSYNC_FIELD, WRITTEN_FIELD, Message, Mode, Placement
+from broker_store.commit.message import FSYNC_FIELD, WRITTEN_FIELD, Message, Mode
 from broker_store.commit.queues import Queue
+from broker_store.commit.record_writer import RecordWriter
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.ids import offset_message_id
@@ -28,7 +29,7 @@ class SpecialMessage(Message):
     def reply_place(self) -> tuple[int, dict[str, str]]:
         return self.target_queue_id, {}
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None
         if peer is None:
             return

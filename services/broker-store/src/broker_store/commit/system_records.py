@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from broker_store.commit.message import Arrivals, IndexEntry, Message, Mode, Placement
+from broker_store.commit.message import Arrivals, IndexEntry, Message, Mode
 from broker_store.commit.queues import Queue, QueueTable
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.topics import SEGMENT_TOPIC
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -95,12 +96,12 @@ class Preambles:
         return records
 
     def on_placed(self, position: int, record: bytes) -> None:
-        """Use the offset of a record that the log has put into the open batch."""
+        """Add a record that the log has put into the open batch."""
         self._placed(PlacedRecord(self._queues.open(SEGMENT_TOPIC, 0), position, len(record), self._mode))
 
 
 class PlacedRecord:
-    """A record that is already in the open batch."""
+    """A record that is already in the open batch. `place` gives it its offset."""
 
     count = 1
 
@@ -109,19 +110,15 @@ class PlacedRecord:
         self._queue = queue
         self._position = position
         self._size = size
-        self._offset = queue.next_offset
-        queue.next_offset += 1
+        self._offset = -1
 
-    def place(self, at: Placement) -> None:
-        raise AssertionError("it is placed already")
-
-    def take_back(self) -> None:
-        self._queue.next_offset = self._offset
+    def place(self, at: RecordWriter) -> None:
+        self._offset = at.adopt(self._queue, self._position)
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self._queue.units.append(self._offset, self._position, self._size, tags_code(OFFSETS_TAG))
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         """Do nothing: nobody waits for it."""
 
     def refuse(self, refusal: RefusedRequest) -> None:
@@ -150,12 +147,12 @@ class TopicDeletion(Message):
         self._deleted = topic
         self._done = done
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         next_offsets = self._queues.next_offsets().get(self._deleted, {})
         self.body = msgspec.json.encode(TopicDeleted(self._deleted, next_offsets))
         super().place(at)
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         if not code:
             self._done(None)
 

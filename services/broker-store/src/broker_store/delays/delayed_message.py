@@ -3,8 +3,9 @@
 
 from typing import NamedTuple
 
-from broker_store.commit.message import Message, Placement
+from broker_store.commit.message import Message
 from broker_store.commit.queues import Queue
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.special_message import SpecialMessage
 
 
@@ -29,7 +30,7 @@ class DelayedMessage(SpecialMessage):
         super().__init__(message, queue, properties)
         self.wait = wait
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         super().place(at)
         if self.wait.level_ms:
             self.tags_code = self.store_ms + self.wait.level_ms

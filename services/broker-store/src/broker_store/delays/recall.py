@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.message import Message, Placement
+from broker_store.commit.message import Message
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.targets import Targets
 from broker_store.commit.topics import PERM_WRITE, TopicTable
 from broker_store.delays.delayed_message import DelayedMessage, Wait
@@ -107,7 +108,7 @@ class _Cancelling(DelayedMessage):
     def __init__(self, message: Message, delayed: DelayedMessage) -> None:
         super().__init__(message, delayed.queue, delayed.properties, Wait(delayed.wait.deliver_ms))
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
         peer, self.peer = self.peer, None
         if peer is not None:
             peer.send(encode_response(ResponseCode.SUCCESS, self.opaque, {"msgId": self.unique_key}))

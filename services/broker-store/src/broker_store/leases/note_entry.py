@@ -3,8 +3,9 @@
 
 from collections.abc import Callable
 
-from broker_store.commit.message import Arrivals, IndexEntry, Message, Mode, Placement
+from broker_store.commit.message import Arrivals, IndexEntry, Message, Mode
 from broker_store.commit.queues import Queue
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.leases.notes import LeaseNote, encode_note
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -38,7 +39,7 @@ class NoteEntry(Message):
         self.queue.units.append(self.offset, self.position, self.size, 0)
         self._on_visible(self.position)
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         if code:  # late: it stays in the log and takes effect when flushed; only then is it answered
             return
         self._finish(None)

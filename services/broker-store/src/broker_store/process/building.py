@@ -55,7 +55,7 @@ def listeners_of(
         around.hints.publish(GROUP_SUBJECT, group.encode())
 
     return StoreListeners(
-        record_placed=sending.appends.placed,
+        record_placed=sending.appends.place_now,
         readers=hooks.readers(WaitingReaders(consuming.pulls, leasing)),
         topic_changed=topic_changed,
         topic_removed=[store.states.topic_deleted, consuming.topic_deleted, leasing.topic_deleted],

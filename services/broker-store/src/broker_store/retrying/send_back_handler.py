@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.message import Arrivals, IndexEntry, Message, Placement, refusal_frame
+from broker_store.commit.message import Arrivals, IndexEntry, Message, refusal_frame
 from broker_store.commit.queues import QueueTable
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.targets import Target, Targets
 from broker_store.commit.topics import PERM_RW, PERM_WRITE, UNIT_SUB_FLAG, TopicTable
 from broker_store.delays.delays import Delays
@@ -160,7 +161,7 @@ class Retrying:
 class _SendBack:
     """The copy in the group commit. Its answer reports only whether it is stored as promised."""
 
-    __slots__ = ("_message", "_opaque", "answered", "mode", "place", "take_back")
+    __slots__ = ("_message", "_opaque", "answered", "mode", "place")
 
     count = 1
 
@@ -170,12 +171,11 @@ class _SendBack:
         self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.mode = message.mode
         self.place = message.place
-        self.take_back = message.take_back
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self._message.make_visible(index, arrivals)
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
         if code:
             self._reply(encode_response(ResponseCode.SYSTEM_ERROR, self._opaque, remark=code.name))
         else:

@@ -17,10 +17,10 @@ from broker_store.commit.message import (
     IndexEntry,
     Message,
     Mode,
-    Placement,
     ReplyTo,
     refusal_frame,
 )
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.special_message import json_fields
 from broker_store.log.errors import LogError
 from broker_store.sending.idempotency import Remembered, Verdict, Window, content_crc, key_digest
@@ -69,16 +69,13 @@ class Repeat:
         self._opaque = opaque
         self._claim = claim
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         """Do nothing: nothing is placed."""
-
-    def take_back(self) -> None:
-        """Do nothing: nothing was placed."""
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         """Do nothing: nothing becomes visible."""
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self._peer = self._peer, None
         if peer is None:
             return
@@ -240,7 +237,7 @@ class KeyedSends:
 class _KeyedMessage:
     """The first message of a key. Delegates to the message and keeps claim and window consistent."""
 
-    __slots__ = ("_claim", "_keyed", "_message", "answer", "mode", "place", "take_back")
+    __slots__ = ("_claim", "_keyed", "_message", "answer", "mode", "place")
 
     count = 1
 
@@ -250,7 +247,6 @@ class _KeyedMessage:
         self._keyed = keyed
         self.mode = message.mode
         self.place = message.place
-        self.take_back = message.take_back
         self.answer = message.answer
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
@@ -282,13 +278,9 @@ class _KeyedBatch(SendBatch):
         self._is_empty = not any(is_new)
         self.items = batch.items.only(is_new)
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         if not self._is_empty:
             super().place(at)
-
-    def take_back(self) -> None:
-        if not self._is_empty:
-            super().take_back()
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         if not self._is_empty:
@@ -303,7 +295,7 @@ class _KeyedBatch(SendBatch):
                 self._keyed.stored(claim, entry, (self.queue.queue_id, {}))
             number += 1
 
-    def place_of_reply(self) -> tuple[list[int], int, int]:
+    def place_of_reply(self) -> tuple[Sequence[int], int, int]:
         results = self.results()
         return [result.position for result in results], results[0].queue_id, results[0].queue_offset
 

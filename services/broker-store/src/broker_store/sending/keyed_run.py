@@ -10,11 +10,12 @@ from zlib import crc32
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Arrivals, IndexEntry, ReplyTo
+from broker_store.commit.record_writer import Row
 from broker_store.commit.targets import Target
 from broker_store.ports import Peer
 from broker_store.sending.idempotency import Verdict
 from broker_store.sending.keyed import Claim, KeyedSends, Repeat, conflict
-from broker_store.sending.plain_run import RUN_BYTES_MAX, Arrived, PlainRun
+from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun
 from broker_store.sending.plain_sends import BORN_HOST, PlainSends, born_host
 from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
@@ -25,6 +26,8 @@ from gantry_wire.record import CRC_MASK
 _keyed_text = re.compile(f"{UNIQ_KEY}\x01([0-9A-Za-z]+)\x02{GANTRY_KEY}\x01([^\x01\x02]+)\x02").fullmatch
 """Matches properties that are only a unique key, which needs no JSON escaping, and an idempotency key."""
 _BEFORE_KEY = len(UNIQ_KEY) + 2
+_NO_FIELDS: dict[str, str] = {}
+"""Further reply fields of a plain message."""
 KEYED_CHARS_MAX = 256
 """Longer properties take the slow path."""
 
@@ -39,16 +42,14 @@ class KeyedRun(PlainRun):
         self._keyed = keyed
         self._claims: list[Claim] = []
 
-    def add_keyed(self, message: Arrived, claim: Claim) -> None:
+    def add_keyed(self, row: Row, claim: Claim) -> None:
         """As `add`, for a message whose key is claimed."""
-        self.add(message)
+        self.add(row)
         self._claims.append(claim)
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         super().make_visible(index, arrivals)
-        places = [
-            (position, offset, template.reply_place) for template, _, _, offset, position, _ in self.placed
-        ]
+        places = [(row[2], row[1], (row[0].queue_id, _NO_FIELDS)) for row in self._placed]
         self._keyed.stored_all(self._claims, places, self.store_ms)
 
     def refuse(self, refusal: RefusedRequest) -> None:
@@ -78,8 +79,8 @@ class PlainKeyed:
         crc = crc32(raw[_BEFORE_KEY + len(unique_key) : -1], crc32(body) & CRC_MASK)
         verdict, claim = self._keyed.judge(target.topic, key, crc, unique_key)
         if verdict is Verdict.NEW:
-            message = (template, command.opaque, header.born_timestamp, raw, unique_key, body)
-            self._add(peer, message, claim)
+            row = template.row(command.opaque, header.born_timestamp, raw, unique_key, body)
+            self._add(peer, target, row, claim)
         elif verdict is Verdict.REPEAT:
             asking = None if command.flag & FLAG_ONEWAY else peer
             self._appends.submit(Repeat(target.mode, asking, command.opaque, claim))
@@ -87,20 +88,20 @@ class PlainKeyed:
             raise conflict(key)
         return True
 
-    def _add(self, peer: Peer, message: Arrived, claim: Claim) -> None:
-        run, template, body_size = self._run, message[0], len(message[5])
+    def _add(self, peer: Peer, target: Target, row: Row, claim: Claim) -> None:
+        run, body_size = self._run, len(row[8][0])
         if (
             run is not None
             and run.peer is peer
-            and run.target is template.target
-            and run.size + template.size + body_size <= RUN_BYTES_MAX
+            and run.target is target
+            and run.size + row[7] <= RUN_BYTES_MAX
             and self._appends.extend(run, body_size)
         ):
-            run.add_keyed(message, claim)
+            run.add_keyed(row, claim)
             return
         host = peer.attributes.get(BORN_HOST) or born_host(peer)
-        run = KeyedRun(peer, host, template.target, self._keyed)
-        run.add_keyed(message, claim)
+        run = KeyedRun(peer, host, target, self._keyed)
+        run.add_keyed(row, claim)
         try:
             self._appends.submit(run, body_size)
         except RefusedRequest:

@@ -6,10 +6,11 @@ same remarks.
 """
 
 from broker_store.commit.appends import Appends
+from broker_store.commit.record_writer import Row
 from broker_store.commit.stamp import Stamp, plain_unique_key
 from broker_store.commit.targets import Target, Targets
 from broker_store.ports import Peer
-from broker_store.sending.plain_run import RUN_BYTES_MAX, Arrived, PlainRun, RecordTemplate
+from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun, RecordTemplate
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import RequestCode
 from gantry_wire.command import FLAG_ONEWAY, Command
@@ -67,7 +68,7 @@ class PlainSends:
             template = self._template_of(pattern, queue_id, len(text))
             if template is None:
                 return False
-        self._add(peer, template, (template, opaque, int(born), text, unique_key, body))
+        self._add(peer, template.target, template.row(opaque, int(born), text, unique_key, body))
         return True
 
     def take_read(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
@@ -79,9 +80,8 @@ class PlainSends:
         template = self.template(target, header.queue_id, header, command.flag, len(raw))
         if template is None:
             return False
-        self._add(
-            peer, template, (template, command.opaque, header.born_timestamp, raw, unique_key, command.body)
-        )
+        row = template.row(command.opaque, header.born_timestamp, raw, unique_key, command.body)
+        self._add(peer, target, row)
         return True
 
     def template(
@@ -105,20 +105,20 @@ class PlainSends:
         self._templates.keep(key, template)
         return template
 
-    def _add(self, peer: Peer, template: RecordTemplate, message: Arrived) -> None:
+    def _add(self, peer: Peer, target: Target, row: Row) -> None:
         """Add a message to the group commit, to the previous run if it matches. Raises RefusedRequest."""
-        run, body_size, target = self._run, len(message[5]), template.target
+        run, body_size = self._run, len(row[8][0])
         if (
             run is not None
             and run.peer is peer
             and run.target is target
-            and run.size + template.size + body_size <= RUN_BYTES_MAX
+            and run.size + row[7] <= RUN_BYTES_MAX
             and self._appends.extend(run, body_size)
         ):
-            run.add(message)
+            run.add(row)
             return
         run = PlainRun(peer, peer.attributes.get(BORN_HOST) or born_host(peer), target)
-        run.add(message)
+        run.add(row)
         self._appends.submit(run, body_size)
         self._run = run
 

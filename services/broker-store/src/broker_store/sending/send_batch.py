@@ -1,7 +1,7 @@
 """A send batch in the group commit: its messages are stored together, visible together, and share one answer."""
 
 from collections.abc import Sequence
-from itertools import accumulate, compress, repeat
+from itertools import compress, repeat
 from typing import NamedTuple
 
 import msgspec
@@ -12,13 +12,12 @@ from broker_store.commit.message import (
     Arrivals,
     IndexEntry,
     Mode,
-    Placement,
     ReplyTo,
-    fixed_bytes,
     key_entries,
     refusal_frame,
 )
 from broker_store.commit.queues import Queue
+from broker_store.commit.record_writer import Columns, RecordWriter
 from broker_store.commit.special_sends import SPECIAL, refuse_in_batch
 from broker_store.commit.stamp import (
     KEY_AT,
@@ -36,7 +35,6 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.ids import offset_message_ids
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.properties import KEYS, TAGS, index_key_hashes, parse_properties, tags_code
-from gantry_wire.records import build_records, record_sizes
 
 _HEAD, _TAIL = PLAIN_HEAD.decode(), PLAIN_TAIL.decode()
 _BETWEEN = _TAIL + _HEAD
@@ -156,7 +154,6 @@ class SendBatch:
         "positions",
         "queue",
         "reconsume_times",
-        "size",
         "sizes",
         "store_ms",
         "sys_flag",
@@ -185,52 +182,19 @@ class SendBatch:
         self.born_host = born_host
         self.reconsume_times = reconsume_times
         self.per_item = per_item
-        self.positions: list[int] = []
-        self.sizes: list[int] = []
+        self.positions: Sequence[int] = ()
+        self.sizes: Sequence[int] = ()
         self.first_offset = -1
-        self.size = 0
         self.store_ms = 0
 
-    def place(self, at: Placement) -> None:
-        queue, topic = self.queue, self.queue.topic_bytes
-        queue_id, born_ms, born_host, reconsume_times = (
-            queue.queue_id,
-            self.born_ms,
-            self.born_host,
-            self.reconsume_times,
-        )
-        store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
-        fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
+    def place(self, at: RecordWriter) -> None:
         items = self.items
-        self.sizes = record_sizes(fixed, items.bodies, items.properties)
-        self.size = sum(self.sizes)
-        start = at.log.reserve(self.size)
-        self.positions = list(accumulate(self.sizes[:-1], initial=start))
-        self.first_offset = queue.next_offset
-        records = build_records(
-            topic,
-            queue_id,
-            self.first_offset,
-            self.positions,
-            items.flags,
-            items.bodies,
+        columns = Columns(
+            self.queue, self.sys_flag, self.born_ms, self.born_host, self.reconsume_times, items.flags, items.bodies,
             items.properties,
-            sys_flag,
-            born_ms,
-            born_host,
-            store_ms,
-            store_host,
-            reconsume_times,
-        )
-        assert len(records) == self.size, "reserved and built sizes differ"
-        at.log.put(records)
-        self.store_ms = store_ms
-        queue.next_offset = self.first_offset + len(self.sizes)
-        queue.put_bytes += self.size
-
-    def take_back(self) -> None:
-        self.queue.next_offset = self.first_offset
-        self.queue.put_bytes -= self.size
+        )  # fmt: skip
+        self.first_offset, self.positions, self.sizes = at.place_columns(columns)
+        self.store_ms = at.store_ms
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         queue, topic, store_ms = self.queue, self.queue.topic, self.store_ms
@@ -248,7 +212,7 @@ class SendBatch:
         if arrivals is not None:
             arrivals.setdefault(queue, []).extend(items.tags_codes)
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None
         if peer is None:
             return
@@ -268,7 +232,7 @@ class SendBatch:
         body = msgspec.json.encode(self.results()) if self.per_item else b""
         peer.send(encode_response(code, self.opaque, fields, body, remark=code.name if code else None))
 
-    def place_of_reply(self) -> tuple[list[int], int, int]:
+    def place_of_reply(self) -> tuple[Sequence[int], int, int]:
         """Return the positions of all messages, and queue id and offset of the first."""
         return self.positions, self.queue.queue_id, self.first_offset
 

@@ -7,7 +7,8 @@ earlier one that still waits for its flush.
 
 from collections.abc import Callable
 
-from broker_store.commit.message import Arrivals, IndexEntry, Mode, Placement
+from broker_store.commit.message import Arrivals, IndexEntry, Mode
+from broker_store.commit.record_writer import RecordWriter, Row, whole_row
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
 from broker_store.settling.fast_settle import FastSettle
 from broker_store.settling.gathering import Gathered
@@ -20,7 +21,6 @@ from broker_store.settling.states import ANSWERS, ItemState, ask_of
 from broker_store.settling.table import Decided, Decision
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.record import build_record
 from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
 
 Done = Callable[[list[SettleResult] | RefusedRequest], None]
@@ -57,7 +57,7 @@ class SettleEntry:
 
     # --- placing -------------------------------------------------------------------------------------------
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         self.mode = Mode.EARLY
         if self._check is not None:
             try:
@@ -66,11 +66,12 @@ class SettleEntry:
                 self._refused = refusal
                 return
         self._outcomes.store_ms = at.store_ms
+        at.when_taken_back(self._outcomes.take_back)
         waits = self._place_all(at)
         self._items = []
         self.mode = self._outcomes.mode(waits=waits)
 
-    def _place_all(self, at: Placement) -> bool:
+    def _place_all(self, at: RecordWriter) -> bool:
         """Place the items. Return whether a decision about one of them is not durable yet: the answer must follow it."""
         rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
         fast = FastSettle(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
@@ -144,7 +145,7 @@ class SettleEntry:
     def _place_item(
         self,
         gathered: Gathered,
-        at: Placement,
+        at: RecordWriter,
         fast: FastSettle,
         deciding: dict[int, Decided],
     ) -> SettleResult:
@@ -152,8 +153,7 @@ class SettleEntry:
         try:
             places = fast.put(gathered)
             if places is None:
-                plan = self._plan(gathered, at, fast)
-                places = self._put(gathered, plan, at.log.reserve(plan[1]), at)
+                places = self._put(gathered, self._plan(gathered, at, fast), at)
         except CannotPlan as error:
             return SettleResult(item.offset, error.status, detail=error.detail)
         except RecordTooLarge as error:
@@ -168,57 +168,59 @@ class SettleEntry:
         self._outcomes.decided.append((item.offset, decision))
         return SettleResult(item.offset, _SETTLED, places, item.outcome)
 
-    def _plan(self, gathered: Gathered, at: Placement, fast: FastSettle) -> Plan:
+    def _plan(self, gathered: Gathered, at: RecordWriter, fast: FastSettle) -> Plan:
         planner = self._planner
         if planner is None:
             marks = self._rules.marks()
-            planner = self._planner = Planner(self._source, fast.find_target, marks, at.store_host)
+            planner = self._planner = Planner(self._source, fast.find_target, marks)
         return planner.plan(gathered)
 
-    def _put(self, gathered: Gathered, plan: Plan, position: int, at: Placement) -> list[OutputPlace]:
-        """Build an item's records at their positions and put them into the open batch as one piece."""
-        drafts, _, output_from = plan
-        item_record, store_ms, store_host = gathered.record, at.store_ms, at.store_host
-        flag, born_ms, born_host = 0, store_ms, store_host
+    def _put(self, gathered: Gathered, plan: Plan, at: RecordWriter) -> list[OutputPlace]:
+        """Place an item's records as one piece."""
+        drafts, output_from = plan
+        item_record, store_ms = gathered.record, at.store_ms
+        flag, born_ms, born_host = 0, store_ms, at.store_host
         if item_record is not None:
             flag, born_ms, born_host = (
                 item_record.flag, item_record.born_timestamp, item_record.born_host
             )  # fmt: skip
         levels, outcomes = self._rules.levels, self._outcomes
-        records: list[bytes] = []
-        places: list[OutputPlace] = []
-        for number, draft in enumerate(drafts):
-            queue, mode, body, properties, sys_flag, reconsume_times, prepared = draft
-            offset = queue.next_offset
-            record = build_record(
-                queue.topic_bytes, queue.queue_id, offset, position, body, properties, flag, sys_flag,
-                born_ms, born_host, store_ms, store_host, reconsume_times, prepared,
-            )  # fmt: skip
-            size = len(record)
-            queue.next_offset = offset + 1
-            queue.put_bytes += size
-            records.append(record)
+        rows: list[Row] = []
+        for number, (queue, _, body, properties, sys_flag, times, prepared) in enumerate(drafts):
             unique_key = keys = None
             if number >= output_from:
                 unique_key = text_of(properties, b"UNIQ_KEY")
                 keys = text_of(properties, b"KEYS") if b"KEYS\x01" in properties else None
-                places.append(OutputPlace(queue.topic, queue.queue_id, offset, position))
             code = unit_code(queue.topic, properties, levels, store_ms)
-            placed = outcomes.held if mode != _ASYNC else outcomes.part.take(store_ms)
-            placed.append((queue, offset, position, size, code, unique_key, keys))
-            position += size
-        at.log.put(b"".join(records) if len(records) > 1 else records[0])
-        return places
-
-    def take_back(self) -> None:
-        self._outcomes.take_back()
+            row = whole_row(
+                queue,
+                body,
+                properties,
+                flag,
+                sys_flag,
+                born_ms,
+                times,
+                prepared,
+                code,
+                unique_key,
+                keys,
+                None,
+            )
+            rows.append(row)
+        placed = at.place(rows, born_host)
+        for draft, record in zip(drafts, placed, strict=True):
+            (outcomes.held if draft[1] != _ASYNC else outcomes.part.placed).append(record)
+        return [
+            OutputPlace(queue.topic, queue.queue_id, offset, position)
+            for queue, offset, position, *_ in placed[output_from:]
+        ]
 
     # --- after placing -----------------------------------------------------------------------------------
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self.settled = self._outcomes.make_visible(index, arrivals)
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         done, self._done = self._done, None
         if done is None:
             return

@@ -4,38 +4,35 @@ Writes byte for byte what `planning.py` plans and `entry.py` builds, in a third 
 queue share a template, built once. Leaves everything else to the slow path. Decides nothing.
 """
 
-from broker_store.commit.message import Mode, Placement
+from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
+from broker_store.commit.record_writer import PROPERTIES_LENGTH_BYTES, Placed, RecordWriter
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
-from broker_store.settling.placed import Placed, text_of, unique_key_of
+from broker_store.settling.placed import text_of, unique_key_of
 from broker_store.settling.planning import FindTarget, remover
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.properties import find_property, tags_code
 from gantry_wire.record import (
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
-    behind_body,
-    fixed_layout,
     properties_length,
 )
 from gantry_wire.settle_headers import OutputPlace, SettleOutput
 
-_KEPT_FLAGS = ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
+_KEPT_FLAGS = ~SYS_TRANSACTION_MASK
 _END = b"\x02"
 _END_BYTE = 2
 _SUFFIX_ALONE = MARK_SUFFIXES[1][1]
 _SUFFIX_SIZE = len(_SUFFIX_ALONE)
-_OTHER_BYTES = len(properties_length(0)) + _SUFFIX_SIZE
+_OTHER_BYTES = PROPERTIES_LENGTH_BYTES + _SUFFIX_SIZE
 
 
 class _Template:
     """What messages with equal outputs share."""
 
-    __slots__ = ("is_commit", "magic", "middle", "output", "placed", "queue", "remove", "topic")
+    __slots__ = ("is_commit", "output", "placed", "queue", "remove", "topic")
 
     def __init__(self, output: SettleOutput, queue: Queue, placed: list[Placed]) -> None:
         self.output = output
@@ -44,7 +41,6 @@ class _Template:
         self.placed = placed
         """Records that become visible together."""
         self.is_commit = output.transaction == "commit"
-        self.magic, self.middle = behind_body(queue.topic_bytes)
         self.remove = remover(output.drop) if output.drop else None
 
 
@@ -55,7 +51,7 @@ class FastSettle:
         self,
         source: Source,
         find_target: FindTarget,
-        at: Placement,
+        at: RecordWriter,
         held: list[Placed],
         shown: list[Placed],
     ) -> None:
@@ -67,8 +63,6 @@ class FastSettle:
         self._templates: dict[tuple[str, int], _Template | None] = {}
         self._template: _Template | None = None
         """Template of the last item, usually also that of the next."""
-        self._born_host = b""
-        self._layout, self._host_bits = fixed_layout(b"", at.store_host)
 
     def put(self, gathered: Gathered) -> list[OutputPlace] | None:
         """Build an item's record.
@@ -92,29 +86,22 @@ class FastSettle:
         text_size = len(properties) + len(mark)
         if text_size + MARK_SUFFIX_BYTES_MAX > PROPERTIES_BYTES_MAX:
             return None
-        if born_host != self._born_host:
-            self._born_host = born_host
-            self._layout, self._host_bits = fixed_layout(born_host, self._at.store_host)
-        layout, at, queue, middle = self._layout, self._at, template.queue, template.middle
-        body_size, sys_flag, prepared = len(body), sys_flag & _KEPT_FLAGS | self._host_bits, 0
+        queue, sys_flag, prepared = template.queue, sys_flag & _KEPT_FLAGS, 0
         if template.is_commit:
             sys_flag, prepared = sys_flag | SYS_TRANSACTION_COMMIT, item.position
-        size = layout.size + body_size + len(middle) + text_size + _OTHER_BYTES
-        position, offset = at.log.reserve(size), queue.next_offset
-        # keep the item's checksum: a new one would hide damage done to the body meanwhile
-        head = layout.pack(
-            size, template.magic, crc, queue.queue_id, flag, offset, position, sys_flag, born_ms, born_host, at.store_ms,
-            at.store_host, times, prepared, body_size,
-        )  # fmt: skip
+        middle = queue.behind_body
         length = properties_length(text_size + _SUFFIX_SIZE)
-        at.log.put(b"".join((head, body, middle, length, properties, mark, _SUFFIX_ALONE)))
-        queue.next_offset = offset + 1
-        queue.put_bytes += size
         tag = find_property(properties, b"TAGS") if b"TAGS\x01" in properties else None
         keys = text_of(properties, b"KEYS") if b"KEYS\x01" in properties else None
-        code = tags_code(tag) if tag else 0
-        template.placed.append((queue, offset, position, size, code, unique_key_of(properties), keys))
-        return [OutputPlace(template.topic, queue.queue_id, offset, position)]
+        # keep the item's checksum: a new one would hide damage done to the body meanwhile
+        row = (
+            queue, crc, flag, sys_flag, born_ms, times, prepared,
+            len(body) + len(middle) + text_size + _OTHER_BYTES, (body, middle, length, properties, mark, _SUFFIX_ALONE),
+            tags_code(tag) if tag else 0, unique_key_of(properties), keys, None,
+        )  # fmt: skip
+        (placed,) = self._at.place((row,), born_host)
+        template.placed.append(placed)
+        return [OutputPlace(template.topic, queue.queue_id, placed[1], placed[2])]
 
     def _template_of(self, output: SettleOutput) -> _Template | None:
         key = (output.topic, output.queue_id)

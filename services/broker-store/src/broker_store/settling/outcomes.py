@@ -6,12 +6,13 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.message import Arrivals, Entry, IndexEntry, Mode, Placement
+from broker_store.commit.message import Arrivals, Entry, IndexEntry, Mode
 from broker_store.commit.queues import Queue
+from broker_store.commit.record_writer import Placed, RecordWriter
 from broker_store.commit.targets import Target
+from broker_store.commit.visible_records import show
 from broker_store.config.delay_levels import LevelList
 from broker_store.settling.mark import Source
-from broker_store.settling.placed import Placed, show
 from broker_store.settling.planning import FindTarget
 from broker_store.settling.table import Decided, SettledTable
 from gantry_wire.codes import ResponseCode
@@ -105,11 +106,7 @@ class Outcomes:
         return Mode.SYNC if waits else Mode.EARLY  # that decision may promise more than its own topic
 
     def take_back(self) -> None:
-        """Undo the placing: the items are undecided again."""
-        for placed in (self.held, self.part.placed):
-            for queue, offset, _, size, _, _, _ in reversed(placed):
-                queue.next_offset = offset
-                queue.put_bytes -= size
+        """Forget the decisions, whose records are taken back: the items are undecided again."""
         self._forget()
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> int:
@@ -147,16 +144,13 @@ class SettledPart:
         self._store_ms = store_ms
         return self.placed
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         raise AssertionError("it is placed already")
-
-    def take_back(self) -> None:
-        """Do nothing: the request does it."""
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         show(self.placed, self._store_ms, index, arrivals)
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         """Do nothing: the request does it."""
 
     def refuse(self, refusal: RefusedRequest) -> None:

@@ -1,19 +1,12 @@
-"""Records of settled items in the log: the content of their units, and how they become readable."""
+"""What the unit and the index of a settled item's record hold, read from its properties."""
 
-from collections.abc import Iterator
-
-from broker_store.commit.message import Arrivals, IndexEntry, key_entries
-from broker_store.commit.queues import Queue
 from broker_store.config.delay_levels import LevelList
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import UNIQ_KEY, find_property, index_key_hashes, tags_code
+from gantry_wire.properties import UNIQ_KEY, find_property, tags_code
 
 _UNIQUE_KEY = UNIQ_KEY.encode() + b"\x01"
 _OTHER_UNIQUE_KEY = b"\x02" + _UNIQUE_KEY
 _UNIQUE_KEY_AT = len(_UNIQUE_KEY)
-
-Placed = tuple[Queue, int, int, int, int, str | None, str | None]
-"""One record in the open batch: queue, offset, position, size, code of its unit, unique key, keys."""
 
 
 def unit_code(topic: str, properties: bytes, levels: LevelList, store_ms: int) -> int:
@@ -35,25 +28,3 @@ def text_of(properties: bytes, name: bytes) -> str | None:
     """Return a stored property as text."""
     value = find_property(properties, name)
     return None if value is None else value.decode(errors="replace")
-
-
-def show(placed: list[Placed], store_ms: int, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-    """Make records readable."""
-    unique = _unique_hashes(placed)
-    for queue, offset, position, size, code, unique_key, keys in placed:
-        queue.units.append(offset, position, size, code)
-        if unique_key:
-            index.append((next(unique[queue.topic]), position, store_ms))
-        if keys:
-            index += key_entries(queue.topic, keys, position, store_ms)
-        if arrivals is not None:
-            arrivals.setdefault(queue, []).append(code)
-
-
-def _unique_hashes(placed: list[Placed]) -> dict[str, Iterator[int]]:
-    """Return the hashes of the unique keys in order. Hashing by topic is cheaper."""
-    keys: dict[str, list[str]] = {}
-    for queue, _, _, _, _, unique_key, _ in placed:
-        if unique_key:
-            keys.setdefault(queue.topic, []).append(unique_key)
-    return {topic: iter(index_key_hashes(topic, of_topic)) for topic, of_topic in keys.items()}

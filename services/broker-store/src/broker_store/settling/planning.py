@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from broker_store.commit.message import Mode, fixed_bytes
+from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
 from broker_store.commit.stamp import ZEROS_REMARK
 from broker_store.commit.targets import Target
@@ -45,8 +45,8 @@ Draft = tuple[Queue, Mode, bytes, bytes, int, int, int]
 """A record before placing: queue, mode, body, properties with their mark, system flag, reconsume times, prepared position."""
 
 
-Plan = tuple[list[Draft], int, int]
-"""All records of one item, adjacent in this order; their bytes; 1 if a mark record comes first, else 0."""
+Plan = tuple[list[Draft], int]
+"""All records of one item, adjacent in this order; 1 if a mark record comes first, else 0."""
 
 FindTarget = Callable[[str, int], tuple[Target, Queue]]
 """Returns the target and the queue of (topic, queue id). Raises CannotPlan."""
@@ -55,23 +55,20 @@ FindTarget = Callable[[str, int], tuple[Target, Queue]]
 class Planner:
     """Plans the items of one request in one placement."""
 
-    def __init__(
-        self, source: Source, find_target: FindTarget, marks: tuple[Target, Queue], store_host: bytes
-    ) -> None:
+    def __init__(self, source: Source, find_target: FindTarget, marks: tuple[Target, Queue]) -> None:
         self._before, self._behind = mark_parts(source)
         self._find_target = find_target
         self._marks = marks
-        self._host = store_host
 
     def plan(self, gathered: Gathered) -> Plan:
         """Return the records of a decision about an item. Raises CannotPlan."""
-        item, record = gathered.item, gathered.record
+        item = gathered.item
         outputs = item.outputs
         if len(outputs) >= OUTPUTS_MAX:
             raise CannotPlan(SettleStatus.BAD_ITEM, f"{len(outputs)} outputs, the limit is {OUTPUTS_MAX - 1}")
         mark = b"%b%d%b" % (self._before, item.offset, self._behind)
         room = PROPERTIES_BYTES_MAX - MARK_SUFFIX_BYTES_MAX - len(mark)
-        find, host = self._find_target, self._host
+        find = self._find_target
         places = [find(output.topic, output.queue_id) for output in outputs]
         kept = [_properties(output, gathered) for output in outputs]
         total, longest = len(kept), max(map(len, kept), default=room + 1)
@@ -86,12 +83,7 @@ class Planner:
             if len(properties) <= room:
                 properties += mark + suffixes[number]  # noqa: PLW2901 - completes it
             drafts.append(_draft(output, gathered, target, queue, properties))
-        born_host = host if record is None else record.born_host
-        size = 0
-        for queue, _, body, properties, _, _, _ in drafts:
-            topic_size = len(queue.topic_bytes)
-            size += fixed_bytes(born_host, host, topic_size) + len(body) + topic_size + len(properties)
-        return drafts, size, output_from
+        return drafts, output_from
 
     def _mark_record(self, item: SettleItem, properties: bytes) -> Draft:
         target, queue = self._marks

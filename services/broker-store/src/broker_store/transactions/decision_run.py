@@ -8,7 +8,8 @@ left to the slow path, which knows the answer.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from broker_store.commit.message import Arrivals, IndexEntry, Placement
+from broker_store.commit.message import Arrivals, IndexEntry
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.log.errors import LogError
 from broker_store.ports import Peer
 from broker_store.settling.outcomes import Outcomes, Rules
@@ -71,10 +72,11 @@ class DecisionRun:
         self._outcomes = Outcomes(rules, HALF_SOURCE)
         self._left: list[int] = []
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         self._placing()
         rules, outcomes, left = self._rules, self._outcomes, self._left
         outcomes.store_ms = at.store_ms
+        at.when_taken_back(outcomes.take_back)
         deciding = rules.deciding.get(HALF_SOURCE) or {}
         is_settled, decided = rules.table.decided_of(HALF_SOURCE), outcomes.decided
         with_copies = rules.copies.with_copies(HALF_SOURCE)
@@ -101,13 +103,10 @@ class DecisionRun:
             rules.deciding[HALF_SOURCE] = deciding
         self.mode = outcomes.mode(waits=False)
 
-    def take_back(self) -> None:
-        self._outcomes.take_back()
-
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self._outcomes.make_visible(index, arrivals)
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
         rows, self.rows = self.rows, {}
         left = [rows.pop(offset) for offset in self._left] if rows else []
         if not code:

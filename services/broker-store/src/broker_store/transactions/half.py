@@ -9,13 +9,14 @@ from collections.abc import Callable
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Arrivals, IndexEntry, Message, Mode
 from broker_store.commit.queues import Queue, QueueTable
+from broker_store.commit.record_writer import Row, whole_row
 from broker_store.commit.special_message import SpecialMessage
 from broker_store.commit.special_sends import DELAYS, level_of
 from broker_store.commit.targets import Target
 from broker_store.ports import Peer
 from broker_store.sending.plain_sends import BORN_HOST, born_host
 from broker_store.transactions.half_copies import HalfCopies, transaction_of
-from broker_store.transactions.half_run import ArrivedHalf, HalfRun
+from broker_store.transactions.half_run import HalfRun
 from broker_store.transactions.known_halves import KnownHalves
 from broker_store.transactions.recent_halves import KEPT_FLAGS, HalfKind, RecentHalves, is_ordinary
 from gantry_wire.codes import ResponseCode
@@ -69,11 +70,12 @@ class HalfSends:
         raw = b"".join((shape.head, key, shape.middle, key, shape.tail))
         if len(raw) > HALF_PROPERTIES_BYTES_MAX:
             return False
-        half = (
-            command.opaque, bool(command.flag & FLAG_ONEWAY), shape.kind, header.flag, header.sys_flag & KEPT_FLAGS,
-            header.born_timestamp, header.reconsume_times or 0, unique_key, shape.keys, shape.tags_code, command.body, raw,
+        row = whole_row(
+            self._queues.open(HALF_TOPIC, 0), command.body, raw, header.flag, header.sys_flag & KEPT_FLAGS,
+            header.born_timestamp, header.reconsume_times or 0, 0, shape.tags_code, unique_key, shape.keys,
+            None if command.flag & FLAG_ONEWAY else command.opaque,
         )  # fmt: skip
-        self._add(peer, shape.mode, peer.attributes.get(BORN_HOST) or born_host(peer), half)
+        self._add(peer, shape.mode, peer.attributes.get(BORN_HOST) or born_host(peer), shape.kind, row)
         return True
 
     def take(
@@ -93,28 +95,28 @@ class HalfSends:
         kind = HalfKind(properties[PRODUCER_GROUP], message.queue.topic, message.queue.queue_id)
         mode = Mode.EARLY if message.mode == Mode.ASYNC else message.mode
         self._known.note(header, target, kind, mode, message, raw)
-        half = (
-            command.opaque, message.peer is None, kind, message.flag, message.sys_flag & KEPT_FLAGS, message.born_ms,
-            message.reconsume_times, message.unique_key, message.keys, message.tags_code, message.body, raw,
+        row = whole_row(
+            self._queues.open(HALF_TOPIC, 0), message.body, raw, message.flag, message.sys_flag & KEPT_FLAGS, message.born_ms,
+            message.reconsume_times, 0, message.tags_code, message.unique_key, message.keys,
+            None if message.peer is None else command.opaque,
         )  # fmt: skip
-        self._add(peer, mode, message.born_host, half)
+        self._add(peer, mode, message.born_host, kind, row)
         return True
 
-    def _add(self, peer: Peer, mode: Mode, host: bytes, half: ArrivedHalf) -> None:
+    def _add(self, peer: Peer, mode: Mode, host: bytes, kind: HalfKind, row: Row) -> None:
         """Add a half to the group commit, to the previous run if it matches. Raises RefusedRequest."""
-        run, body_size = self._run, len(half[-2])
-        size = body_size + len(half[-1])
+        run, body_size = self._run, len(row[8][0])
         if (
             run is not None
             and run.peer is peer
             and run.mode == mode
-            and run.has_room(size)
+            and run.has_room(row[7])
             and self._appends.extend(run, body_size)
         ):
-            run.add(half, size)
+            run.add(kind, row)
             return
-        run = HalfRun(peer, host, mode, self._queues.open(HALF_TOPIC, 0), self.recent, self._copies)
-        run.add(half, size)
+        run = HalfRun(peer, host, mode, self.recent, self._copies)
+        run.add(kind, row)
         self._appends.submit(run, body_size)
         self._run = run
 

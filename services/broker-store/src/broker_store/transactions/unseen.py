@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.message import Arrivals, IndexEntry, Mode, Placement
+from broker_store.commit.message import Arrivals, IndexEntry, Mode
+from broker_store.commit.record_writer import RecordWriter
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
@@ -67,16 +68,13 @@ class _AfterFlush:
         self.held: list[tuple[Resume, Refuse]] = []
         self.is_placed = False
 
-    def place(self, at: Placement) -> None:
+    def place(self, at: RecordWriter) -> None:
         self.is_placed = True
-
-    def take_back(self) -> None:
-        """Do nothing: nothing was placed."""
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         """Do nothing: nothing becomes visible."""
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         held, self.held = self.held, []
         self.is_placed = True
         for resume, _ in held:

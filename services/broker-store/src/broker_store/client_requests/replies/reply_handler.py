@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 from broker_store.client_requests.relays.client_calls import ask_client
 from broker_store.commit.appends import Appends
-from broker_store.commit.message import Message, Placement
+from broker_store.commit.message import Message
 from broker_store.commit.queues import Queue
+from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.stamp import Stamp
 from broker_store.commit.targets import Target, Targets
 from broker_store.groups.clients import ClientTable
@@ -86,7 +87,7 @@ class _KeptReply(Message):
         self.stored_at: asyncio.Future[dict[str, str] | None] = asyncio.get_running_loop().create_future()
         """Its place, for its sender. None when it was refused."""
 
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         del code  # a late flush does not matter: the reply is delivered
         place = {"msgId": offset_message_id(at.store_host, self.position)}
         place |= {"queueId": str(self.queue.queue_id), "queueOffset": str(self.offset)}
