@@ -32,7 +32,7 @@ def call(method: str, url: str, body: object) -> None:
 
 
 def test_a_paused_store_and_one_paused_gateway_of_two_are_restarted(new_system, gantry) -> None:
-    system = new_system("--gateway-workers", "2", "--hung-seconds", "10")
+    system = new_system("--gateway-workers", "2", "--hung-seconds", "6")
     stopped = {"broker-a": system["brokers"][0]["pid"], "gateway-1": system["pids"]["gateway"][0]}
     for pid in stopped.values():
         os.kill(pid, signal.SIGSTOP)

@@ -1,6 +1,6 @@
 """Waiting messages for unit tests."""
 
-from scheduler.entries import Entry
+from scheduler.index.entries import Entry
 
 
 def entry(key, due_ms, uniq=b""):

@@ -10,11 +10,11 @@ import pytest
 from simulated_store import LEVEL_MS, SimulatedStore
 
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from scheduler.decisions import Then, cancel, deliver, judge, move
-from scheduler.due_index import DueIndex
-from scheduler.entries import TIMER, entry_of, queue_of, scan_items, source_of
-from scheduler.known_offsets import KnownOffsets, QueueState, compare
-from scheduler.store_clock import StoreClock
+from scheduler.delivering.decisions import Then, cancel, deliver, judge, move
+from scheduler.index.due_index import DueIndex
+from scheduler.index.entries import TIMER, entry_of, queue_of, scan_items, source_of
+from scheduler.index.known_offsets import KnownOffsets, QueueState, compare
+from scheduler.index.store_clock import StoreClock
 
 
 class Scheduler:

@@ -217,7 +217,7 @@ async def test_a_task_runs_once_after_its_store_was_killed(system):
 )
 async def test_an_impossible_task_is_refused(task):
     from gantry_wire.errors import RefusedRequest
-    from scheduler.task_orders import TaskOrders
+    from scheduler.orders.task_orders import TaskOrders
 
     with pytest.raises(RefusedRequest):
         await TaskOrders(list).create(task)

@@ -20,18 +20,18 @@ from gantry_link.fleet import Fleet
 from gantry_link.nameserver_client import NameserverClient
 from gantry_link.pool import ConnectionPool
 from gantry_link.service_listener import ServiceListener
-from scheduler.deliveries import Pace
-from scheduler.keepers import Keepers
+from scheduler.delivering.deliveries import Pace
 from scheduler.metrics import SchedulerMetrics
-from scheduler.orders import Orders
-from scheduler.routes import routes_of
+from scheduler.orders.orders import Orders
+from scheduler.orders.routes import routes_of
+from scheduler.orders.task_orders import TaskOrders
 from scheduler.settings import SchedulerSettings
-from scheduler.store_keeper import Identity
-from scheduler.task_orders import TaskOrders
 from scheduler.tasks.bulk import Bulk
 from scheduler.tasks.desk import Work
 from scheduler.tasks.redrive import Redrive
-from scheduler.term import TermContext
+from scheduler.terms.keepers import Keepers
+from scheduler.terms.store_keeper import Identity
+from scheduler.terms.term import TermContext
 
 LOCK_FILE = "lock"
 GC_THRESHOLDS = (50_000, 20, 100)

@@ -18,7 +18,7 @@ from gantry_wire.headers import SendHeaderV2
 from gantry_wire.record import Record, scan_records
 from gantry_wire.scheduler_bodies import CreateTask, TaskView, task_id
 from gantry_wire.settle_headers import SettleItem
-from scheduler.settler import Settler
+from scheduler.delivering.settler import Settler
 from scheduler.system_names import SCHEDULER_GROUP, TASKS_TOPIC
 from scheduler.tasks.bulk import NobodyHolds
 from scheduler.tasks.redrive import RedriveBlocked

@@ -14,7 +14,7 @@ import msgspec
 
 from gantry_wire.scheduler_bodies import FAILURES_MAX, TaskFailure, TaskState, TaskView
 from gantry_wire.settle_headers import SettleItem, SettleOutput
-from scheduler.settler import Settler
+from scheduler.delivering.settler import Settler
 from scheduler.system_names import TASKS_TOPIC
 
 CHECKPOINT_SECONDS = 1.0

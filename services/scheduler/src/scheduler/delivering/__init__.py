@@ -1,0 +1,1 @@
+"""Decides what is asked of the store for a due message, and asks it, at a pace."""

@@ -1,0 +1,1 @@
+"""Reads a store's log into the index, from where an earlier term ended."""

@@ -1,0 +1,1 @@
+"""Answers orders on messages and tasks: list, cancel, move, deliver now."""

@@ -1,0 +1,76 @@
+"""Lists give every message an id that a cancel finds, whatever address its store advertises."""
+
+from time import monotonic
+from types import SimpleNamespace
+
+import pytest
+from schedule_records import HOST, V6, record
+
+from gantry_chassis.environment import machine
+from gantry_link.errors import NotConnected
+from gantry_wire.ids import offset_message_id
+from gantry_wire.names import TIMER_TOPIC
+from gantry_wire.scheduler_bodies import ListSchedules
+from scheduler.index.due_queue_names import INSTANTS
+from scheduler.index.due_queues import DueQueues
+from scheduler.index.entries import TIMER, Entry, key_of
+from scheduler.index.sqlite_index import SqliteIndex
+from scheduler.index.store_clock import StoreClock
+from scheduler.orders.listing import Listing
+
+pytestmark = pytest.mark.anyio
+NOW_MS = 1_700_000_000_000
+POSITION = 4096
+
+
+class Store:
+    """A store with one record."""
+
+    def __init__(self, address, stored):
+        self.address, self._stored = address, stored
+
+    async def view_message(self, position):
+        assert position == POSITION
+        if self._stored is None:
+            raise NotConnected(f"not connected to {self.address}")
+        return self._stored
+
+
+@pytest.fixture
+async def listed(tmp_path):
+    clock = StoreClock()
+    clock.heard(NOW_MS, monotonic(), NOW_MS)
+    due_queues = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic)
+    named = Entry(NOW_MS + 60_000, key_of(TIMER, 1), 100, "t", 0, b"u1", b"")
+    without_key = Entry(NOW_MS + 60_000, key_of(TIMER, 2), POSITION, "t", 0, b"", b"")
+    due_queues.arm([named, without_key], INSTANTS)
+
+    async def reach_end():
+        return True
+
+    async def ask(store):
+        term = SimpleNamespace(
+            broker="broker-a",
+            due_queues=due_queues,
+            client=store,
+            catching_up=SimpleNamespace(is_open=True, is_complete=True, reach_end=reach_end),
+        )
+        page = await Listing(lambda: [term]).schedules(ListSchedules(limit=10))
+        return [one.id for one in page.schedules], page.incomplete
+
+    yield ask
+    await due_queues.far.close()
+
+
+@pytest.mark.parametrize("host", [HOST, V6], ids=["IPv4", "IPv6"])
+@pytest.mark.parametrize(
+    "address", ["store.example:10911", "localhost:10911", "127.0.0.1:10911", "[::1]:10911", "10.0.0.9:1"]
+)
+async def test_a_message_without_a_unique_key_is_listed_by_its_record_id(listed, address, host):
+    stored = record(TIMER_TOPIC, 0, 2, POSITION, host=host)
+    ids, incomplete = await listed(Store(address, stored))
+    assert (ids, incomplete) == (["u1", offset_message_id(host, POSITION)], [])
+
+
+async def test_a_list_is_incomplete_without_a_message_its_store_does_not_show(listed):
+    assert await listed(Store("store.example:10911", None)) == (["u1"], ["broker-a"])
