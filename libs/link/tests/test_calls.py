@@ -9,9 +9,9 @@ from gantry_wire.frame import Command
 pytestmark = pytest.mark.anyio
 
 
-def make_calls(unsent=(), calls_max=100):
+def make_calls(unsent=(), calls_max=100, on_silence=None):
     kept = set(unsent)
-    return Calls(lambda opaque: opaque in kept, calls_max)
+    return Calls(lambda opaque: opaque in kept, calls_max, on_silence)
 
 
 async def test_an_answer_goes_to_the_call_with_its_opaque():
@@ -95,8 +95,8 @@ async def test_opaques_wrap_and_skip_open_calls():
 
 
 async def test_a_timeout_of_a_sent_call_is_reported_with_its_start():
-    calls, starts = make_calls(), []
-    calls.on_silence = starts.append
+    starts = []
+    calls = make_calls(on_silence=starts.append)
     loop = asyncio.get_running_loop()
     before = loop.time()
     call, after = calls.open(1, 0.01), loop.time()
@@ -106,8 +106,10 @@ async def test_a_timeout_of_a_sent_call_is_reported_with_its_start():
 
 
 async def test_a_connection_that_ends_during_a_sweep_stops_no_timeout():
-    ending, other = make_calls(), make_calls()
-    ending.on_silence = lambda _started: ending.fail_all(lambda sent: ConnectionLost("silent", sent=sent))
+    def end(_started):
+        ending.fail_all(lambda sent: ConnectionLost("silent", sent=sent))
+
+    ending, other = make_calls(on_silence=end), make_calls()
     calls = [ending.open(opaque, 0.01) for opaque in (1, 2, 3)]
     await asyncio.sleep(0)
     calls.append(other.open(1, 0.02))
@@ -125,8 +127,7 @@ async def test_a_connection_that_ends_during_a_sweep_stops_no_timeout():
 async def test_a_failing_watcher_is_reported_and_stops_no_timeout():
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
-    failing, other = make_calls(), make_calls()
-    failing.on_silence = lambda started: 1 // 0
+    failing, other = make_calls(on_silence=lambda _started: 1 // 0), make_calls()
     calls = [failing.open(1, 0.01), other.open(1, 0.01)]
     outcomes = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 30)
     asyncio.get_running_loop().set_exception_handler(None)

@@ -94,8 +94,7 @@ async def test_a_lost_connection_reports_what_was_sent_and_what_was_not():
 async def test_calls_end_when_the_server_closes():
     async with serving() as (server, port):
         lost = []
-        connection = await to(port)
-        connection.on_lost = lost.append
+        connection = await to(port, on_lost=lost.append)
         call = connection.request(SILENT)
         await connection.request(ECHO)
         next(iter(server.peers.values())).abort()

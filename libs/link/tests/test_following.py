@@ -36,7 +36,7 @@ def found(following, end, records=b"r"):
 
 @contextlib.asynccontextmanager
 async def followed(store, take, offset=0, **more):
-    follower = Follower(store, "T", 3, "G", take, rng=random.Random(1), **more)
+    follower = Follower(store, ("T", 3), "G", take, rng=random.Random(1), **more)
     task = asyncio.get_running_loop().create_task(follower.run(offset))
     try:
         yield follower

@@ -41,9 +41,8 @@ class Pool:
 )
 async def test_a_notice_goes_only_to_the_host_its_broker_registered_from(address, remote, is_notified):
     pool = Pool()
-    outside = Outside(SimpleNamespace(), pool)
     peers = {} if remote is None else {7: SimpleNamespace(remote=(remote, 40_000))}
-    outside.server = SimpleNamespace(peers=peers)
+    outside = Outside(SimpleNamespace(), pool, peers)
     notice = MinIdChanged("broker-a", 1, "10.0.0.9:10911", None, None, (Member(address, 7),))
     last = notice._replace(members=(Member("10.0.0.8:10911", 8),))
     peers[8] = SimpleNamespace(remote=("10.0.0.8", 40_000))

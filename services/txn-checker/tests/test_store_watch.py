@@ -223,11 +223,10 @@ async def test_a_refusal_about_an_earlier_claim_does_not_end_the_current_one(sce
         return await settle(topic, epoch, items)
 
     monkeypatch.setattr(scene.store, "settle", settle_late)
-    scene.watch.failed = said.append
     scene.store.begin("U1")
     scene.store.now_ms += 7_000
     scene.watch._poll_seconds = 0.01
-    running = asyncio.ensure_future(scene.watch.run())
+    running = asyncio.ensure_future(scene.watch.run(said.append))
     async with asyncio.timeout(10):
         while len(epochs) < 2 and not said:
             await asyncio.sleep(0.01)

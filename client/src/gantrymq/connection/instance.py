@@ -53,9 +53,9 @@ class ClientInstance:
         self.signer: Signer | None = signer if settings.access_key else None
         self.pushes: Pushes = Pushes()
         self.pool: ConnectionPool = ConnectionPool(
-            on_push=self.pushes.receive, connect_seconds=settings.connect_timeout, sign=self.signer
-        )
-        self.pool.on_connected, self.pool.on_lost = self._connected, self._lost
+            on_push=self.pushes.receive, connect_seconds=settings.connect_timeout, sign=self.signer,
+            on_connected=self._connected, on_lost=self._lost,
+        )  # fmt: skip
         self.nameservers: NameserverClient = NameserverClient(
             self.pool, settings.nameservers, settings.request_timeout
         )

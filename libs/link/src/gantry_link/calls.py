@@ -50,14 +50,17 @@ class Calls:
         "_loop",
         "_max",
         "_next_deadline",
+        "_on_silence",
         "_opaque",
         "_pending",
         "_withdraw",
         "is_watched",
-        "on_silence",
     )
 
-    def __init__(self, withdraw: Callable[[int], bool], calls_max: int) -> None:
+    def __init__(
+        self, withdraw: Callable[[int], bool], calls_max: int, on_silence: Callable[[float], None] | None
+    ) -> None:
+        """`on_silence` is called with the start time of a call that was sent and timed out."""
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines.current()
         self._pending: dict[int, Call] = {}
@@ -66,8 +69,7 @@ class Calls:
         self._opaque = 0
         self._next_deadline = NEVER
         self.is_watched = False
-        self.on_silence: Callable[[float], None] | None = None
-        """Called with the start time of a call that was sent and timed out."""
+        self._on_silence = on_silence
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -159,8 +161,8 @@ class Calls:
         if not answer.done():
             how = "no answer" if sent else "not sent"
             answer.set_exception(RequestTimedOut(f"{how} within {deadline - started:.3g} s", sent=sent))
-        if sent and self.on_silence is not None:
-            self.on_silence(started)
+        if sent and self._on_silence is not None:
+            self._on_silence(started)
 
 
 class Deadlines:

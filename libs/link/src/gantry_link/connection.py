@@ -32,6 +32,7 @@ SILENT_SECONDS = 10.0
 
 PushHandler = Callable[["Connection", Command], None]
 """Called for every request from the server. It answers with `Connection.send`."""
+Lost = Callable[["Connection"], None]
 Fields: TypeAlias = "Header | dict[str, str] | None"
 Signer = Callable[[Fields, bytes], dict[str, str]]
 """Takes the fields and the body of a request and returns the fields with a signature."""
@@ -46,6 +47,7 @@ class Connection(asyncio.Protocol):
         "_flush_bound",
         "_loop",
         "_lost",
+        "_on_lost",
         "_on_push",
         "_paused",
         "_received_at",
@@ -61,17 +63,23 @@ class Connection(asyncio.Protocol):
         "limits",
         "next_opaque",
         "next_opaques",
-        "on_lost",
         "sign",
     )
 
     def __init__(
-        self, address: str, on_push: PushHandler | None = None, limits: LinkLimits | None = None
+        self,
+        address: str,
+        on_push: PushHandler | None = None,
+        limits: LinkLimits | None = None,
+        *,
+        on_lost: Lost | None = None,
+        sign: Signer | None = None,
     ) -> None:
+        """`on_lost` is called when the connection ended by itself."""
         self.address: str = address
         self.limits: LinkLimits = limits or LinkLimits()
-        self.on_lost: Callable[[Connection], None] | None = None
-        self.sign: Signer | None = None
+        self._on_lost = on_lost
+        self.sign: Signer | None = sign
         """Signs the requests that this class encodes. Callers that encode frames sign them."""
         self._loop = asyncio.get_running_loop()
         self._received_at = self.last_used = self._loop.time()
@@ -80,8 +88,7 @@ class Connection(asyncio.Protocol):
         self._on_push = on_push
         self._turn = Turn.current()
         self._decoder = FrameDecoder()
-        self._calls = Calls(self._withdraw, self.limits.calls_max)
-        self._calls.on_silence = self._silent_since
+        self._calls = Calls(self._withdraw, self.limits.calls_max, self._silent_since)
         self.next_opaque: Callable[[], int] = self._calls.next_opaque
         """Returns the opaque for a frame that the caller encodes and passes to `ask` at once."""
         self.next_opaques: Callable[[int], Sequence[int]] = self._calls.next_opaques
@@ -275,8 +282,8 @@ class Connection(asyncio.Protocol):
             lambda sent: ConnectionLost(f"the connection to {self.address} {why}", sent=sent)
         )
         self._unsent.clear()
-        if self.on_lost is not None:
-            self.on_lost(self)
+        if self._on_lost is not None:
+            self._on_lost(self)
 
 
 async def connect(
@@ -285,6 +292,8 @@ async def connect(
     on_push: PushHandler | None = None,
     limits: LinkLimits | None = None,
     within_seconds: float = CONNECT_SECONDS,
+    on_lost: Lost | None = None,
+    sign: Signer | None = None,
 ) -> Connection:
     """Connect to "host:port". Raises NotConnected with the reason if that fails or takes too long."""
     host, port = split_address(address)
@@ -292,7 +301,7 @@ async def connect(
     try:
         async with asyncio.timeout(within_seconds):
             _, connection = await loop.create_connection(
-                lambda: Connection(address, on_push, limits), host, port
+                lambda: Connection(address, on_push, limits, on_lost=on_lost, sign=sign), host, port
             )
     except TimeoutError as error:
         raise NotConnected(f"no connection to {address} within {within_seconds:g} s") from error

@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from gantry_link.claims import QueueKey
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import ResponseCode
@@ -51,34 +52,35 @@ class Follower:
     def __init__(
         self,
         store: StoreClient,
-        topic: str,
-        queue_id: int,
+        queue: QueueKey,
         group: str,
         take: Take,
         *,
         rng: random.Random,
         failed: Callable[[str], None] | None = None,
         pause_seconds: Callable[[], float] | None = None,
+        next_range: Callable[[int], tuple[int, int]] | None = None,
     ) -> None:
         """Call `failed` with the reason of each failed pull, which is then repeated after a growing pause.
 
         `pause_seconds` returns how long to wait before the next pull at the queue's end, so that the records that arrive
-        meanwhile are read together.
+        meanwhile are read together. `next_range` returns for an offset where to pull and how many messages, so that known records
+        can be skipped; without it, every record is read.
         """
         self.metrics = FollowMetrics()
-        self._store, self._topic, self._queue_id, self._group = store, topic, queue_id, group
+        self._store, self._group = store, group
+        self._topic, self._queue_id = queue
         self._take = take
         self._rng = rng
         self._failed = failed
         self._pause_seconds = pause_seconds
         self._hold_ms = int(HOLD_SECONDS * 1000)
-        self.next_range: Callable[[int], tuple[int, int]] = _all
-        """Returns for an offset where to pull and how many messages, so that known records can be skipped."""
+        self._next_range = next_range or _all
 
     async def run(self, offset: int) -> None:
         """Follow from `offset`. Skips offsets that the queue no longer has, to where the store says."""
         metrics = self.metrics
-        metrics.next_offset = self.next_range(offset)[0]
+        metrics.next_offset = self._next_range(offset)[0]
         backoff_seconds = BACKOFF_SECONDS_MIN
         asked = self._ask(offset)
         try:
@@ -113,10 +115,10 @@ class Follower:
         waiting = self._take(pulled)
         if waiting is not None:
             await waiting
-        metrics.next_offset, metrics.max_offset = self.next_range(pulled.next_offset)[0], pulled.max_offset
+        metrics.next_offset, metrics.max_offset = self._next_range(pulled.next_offset)[0], pulled.max_offset
 
     def _ask(self, offset: int) -> asyncio.Task[Pulled]:
-        offset, count = self.next_range(offset)
+        offset, count = self._next_range(offset)
         header = PullHeader(
             consumer_group=self._group,
             topic=self._topic,

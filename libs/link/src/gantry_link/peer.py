@@ -189,7 +189,7 @@ class Peer(asyncio.Protocol):
         if self._closing:
             raise NotConnected("the client has disconnected")
         if self._calls is None:
-            self._calls = Calls(_cannot_withdraw, self._server.limits.calls_max)
+            self._calls = Calls(_cannot_withdraw, self._server.limits.calls_max, None)
         opaque = self._calls.next_opaque()
         frame = encode_request(code, opaque, header, body)
         answer = self._calls.open(opaque, timeout)

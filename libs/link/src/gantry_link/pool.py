@@ -47,12 +47,15 @@ class ConnectionPool:
         connect_seconds: float = CONNECT_SECONDS,
         rng: random.Random | None = None,
         sign: Signer | None = None,
+        on_connected: Callable[[Connection, str], None] | None = None,
+        on_lost: Callable[[Connection, str], None] | None = None,
     ) -> None:
-        """`sign` signs every request. `rng` spreads retries and the choice of nameservers; it need not be secure."""
-        self.on_connected: Callable[[Connection, str], None] | None = None
-        """Called with each new connection and its class, before the first request."""
-        self.on_lost: Callable[[Connection, str], None] | None = None
-        """Called with each connection that ended, and its class."""
+        """`sign` signs every request. `rng` spreads retries and the choice of nameservers; it need not be secure.
+
+        `on_connected` is called with each new connection and its class, before the first request; `on_lost` with each
+        connection that ended, and its class.
+        """
+        self._on_connected, self._on_lost = on_connected, on_lost
         self._sign = sign
         self.limits: LinkLimits = limits or LinkLimits()
         self.connects: int = 0
@@ -127,7 +130,12 @@ class ConnectionPool:
             raise NotConnected(f"{slot.reason} (next try in {slot.retry_at - now:.2f} s)")
         try:
             connection = await connect(
-                slot.address, on_push=self._on_push, limits=self.limits, within_seconds=self._connect_seconds
+                slot.address,
+                on_push=self._on_push,
+                limits=self.limits,
+                within_seconds=self._connect_seconds,
+                on_lost=lambda lost: self._lost(lost, slot.connection_class),
+                sign=self._sign,
             )
         except NotConnected as error:
             self.failed_connects += 1
@@ -138,17 +146,15 @@ class ConnectionPool:
         if self._closed:
             connection.close()
             raise NotConnected("the pool is closed")
-        connection.sign = self._sign
-        connection.on_lost = lambda lost: self._lost(lost, slot.connection_class)
-        if self.on_connected is not None:
-            self.on_connected(connection, slot.connection_class)
+        if self._on_connected is not None:
+            self._on_connected(connection, slot.connection_class)
         if self._sweeper is None:
             self._sweeper = loop.call_later(IDLE_SWEEP_SECONDS, self._sweep)
         return connection
 
     def _lost(self, connection: Connection, connection_class: str) -> None:
-        if self.on_lost is not None and not self._closed:
-            self.on_lost(connection, connection_class)
+        if self._on_lost is not None and not self._closed:
+            self._on_lost(connection, connection_class)
 
     def _back_off(self, slot: _Slot, reason: str) -> None:
         slot.reason = reason

@@ -61,9 +61,11 @@ class RemotingServer:
         on_failure: Callable[[Peer, Exception], None] | None = None,
         limits: LinkLimits | None = None,
         budget: Budget | None = None,
+        peers: dict[int, Peer] | None = None,
     ) -> None:
         """`on_failure` gets every exception of the handler that is our own bug, not the client's.
 
+        `peers` is where it keeps its open connections by number: given by a caller that shares them with parts made before.
         `budget` is that of the process. It is notified of every connection refused or closed because of its peer.
         """
         self.handler = handler
@@ -71,7 +73,7 @@ class RemotingServer:
         self.budget: Budget = budget or NoBudget()
         self.watch = OutputWatch()
         self.metrics = ServerMetrics()
-        self.peers: dict[int, Peer] = {}
+        self.peers: dict[int, Peer] = {} if peers is None else peers
         self._on_connect, self._on_close, self._on_failure = on_connect, on_close, on_failure
         self._listeners: list[asyncio.Server] = []
         self._accepting: list[Accepting] = []

@@ -16,6 +16,7 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import private_directory
 from gantry_chassis.process import Life, StartRefused
 from gantry_link.limits import LinkLimits
+from gantry_link.peer import Peer
 from gantry_link.pool import ConnectionPool
 from gantry_link.server import RemotingServer
 from gantry_wire.bodies import KvConfigFile, decode_body
@@ -42,12 +43,12 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     writer = life.environment.workers(1, "durable-file")
     pool, metrics, tables = ConnectionPool(rng=life.environment.rng), Metrics(), Tables()
     hints = Hints(settings.nats_url, "nameserver", life.environment.rng, settings.nats_token_file)
-    outside = Outside(hints, pool)
+    peers: dict[int, Peer] = {}
+    outside = Outside(hints, pool, peers)
     parts = make_parts(settings, tables, outside, writer)
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, "nameserver", budget)
-    server = make_server(settings, parts, Remoting(Commands(parts), metrics), budget)
-    outside.server = server
+    server = make_server(settings, parts, Remoting(Commands(parts), metrics), budget, peers)
     add_gauges(metrics, tables, server, hints)
     http = HttpServer(
         settings.listen,
@@ -95,7 +96,7 @@ def make_parts(settings: NameserverSettings, tables: Tables, outside: Outside, w
 
 
 def make_server(
-    settings: NameserverSettings, parts: Parts, remoting: Remoting, budget: Budget
+    settings: NameserverSettings, parts: Parts, remoting: Remoting, budget: Budget, peers: dict[int, Peer]
 ) -> RemotingServer:
     """Return the remoting server. A broker is removed as soon as its connection closes."""
     return RemotingServer(
@@ -104,6 +105,7 @@ def make_server(
         on_failure=lambda peer, error: _log.error("request failed", client=f"{peer.remote}", exc_info=error),
         limits=LinkLimits(idle_seconds=settings.idle_seconds),
         budget=budget,
+        peers=peers,
     )
 
 

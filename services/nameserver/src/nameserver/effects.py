@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from gantry_chassis.logs import get_logger
 from gantry_chassis.nats_hints import Hints
 from gantry_link.errors import LinkError
+from gantry_link.peer import Peer
 from gantry_link.pool import ConnectionPool
-from gantry_link.server import RemotingServer
 from gantry_link.vouching import names_itself
 from gantry_wire.codes import RequestCode
 from nameserver.tables import Change, MinIdChanged
@@ -23,8 +24,9 @@ _log = get_logger()
 class Outside:
     """Performs effects. Hints and notices may be lost; a slow poll backs up both."""
 
-    def __init__(self, hints: Hints, pool: ConnectionPool) -> None:
-        self.server: RemotingServer | None = None
+    def __init__(self, hints: Hints, pool: ConnectionPool, peers: Mapping[int, Peer]) -> None:
+        """`peers`: the open connections of the server, by number."""
+        self._peers = peers
         self._hints = hints
         self._pool = pool
         self._notices: asyncio.Queue[MinIdChanged] = asyncio.Queue(NOTICES_MAX)
@@ -36,7 +38,7 @@ class Outside:
             if topic and _NOT_IN_A_SUBJECT.isdisjoint(topic):
                 self._hints.publish(ROUTE_SUBJECT + topic)
         for channel in change.lost_channels:
-            peer = self.server.peers.get(channel) if self.server is not None else None
+            peer = self._peers.get(channel)
             if peer is not None:
                 peer.abort()
         for notice in change.notices:
@@ -53,7 +55,7 @@ class Outside:
         while True:
             notice = await self._notices.get()
             for address, channel in notice.members:
-                peer = self.server.peers.get(channel) if self.server is not None else None
+                peer = self._peers.get(channel)
                 if peer is None or not names_itself(address, peer.remote[0]):
                     self.notices_lost += 1
                     _log.info(

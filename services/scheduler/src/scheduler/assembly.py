@@ -29,7 +29,7 @@ from scheduler.settings import SchedulerSettings
 from scheduler.tasks.bulk import Bulk
 from scheduler.tasks.desk import Work
 from scheduler.tasks.redrive import Redrive
-from scheduler.terms.keepers import Keepers
+from scheduler.terms.keepers import Keepers, KnownStores
 from scheduler.terms.store_keeper import Identity
 from scheduler.terms.term import TermContext
 
@@ -51,17 +51,18 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     metrics = Metrics()
     scheduler_metrics, pool = SchedulerMetrics(metrics), ConnectionPool(rng=life.environment.rng)
     hints = Hints(settings.nats_url, "scheduler", life.environment.rng, settings.nats_token_file)
-    keepers = Keepers(pool)
+    stores = KnownStores()
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, "scheduler", budget)
     listener = ServiceListener(
-        routes_of(Orders(keepers.terms, scheduler_metrics), TaskOrders(keepers.terms)),
+        routes_of(Orders(stores.terms, scheduler_metrics), TaskOrders(stores.terms)),
         count=lambda name, code: scheduler_metrics.requests.labels(name, str(code)).add(),
         failed=lambda name, error: _log.error("request failed", request=name, exc_info=error),
         budget=budget,
     )
     port = await _listen(settings, listener)
-    keepers.identity = _identity(settings, life.environment, port, scheduler_metrics, keepers)
+    identity = _identity(settings, life.environment, port, scheduler_metrics, stores)
+    keepers = Keepers(stores, pool, identity)
     fleet = Fleet(
         NameserverClient(pool, settings.nameservers),
         keepers.joined,
@@ -69,11 +70,11 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         poll_seconds=settings.poll_seconds,
     )
     hints.subscribe(ROUTE_HINTS, lambda _subject, _payload: fleet.hint())
-    add_gauges(metrics, keepers)
+    add_gauges(metrics, stores)
     http = HttpServer(
         settings.listen,
         settings.http_port_or_next,
-        health_routes(lambda: _unready(life, fleet, keepers), metrics),
+        health_routes(lambda: _unready(life, fleet, stores), metrics),
         budget,
         settings.allowed_hosts,
     )
@@ -94,22 +95,20 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     lock.close()
 
 
-def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
+def add_gauges(metrics: Metrics, stores: KnownStores) -> None:
     """Register the gauges of each store."""
-    metrics.gauge("scheduler_stores", "Stores known.", lambda: len(keepers.by_broker))
-    metrics.gauge(
-        "scheduler_terms", "Stores whose claims this scheduler holds.", lambda: len(keepers.terms())
-    )
+    metrics.gauge("scheduler_stores", "Stores known.", lambda: len(stores.by_broker))
+    metrics.gauge("scheduler_terms", "Stores whose claims this scheduler holds.", lambda: len(stores.terms()))
     metrics.gauge(
         "scheduler_pending",
         "Messages waiting to become due, by store.",
-        lambda: {(term.broker,): float(term.due_queues.pending) for term in keepers.terms()},
+        lambda: {(term.broker,): float(term.due_queues.pending) for term in stores.terms()},
         ("broker",),
     )
     metrics.gauge(
         "scheduler_parked",
         "Parked messages, by store.",
-        lambda: {(term.broker,): float(term.due_queues.parked_count) for term in keepers.terms()},
+        lambda: {(term.broker,): float(term.due_queues.parked_count) for term in stores.terms()},
         ("broker",),
     )
     metrics.gauge(
@@ -117,7 +116,7 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
         "Messages whose last delivery failed, by store.",
         lambda: {
             (term.broker,): float(sum(len(due_queue.failures) for due_queue in term.due_queues.due.values()))
-            for term in keepers.terms()
+            for term in stores.terms()
         },
         ("broker",),
     )
@@ -126,7 +125,7 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
         "Offsets the index of a store still has to read.",
         lambda: {
             (term.broker,): float(total - done)
-            for term in keepers.terms()
+            for term in stores.terms()
             for done, total in [term.catching_up.progress]
         },
         ("broker",),
@@ -138,7 +137,7 @@ def _identity(
     environment: Environment,
     port: int,
     scheduler_metrics: SchedulerMetrics,
-    keepers: Keepers,
+    stores: KnownStores,
 ) -> Identity:
     host = settings.advertised_host
     address = joined(host, port)
@@ -149,9 +148,9 @@ def _identity(
         settings.burst_per_second,
         int(settings.park_after_hours * 3_600_000),
     )
-    bulk = Bulk(keepers.stores)
+    bulk = Bulk(stores.clients)
     work: dict[str, Work] = {
-        "redrive": Redrive(keepers.stores, owner, address),
+        "redrive": Redrive(stores.clients, owner, address),
         "bulkMove": bulk,
         "bulkCancel": bulk,
     }
@@ -159,7 +158,7 @@ def _identity(
     return Identity(owner, address, settings.claim_ttl_ms, settings.data_dir, around)
 
 
-def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:
+def _unready(life: Life, fleet: Fleet, stores: KnownStores) -> str | None:
     """Ready once a nameserver has answered and no index is being built. A scheduler without claims builds none."""
     if life.stopping.is_set():
         return "stopping"
@@ -167,7 +166,7 @@ def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:
         return "no nameserver has answered yet"
     building = [
         f"{term.broker} {done}/{total}"
-        for term in keepers.terms()
+        for term in stores.terms()
         if not term.catching_up.is_complete
         for done, total in [term.catching_up.progress]
     ]

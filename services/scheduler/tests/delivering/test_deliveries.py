@@ -5,6 +5,7 @@ import contextlib
 from time import monotonic
 
 import pytest
+from read_to import ReadTo
 
 from gantry_chassis.environment import machine
 from gantry_chassis.metrics import Metrics
@@ -53,7 +54,7 @@ class Parts:
     def __init__(self, path, park_after_ms=1000):
         self.clock = StoreClock()
         self.clock.heard(NOW_MS, monotonic(), NOW_MS)
-        self.due_queues = DueQueues(SqliteIndex(path, machine().workers), self.clock, monotonic)
+        self.due_queues = DueQueues(SqliteIndex(path, machine().workers), self.clock, monotonic, ReadTo())
         self.settler, self.metrics = ScriptedSettler(), SchedulerMetrics(Metrics())
         self.deliveries = Deliveries(
             self.due_queues, self.settler, self.clock, self.metrics, Pace(park_after_ms=park_after_ms)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from time import monotonic
 
 import pytest
+from read_to import ReadTo
 from schedule_records import record
 
 from gantry_chassis.environment import machine
@@ -64,7 +65,7 @@ async def parts(tmp_path):
         clock = StoreClock()
         clock.heard(NOW_MS, monotonic(), NOW_MS)
         due_queues = DueQueues(
-            SqliteIndex(tmp_path / "a.due.sqlite", machine().workers, made_for), clock, monotonic
+            SqliteIndex(tmp_path / "a.due.sqlite", machine().workers, made_for), clock, monotonic, ReadTo()
         )
         opened.append(due_queues)
         return due_queues

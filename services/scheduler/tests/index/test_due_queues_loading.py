@@ -6,6 +6,7 @@ from time import monotonic
 from types import SimpleNamespace
 
 import pytest
+from read_to import ReadTo
 
 from gantry_chassis.environment import machine
 from gantry_wire.scheduler_bodies import ListSchedules
@@ -27,7 +28,7 @@ FAR_MS = NOW_MS + 2 * HORIZON_MS
 async def due_queues(tmp_path):
     clock = StoreClock()
     clock.heard(NOW_MS, monotonic(), NOW_MS)
-    made = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic)
+    made = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic, ReadTo())
     made.arm([one := entry()], DELAYS)
     assert made.due[DELAYS].far_count == 1
     assert one.key not in made.due[DELAYS].near

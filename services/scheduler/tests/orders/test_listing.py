@@ -4,6 +4,7 @@ from time import monotonic
 from types import SimpleNamespace
 
 import pytest
+from read_to import ReadTo
 from schedule_records import HOST, V6, record
 
 from gantry_chassis.environment import machine
@@ -40,7 +41,7 @@ class Store:
 async def listed(tmp_path):
     clock = StoreClock()
     clock.heard(NOW_MS, monotonic(), NOW_MS)
-    due_queues = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic)
+    due_queues = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic, ReadTo())
     named = Entry(NOW_MS + 60_000, key_of(TIMER, 1), 100, "t", 0, b"u1", b"")
     without_key = Entry(NOW_MS + 60_000, key_of(TIMER, 2), POSITION, "t", 0, b"", b"")
     due_queues.arm([named, without_key], INSTANTS)

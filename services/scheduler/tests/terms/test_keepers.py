@@ -7,7 +7,7 @@ import pytest
 
 from gantry_link.fleet import StoreAt
 from scheduler.terms import keepers as keepers_module
-from scheduler.terms.keepers import Keepers
+from scheduler.terms.keepers import Keepers, KnownStores
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +35,7 @@ class SlowKeeper:
 async def keepers(monkeypatch):
     monkeypatch.setattr(keepers_module, "StoreKeeper", SlowKeeper)
     SlowKeeper.working, SlowKeeper.most, SlowKeeper.let_end = 0, 0, asyncio.Event()
-    made = Keepers(None)
-    made.identity = None
+    made = Keepers(KnownStores(), None, None)
     made.joined(at(0))
     await asyncio.sleep(0)
     yield made

@@ -112,12 +112,11 @@ class CheckerProcess:
             lost=partial(_lost, watch),
             ttl_ms=settings.claim_ttl_ms,
         )
-        watch.failed = claims.fenced
         self._stores[at.broker], self._watches[at.broker] = store, watch
         leaving = self._leaving[at.broker] = asyncio.Event()
         name = f"{at.broker} at {at.address}"
         self._life.supervise(f"claim of {name}", partial(_until, leaving, claims.run))
-        self._life.supervise(f"halves of {name}", partial(_until, leaving, watch.run))
+        self._life.supervise(f"halves of {name}", partial(_until, leaving, partial(watch.run, claims.fenced)))
 
     def _left(self, at: StoreAt) -> None:
         self._leaving.pop(at.broker).set()

@@ -54,8 +54,6 @@ class StoreWatch:
         self.checked = 0
         self.is_whole = False
         """Whether all halves undecided at the time of the claim are known."""
-        self.failed: Callable[[str], None] = _ignore
-        """Called with the reason when the store says we lost the claim."""
         self._policy, self._asker, self._poll_seconds, self._due = policy, asker, poll_seconds, due
         self._monotonic_s = monotonic_s
         self._epoch: int | None = None
@@ -89,8 +87,11 @@ class StoreWatch:
         self.undecided.clear()
         self.is_whole = False
 
-    async def run(self) -> None:
-        """Scan and act until cancelled; supervise it as a named loop."""
+    async def run(self, on_claim_lost: Callable[[str], None]) -> None:
+        """Scan and act until cancelled; supervise it as a named loop.
+
+        `on_claim_lost` is called with the reason when the store says we lost the claim.
+        """
         while True:
             await self._held.wait()
             term = self._term
@@ -100,7 +101,7 @@ class StoreWatch:
                 if (
                     term == self._term
                 ):  # otherwise the error is about an earlier claim: another was granted meanwhile
-                    self.failed(str(error))
+                    on_claim_lost(str(error))
                     self.release()
             except (StoreFailed, WireError) as error:
                 _log.debug("store not asked", broker=self.store.broker, reason=str(error))
@@ -257,7 +258,3 @@ def _op(half: Half) -> SettleOutput:
     """Return the op message that marks this copy as done for RocketMQ's own broker, should it open these files."""
     body = op_body(half.offset)
     return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=OP_PROPERTIES, properties="none")
-
-
-def _ignore(_why: str) -> None:
-    pass

@@ -54,14 +54,12 @@ class CatchingUp:
         self._broker, self._store, self._held, self._level_ms = broker, store, held, level_ms
         self._due_queues, self._armed, self._cancels = due_queues, armed, cancels
         self._rng = rng
-        self.followers: dict[int, Follower] = {}
+        self._read = due_queues.read
         self._targets = {
             source: held[queue_of(source)].max_offset for source in (*range(len(level_ms)), TIMER, PARKED)
         }
         self._opened = asyncio.Event()
         self._known: dict[int, KnownOffsets] = {}
-        self._firsts = {source: max(held[queue_of(source)].cursor, 0) for source in self._targets}
-        due_queues.read_until = self.read_until
 
     @property
     def sources(self) -> Collection[int]:
@@ -83,19 +81,14 @@ class CatchingUp:
     @property
     def is_complete(self) -> bool:
         """Whether everything stored before the term began was read."""
-        return self.is_open and all(self.read_until(source) >= end for source, end in self._targets.items())
+        return self.is_open and all(self._read.until(source) >= end for source, end in self._targets.items())
 
     @property
     def progress(self) -> tuple[int, int]:
         """Return how many offsets were read, and how many there were when the term began."""
-        total = sum(max(end - self._firsts[source], 0) for source, end in self._targets.items())
-        missing = sum(max(end - self.read_until(source), 0) for source, end in self._targets.items())
+        total = sum(max(end - self._read.firsts[source], 0) for source, end in self._targets.items())
+        missing = sum(max(end - self._read.until(source), 0) for source, end in self._targets.items())
         return total - missing, total
-
-    def read_until(self, source: int) -> int:
-        """Return the offset up to which a queue was read."""
-        follower = self.followers.get(source)
-        return self._firsts.get(source, 0) if follower is None else follower.metrics.next_offset
 
     async def reach_end(self) -> bool:
         """Wait until everything stored so far was read. Returns False on timeout or when the store does not answer."""
@@ -103,7 +96,7 @@ class CatchingUp:
             async with asyncio.timeout(END_SECONDS):
                 asked = [self._store.max_offset(*queue_of(source)) for source in self._targets]
                 ends = dict(zip(self._targets, await asyncio.gather(*asked), strict=True))
-                while any(self.read_until(source) < end for source, end in ends.items()):  # noqa: ASYNC110 - a moment
+                while any(self._read.until(source) < end for source, end in ends.items()):  # noqa: ASYNC110 - a moment
                     await asyncio.sleep(FULL_SECONDS / 4)
         except (TimeoutError, BrokerRefused, LinkError):
             return False
@@ -123,7 +116,6 @@ class CatchingUp:
             group.create_task(self._tell(), name="progress")
 
     async def _follow(self, source: int) -> None:
-        topic, queue_id = queue_of(source)
         known = self._known.pop(source)
         due_queue = PARKED_MESSAGES if source == PARKED else DELAYS
 
@@ -143,17 +135,17 @@ class CatchingUp:
             self._armed()
             return None if self._has_room() else self._room()
 
-        follower = self.followers[source] = Follower(
+        follower = Follower(
             self._store,
-            topic,
-            queue_id,
+            queue_of(source),
             SCHEDULER_GROUP,
             take,
             rng=self._rng,
             pause_seconds=lambda: pause.seconds,
+            next_range=known.next_range,
         )
-        follower.next_range = known.next_range
-        await follower.run(self._firsts[source])
+        self._read.follow(source, follower.metrics)
+        await follower.run(self._read.firsts[source])
 
     def _arm_timer(self, entries: Sequence[Entry]) -> None:
         """Sort messages of the timer queue into delays, instants and cancel records."""

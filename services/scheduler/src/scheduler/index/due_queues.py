@@ -9,6 +9,7 @@ from functools import partial
 from scheduler.index.due_index import DueIndex
 from scheduler.index.due_queue_names import DELAYS, INSTANTS, PARKED_MESSAGES, due_queue_of
 from scheduler.index.entries import OFFSET_BITS, OFFSET_MASK, Entry
+from scheduler.index.read_offsets import ReadOffsets
 from scheduler.index.sqlite_index import SqliteIndex
 from scheduler.index.store_clock import StoreClock
 
@@ -19,12 +20,13 @@ DECIDED_UNREAD_MAX = 1000
 class DueQueues:
     """The place of every waiting message."""
 
-    def __init__(self, far: SqliteIndex, clock: StoreClock, steady: Callable[[], float]) -> None:
+    def __init__(
+        self, far: SqliteIndex, clock: StoreClock, steady: Callable[[], float], read: ReadOffsets
+    ) -> None:
         self.due = {DELAYS: DueIndex(), INSTANTS: DueIndex()}
         self.far = far
         self.parked_count = 0
-        self.read_until: Callable[[int], int] = _everything
-        """Returns the offset up to which a source was read."""
+        self.read = read
         self._decided_unread: set[int] = set()
         """Messages decided before they were read: an order may find them in the log."""
         self._clock = clock
@@ -99,14 +101,14 @@ class DueQueues:
             self.far.remove(due_queue, kept).add_done_callback(partial(self._removed, due_queue))
 
     def _note_unread(self, entries: Sequence[Entry]) -> None:
-        unread = [entry.key for entry in entries if entry.offset >= self.read_until(entry.source)]
+        unread = [entry.key for entry in entries if entry.offset >= self.read.until(entry.source)]
         if not unread:
             return
         if len(self._decided_unread) > DECIDED_UNREAD_MAX:
             self._decided_unread = {
                 key
                 for key in self._decided_unread
-                if key & OFFSET_MASK >= self.read_until(key >> OFFSET_BITS)
+                if key & OFFSET_MASK >= self.read.until(key >> OFFSET_BITS)
             }
         self._decided_unread.update(unread)
 
@@ -134,8 +136,3 @@ class DueQueues:
         for _, entry in loaded:  # a decision made during the load found the message neither near nor far
             if self.far.is_removing(entry.key):
                 due.decided(entry.key)
-
-
-def _everything(_source: int) -> int:
-    """Return the end of all offsets: the source counts as read completely."""
-    return OFFSET_MASK + 1

@@ -64,7 +64,7 @@ class Desk:
         self._broker, self._store, self._held, self._settler = broker, store, held, settler
         self._work, self._wall_ms = work, wall_ms
         self._newest: dict[str, tuple[TaskRecord, int, int]] = {}
-        self._follower = Follower(store, TASKS_TOPIC, 0, SCHEDULER_GROUP, self._take, rng=rng)
+        self._follower = Follower(store, (TASKS_TOPIC, 0), SCHEDULER_GROUP, self._take, rng=rng)
         self._group: asyncio.TaskGroup | None = None
         self._is_over = False
 

@@ -12,40 +12,45 @@ from scheduler.terms.store_keeper import Identity, StoreKeeper
 from scheduler.terms.term import Term
 
 
+class KnownStores:
+    """The stores and their keepers. Requests need it before the port is known at which stores find this scheduler."""
+
+    def __init__(self) -> None:
+        self.by_broker: dict[str, StoreKeeper] = {}
+
+    def terms(self) -> list[Term]:
+        """Return the running terms, by broker."""
+        return [keeper.term for _, keeper in sorted(self.by_broker.items()) if keeper.term is not None]
+
+    def clients(self) -> dict[str, StoreClient]:
+        """Return the clients of all known stores, whichever scheduler works on them."""
+        return {broker: keeper.client for broker, keeper in self.by_broker.items()}
+
+
 class Keepers:
     """Starts and ends keepers as stores come and go."""
 
-    identity: Identity
-
-    def __init__(self, pool: ConnectionPool) -> None:
-        self.by_broker: dict[str, StoreKeeper] = {}
-        self._pool = pool
+    def __init__(self, stores: KnownStores, pool: ConnectionPool, identity: Identity) -> None:
+        self._by_broker = stores.by_broker
+        self._pool, self._identity = pool, identity
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ending: dict[str, set[asyncio.Task[None]]] = {}
         """Keepers still shutting down, by broker: only one keeper at a time may open an index."""
 
     def joined(self, store: StoreAt) -> None:
         """Serve a new store."""
-        keeper = self.by_broker[store.broker] = StoreKeeper(store, self._pool, self.identity)
+        keeper = self._by_broker[store.broker] = StoreKeeper(store, self._pool, self._identity)
         serving = _serve(keeper, frozenset(self._ending.get(store.broker, ())))
         task = asyncio.get_running_loop().create_task(serving, name=f"store {store.broker}")
         self._tasks[store.broker] = task
 
     def left(self, store: StoreAt) -> None:
         """Stop serving a store."""
-        del self.by_broker[store.broker]
+        del self._by_broker[store.broker]
         task, ending = self._tasks.pop(store.broker), self._ending.setdefault(store.broker, set())
         ending.add(task)
         task.add_done_callback(ending.discard)
         task.cancel()
-
-    def terms(self) -> list[Term]:
-        """Return the running terms, by broker."""
-        return [keeper.term for _, keeper in sorted(self.by_broker.items()) if keeper.term is not None]
-
-    def stores(self) -> dict[str, StoreClient]:
-        """Return the clients of all known stores, whichever scheduler works on them."""
-        return {broker: keeper.client for broker, keeper in self.by_broker.items()}
 
     async def close(self) -> None:
         """End all keepers; their claims are released."""

@@ -24,8 +24,9 @@ from scheduler.delivering.rolling import Rolling
 from scheduler.delivering.settler import Settler
 from scheduler.filling.catching_up import CatchingUp
 from scheduler.index.due_queues import DueQueues
-from scheduler.index.entries import PARKED, TIMER
+from scheduler.index.entries import PARKED, TIMER, queue_of
 from scheduler.index.kept_rows import made_for
+from scheduler.index.read_offsets import ReadOffsets
 from scheduler.index.sqlite_index import SqliteIndex
 from scheduler.index.store_clock import StoreClock
 from scheduler.metrics import SchedulerMetrics
@@ -79,6 +80,8 @@ class Term:
         for claim in held.values():
             self.clock.heard(claim.store_time_ms, self._steady())
         self.settler = Settler(store.client, held, self.clock, self._steady, fenced)
+        sources = [*range(len(store.level_ms)), TIMER, PARKED]
+        read = ReadOffsets({source: max(held[queue_of(source)].cursor, 0) for source in sources})
         self.due_queues = DueQueues(
             SqliteIndex(
                 index_file,
@@ -87,10 +90,10 @@ class Term:
             ),
             self.clock,
             self._steady,
+            read,
         )
         self.deliveries = Deliveries(self.due_queues, self.settler, self.clock, metrics, around.pace)
         self.cancel_records = CancelRecords(self.due_queues, self.settler, metrics)
-        sources = [*range(len(store.level_ms)), TIMER, PARKED]
         self.rolling = Rolling(self.due_queues, self.settler, metrics, sources)
         self.catching_up = CatchingUp(
             store.broker,
