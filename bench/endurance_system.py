@@ -16,8 +16,8 @@ from typing import Any
 
 from system import ROOT, cpu_seconds, stop
 
-from gantry_launcher import control
-from gantry_launcher.health import Check, ask
+from gantry_launcher.planning.health import Check, ask
+from gantry_launcher.processes import control
 
 ASK_SECONDS = 5.0
 HOUR_SECONDS = 3600

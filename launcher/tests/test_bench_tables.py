@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gantry_launcher import bench
+from gantry_launcher.commands import bench
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("goals", "figures", "plan", "table")

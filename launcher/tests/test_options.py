@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gantry_launcher.completing import OWN_COMMANDS
+from gantry_launcher.commands.completing import OWN_COMMANDS
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import ROOT
 from gantry_launcher.main import main

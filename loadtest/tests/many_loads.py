@@ -9,10 +9,10 @@ from typing import Any
 
 from gevent.pool import Pool
 
-from gantry_loadtest.driver import drive  # first: Locust replaces parts of the standard library
-from gantry_loadtest.latencies import Latencies
+from gantry_loadtest.judging.latencies import Latencies
 from gantry_loadtest.options import Plan, parse
-from gantry_loadtest.running import profile_of
+from gantry_loadtest.running.driver import drive  # first: Locust replaces parts of the standard library
+from gantry_loadtest.running.run import profile_of
 
 
 def over(latencies: Latencies, ms: float) -> int:

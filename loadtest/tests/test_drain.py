@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_loadtest.drain import DRAINS_MAX, Drain
+from gantry_loadtest.load.drain import DRAINS_MAX, Drain
 
 SECONDS = st.floats(0, 1000)
 

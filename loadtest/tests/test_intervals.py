@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_loadtest.intervals import Intervals
+from gantry_loadtest.judging.intervals import Intervals
 
 
 @given(st.lists(st.integers(0, 60)))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_loadtest.findings import EXAMPLES_MAX, Findings
-from gantry_loadtest.latencies import Latencies
+from gantry_loadtest.judging.findings import EXAMPLES_MAX, Findings
+from gantry_loadtest.judging.latencies import Latencies
 
 TIMES = st.lists(st.floats(0.02, 100_000), min_size=1, max_size=50)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_loadtest.history import Arrival, History, Place
+from gantry_loadtest.judging.history import Arrival, History, Place
 
 PLACE = Place(("t", "broker-a", 0))
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_loadtest.catalog import PROFILES
+from gantry_loadtest.load.shapes import SHAPES
 from gantry_loadtest.options import Plan, Refused, parse
-from gantry_loadtest.shapes import SHAPES
 
 SOURCES = Path(__file__).parents[1] / "src"
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from gantry_loadtest.catalog import PROFILES
-from gantry_loadtest.findings import Findings
-from gantry_loadtest.history import Place
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.judging.history import Place
+from gantry_loadtest.load.ports import Answer, Calls, Reply, reply_of
+from gantry_loadtest.load.run_state import Mark, RunState, Sender, wall_ms
 from gantry_loadtest.options import Plan, Refused, parse
-from gantry_loadtest.ports import Answer, Calls, Reply, reply_of
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.profiles.consuming import Acknowledged, Group
-from gantry_loadtest.run_state import Mark, RunState, Sender, wall_ms
 
 Script = Callable[[str, str, str, Any], tuple[int, dict[str, Any]]]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from gantry_loadtest.catalog import PROFILES
-from gantry_loadtest.charts import bars, lines, nice_top
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.judging.verdict import Limits, Outcome, Totals, judge
 from gantry_loadtest.options import Plan, parse
-from gantry_loadtest.report import write_report
-from gantry_loadtest.run_summary import summary_lines, warnings
-from gantry_loadtest.verdict import Limits, Outcome, Totals, judge
+from gantry_loadtest.pages.charts import bars, lines, nice_top
+from gantry_loadtest.pages.report import write_report
+from gantry_loadtest.running.run_summary import summary_lines, warnings
 
 
 def plan_of(*words: str) -> Plan:

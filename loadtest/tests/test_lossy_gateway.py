@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gantry_loadtest.catalog import PROFILES
-from gantry_loadtest.verdict import CHECKED
+from gantry_loadtest.judging.verdict import CHECKED
 
 from .harms import (
     Damage,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_loadtest.schedule import Pace
-from gantry_loadtest.shapes import SHAPES, most
+from gantry_loadtest.load.schedule import Pace
+from gantry_loadtest.load.shapes import SHAPES, most
 
 RATES = st.floats(0.01, 1000)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from gantry_launcher.errors import Refused
-from gantry_launcher.terminal import fill_standard_streams
+from gantry_launcher.output.terminal import fill_standard_streams
 from gantry_launcher.usage import CLIENT_COMMANDS, COMPLETING, USAGE
 
 INTERRUPTED = 130
@@ -37,73 +37,73 @@ def main(words: list[str]) -> int:
 
 
 def _up(words: list[str]) -> int:
+    from gantry_launcher.commands.up import up
     from gantry_launcher.options import parse_up
-    from gantry_launcher.up import up
 
     return up(parse_up(words))
 
 
 def _status(words: list[str]) -> int:
+    from gantry_launcher.commands.status import status
     from gantry_launcher.options import parse_data
-    from gantry_launcher.status import status
 
     data, as_json = parse_data("status", words)
     return status(data, as_json=as_json)
 
 
 def _down(words: list[str]) -> int:
+    from gantry_launcher.commands.status import down
     from gantry_launcher.options import parse_data
-    from gantry_launcher.status import down
 
     return down(parse_data("down", words)[0])
 
 
 def _test(words: list[str]) -> int:
-    from gantry_launcher.quality import test
+    from gantry_launcher.commands.quality import test
 
     return test(words)
 
 
 def _check(words: list[str]) -> int:
-    from gantry_launcher.quality import check
+    from gantry_launcher.commands.quality import check
 
     _refuse_words("check", words)
     return check()
 
 
 def _demo(words: list[str]) -> int:
-    from gantry_launcher.demo import demo
+    from gantry_launcher.demo.demo import demo
 
     _refuse_words("demo", words)
     return demo()
 
 
 def _bench(words: list[str]) -> int:
-    from gantry_launcher.bench import bench
+    from gantry_launcher.commands.bench import bench
 
     return bench(words)
 
 
 def _report(words: list[str]) -> NoReturn:
-    from gantry_launcher.spark import spark
+    from gantry_launcher.commands.spark import spark
 
     spark("report", words)
 
 
 def _export(words: list[str]) -> NoReturn:
-    from gantry_launcher.spark import spark
+    from gantry_launcher.commands.spark import spark
 
     spark("export", words)
 
 
 def _load(words: list[str]) -> int:
-    from gantry_launcher.load import load
+    from gantry_launcher.commands.load import load
 
     return load(words)
 
 
 def _complete(words: list[str]) -> int:
-    from gantry_launcher.completing import complete
+    from gantry_launcher.commands.completing import complete
     from gantry_launcher.install import RUN_LOCK, is_ready
 
     answer = complete(os.environ)
@@ -115,7 +115,7 @@ def _complete(words: list[str]) -> int:
 
 
 def _client(words: list[str]) -> int:
-    from gantry_launcher.client import client
+    from gantry_launcher.commands.client import client
 
     return client(words)
 

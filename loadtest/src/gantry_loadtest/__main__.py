@@ -17,7 +17,7 @@ def main(words: list[str]) -> int:
             return 0
         if only_check:
             return 0
-        from gantry_loadtest.running import run
+        from gantry_loadtest.running.run import run
 
         return run(plan)
     except Refused as refused:

@@ -34,7 +34,7 @@ PROFILES = {
         Entry("delay", "delay", "How late are delayed messages under load, and is one ever early?", "lateness", rate=50),
         Entry(
             "transactions", "transactions",
-            "What does a transaction cost, and what happens to those whose producer is lost?", "transaction", rate=30,
+            "What does a transaction cost, and what happens to the transactions of a lost producer?", "transaction", rate=30,
         ),
         Entry(
             "burst", "burst", "What does a burst of ten times the load do, and how soon is it over?", "send", rate=40,

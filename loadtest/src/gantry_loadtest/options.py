@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from gantry_loadtest.catalog import PROFILES, Entry
-from gantry_loadtest.verdict import Limits
+from gantry_loadtest.judging.verdict import Limits
 
 USERS_MAX = 10_000
 RATE_MAX = 100_000

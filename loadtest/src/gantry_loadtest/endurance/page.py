@@ -7,10 +7,10 @@ from html import escape
 from statistics import median
 from typing import Any
 
-from gantry_loadtest.charts import Lines
 from gantry_loadtest.endurance.judging import MIB, Judgement, Point, buckets
 from gantry_loadtest.endurance.samples import Seen, within_lives
-from gantry_loadtest.style import PICTURE_STYLE, STYLE
+from gantry_loadtest.pages.charts import Lines
+from gantry_loadtest.pages.style import PICTURE_STYLE, STYLE
 
 LINES_PER_CHART = 4
 PICTURE_POINTS_MAX = 270

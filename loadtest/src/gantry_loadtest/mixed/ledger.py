@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gantry_loadtest.intervals import Intervals
+from gantry_loadtest.judging.intervals import Intervals
 
 
 class Fate(Enum):

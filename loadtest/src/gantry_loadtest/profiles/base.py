@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from gantry_loadtest.findings import Findings
-from gantry_loadtest.history import Place, Sent
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.judging.history import Place, Sent
+from gantry_loadtest.load.ports import Answer, Calls
+from gantry_loadtest.load.reading import pull_queue
+from gantry_loadtest.load.run_state import RunState, Sender, wall_ms
 from gantry_loadtest.options import Plan, Refused
-from gantry_loadtest.ports import Answer, Calls
-from gantry_loadtest.reading import pull_queue
-from gantry_loadtest.run_state import RunState, Sender, wall_ms
 
 READER = "pull"
 QUEUES = 4

@@ -1,10 +1,10 @@
 """`burst`: a steady load, ten times of it for a sixth of the time, and the steady load again, under held pulls."""
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.shapes import BURST_FROM, BURST_TO
 from gantry_loadtest.options import Plan
+from gantry_loadtest.pages.wording import deliveries, ms, rate, recovered_after
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.shapes import BURST_FROM, BURST_TO
-from gantry_loadtest.wording import deliveries, ms, rate, recovered_after
 
 
 class Chosen(Profile):

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from gantry_loadtest.history import Arrival
-from gantry_loadtest.intervals import Intervals
-from gantry_loadtest.ports import Calls
-from gantry_loadtest.reading import settle
-from gantry_loadtest.run_state import Mark, RunState
+from gantry_loadtest.judging.history import Arrival
+from gantry_loadtest.judging.intervals import Intervals
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.reading import settle
+from gantry_loadtest.load.run_state import Mark, RunState
 
 Message = dict[str, Any]
 

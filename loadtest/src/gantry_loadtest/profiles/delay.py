@@ -2,12 +2,12 @@
 
 import random
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.run_state import Sender, wall_ms
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import latency, rate
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.run_state import Sender, wall_ms
-from gantry_loadtest.wording import latency, rate
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
 

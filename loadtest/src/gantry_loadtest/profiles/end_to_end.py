@@ -1,9 +1,9 @@
 """`end-to-end`: keyed sends, and a held pull at every queue; each user's messages must arrive in order."""
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
 from gantry_loadtest.options import Plan
+from gantry_loadtest.pages.wording import deliveries, rate, sends
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.wording import deliveries, rate, sends
 
 
 class Chosen(Profile):

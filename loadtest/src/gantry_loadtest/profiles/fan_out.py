@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from gantry_loadtest.findings import Findings
-from gantry_loadtest.history import Sent
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.judging.history import Sent
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.reading import receive_group
+from gantry_loadtest.load.run_state import RunState
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import deliveries, rate, sends
 from gantry_loadtest.profiles.base import Profile, demand
 from gantry_loadtest.profiles.consuming import Group, Message
-from gantry_loadtest.reading import receive_group
-from gantry_loadtest.run_state import RunState
-from gantry_loadtest.wording import deliveries, rate, sends
 
 
 class Chosen(Profile):

@@ -1,11 +1,11 @@
 """`large`: raw bodies from 64 KiB to 4 MB (or all of --size); each must arrive unchanged."""
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.run_state import Sender
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import deliveries, rate, sends
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.run_state import Sender
-from gantry_loadtest.wording import deliveries, rate, sends
 
 SIZES = (65_536, 65_536, 262_144, 65_536, 1_048_576, 65_536, 262_144, 4_000_000)
 

@@ -1,10 +1,10 @@
 """`ramp`: ten steps up to the full rate, read back afterwards. The knee is the last step that kept its intended rate."""
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.shapes import RAMP_STEPS
 from gantry_loadtest.options import Plan
+from gantry_loadtest.pages.wording import ms
 from gantry_loadtest.profiles.send import Chosen as Send
-from gantry_loadtest.shapes import RAMP_STEPS
-from gantry_loadtest.wording import ms
 
 KEPT_UP = 0.95
 SLOW_TIMES, SLOW_MS = 5, 100.0

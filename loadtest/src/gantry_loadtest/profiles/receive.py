@@ -6,15 +6,15 @@ Good ones acknowledge, slow ones acknowledge after their lease ends, failing one
 import time
 from collections.abc import Callable
 
-from gantry_loadtest.findings import Findings
-from gantry_loadtest.history import Sent
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.judging.history import Sent
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.reading import receive_group
+from gantry_loadtest.load.run_state import RunState
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import deliveries, rate
 from gantry_loadtest.profiles.base import Profile, demand
 from gantry_loadtest.profiles.consuming import Group, Message
-from gantry_loadtest.reading import receive_group
-from gantry_loadtest.run_state import RunState
-from gantry_loadtest.wording import deliveries, rate
 
 GOOD, SLOW, FAILING = 4, 6, 2
 SLOW_LEASE_SECONDS = 2

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.ports import Calls
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import rate, sends
 from gantry_loadtest.profiles.base import READER, Profile
-from gantry_loadtest.wording import rate, sends
 
 
 class Chosen(Profile):

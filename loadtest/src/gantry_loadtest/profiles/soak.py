@@ -7,15 +7,15 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from gantry_loadtest.findings import Findings
-from gantry_loadtest.history import Sent
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.judging.history import Sent
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.reading import receive_group
+from gantry_loadtest.load.run_state import RunState, Sender, wall_ms
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import deliveries, latency, ms, rate
 from gantry_loadtest.profiles.base import READER, Profile, demand
 from gantry_loadtest.profiles.consuming import Group, Message
-from gantry_loadtest.reading import receive_group
-from gantry_loadtest.run_state import RunState, Sender, wall_ms
-from gantry_loadtest.wording import deliveries, latency, ms, rate
 
 GROUP = "group"
 CONSUMERS = 2

@@ -1,10 +1,10 @@
 """`spike`: a steady load with three short spikes of five times as much, under held pulls."""
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.shapes import SPIKE_LENGTH, SPIKES
 from gantry_loadtest.options import Plan
+from gantry_loadtest.pages.wording import deliveries, ms, rate, recovered_after
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.shapes import SPIKE_LENGTH, SPIKES
-from gantry_loadtest.wording import deliveries, ms, rate, recovered_after
 
 
 class Chosen(Profile):

@@ -1,11 +1,11 @@
 """`topics`: every send goes to another topic, and a pull is held at each topic."""
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.run_state import RunState, Sender
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import deliveries, rate, sends
 from gantry_loadtest.profiles.base import Profile, demand
-from gantry_loadtest.run_state import RunState, Sender
-from gantry_loadtest.wording import deliveries, rate, sends
 
 
 class Chosen(Profile):

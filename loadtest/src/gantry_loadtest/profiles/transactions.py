@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gantry_loadtest.findings import Findings
+from gantry_loadtest.judging.findings import Findings
+from gantry_loadtest.load.ports import Calls
+from gantry_loadtest.load.reading import AGAIN_SECONDS
+from gantry_loadtest.load.run_state import Mark, RunState, Sender
 from gantry_loadtest.options import Plan
-from gantry_loadtest.ports import Calls
+from gantry_loadtest.pages.wording import latency
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.reading import AGAIN_SECONDS
-from gantry_loadtest.run_state import Mark, RunState, Sender
-from gantry_loadtest.wording import latency
 
 OF = 10
 ROLLED_BACK = {6, 7}

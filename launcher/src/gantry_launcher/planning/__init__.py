@@ -1,0 +1,1 @@
+"""Which processes run, with which arguments, on which ports. Starts nothing."""

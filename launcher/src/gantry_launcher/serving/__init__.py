@@ -1,0 +1,1 @@
+"""One running system: its claim on a data directory, its start, its control socket, its end."""

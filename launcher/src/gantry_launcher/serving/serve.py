@@ -1,0 +1,174 @@
+"""From a claimed data directory to a running system: the plan, its ports, the log, the supervisor."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.layout import DataDir
+from gantry_launcher.options import UpOptions
+from gantry_launcher.output.service_log import Output
+from gantry_launcher.output.terminal import say
+from gantry_launcher.planning.plan import SystemPlan, make_plan
+from gantry_launcher.planning.ports import Ports
+from gantry_launcher.processes import control
+from gantry_launcher.processes.supervisor import Supervisor
+from gantry_launcher.processes.waiting import Waiting
+from gantry_launcher.serving.ending import unresponsive
+from gantry_launcher.serving.side_secrets import make_side_secrets
+
+DYING_SECONDS_MAX = 45.0
+STARTING_SECONDS_MAX = 0.5
+OTHERS = 0o077
+"""The permissions of every user except the owner."""
+LOOPBACKS = ("127.", "::1", "localhost")
+
+
+class Reporter(Protocol):
+    """Receives the progress of a start."""
+
+    def say(self, message: str) -> None:
+        """Report progress."""
+        ...
+
+    def ready(self, state: dict[str, Any]) -> None:
+        """Report that the system is ready, with its addresses."""
+        ...
+
+
+def why(error: OSError) -> str:
+    """Return a message that says why a directory cannot be used."""
+    in_the_way = isinstance(error, (FileExistsError, NotADirectoryError))
+    return "a file of that name is in the way" if in_the_way else error.strerror or str(error)
+
+
+def claim(data: DataDir) -> int:
+    """Create the data directory and lock it; return the descriptor that holds the lock. Raises Refused."""
+    for outer in data.path.resolve().parents:
+        if DataDir(outer).lock_file.exists():
+            raise Refused(f"{data.path} lies inside the data directory of another system, {outer}")
+    try:
+        data.path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(data.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Refused(f"cannot use the data directory {data.path}: {why(error)}") from error
+    until = time.monotonic() + DYING_SECONDS_MAX
+    has_said = False
+    while not _locked(lock):
+        try:
+            _refuse_beside_launcher(data)
+            if time.monotonic() > until:
+                raise Refused(f"the data directory {data.path} is in use; ./gantry down --data {data.path}")
+        except Refused:
+            os.close(lock)
+            raise
+        if not has_said:
+            say("waiting for the last processes of an earlier run in this data directory")
+        has_said = True
+        time.sleep(0.05)
+    _close_to_others(data.path)
+    if not _is_in_place(lock, data):  # another start was refused and removed it meanwhile
+        os.close(lock)
+        return claim(data)
+    return lock
+
+
+def _close_to_others(path: Path) -> None:
+    """Remove the permissions of other users from an existing data directory."""
+    with contextlib.suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & OTHERS:
+            return
+        try:
+            path.chmod(mode & ~OTHERS)
+            say(f"other users could look into {path} (mode {mode:04o}); now only its owner can")
+        except OSError as error:
+            say(f"other users may look into {path} (mode {mode:04o}), and it cannot be changed: {why(error)}")
+
+
+def unclaim(data: DataDir) -> None:
+    """Remove a data directory that we have locked, when it contains only the lock file."""
+    with contextlib.suppress(OSError):
+        if [entry.name for entry in data.path.iterdir()] == [data.lock_file.name]:
+            data.lock_file.unlink()
+            data.path.rmdir()
+
+
+def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> None:
+    """Run the system in this process until it is stopped. Raises Refused when it cannot start."""
+    hosts = (options.listen,) if options.listen.startswith(LOOPBACKS) else ("127.0.0.1", options.listen)
+    ports = Ports(hosts)
+    output: Output | None = None
+    try:
+        plan = make_plan(options, ports)
+        make_side_secrets(DataDir(options.data))
+        listener = _listen(options.data)
+        output = Output(DataDir(options.data).log, echo=echo)
+        supervisor = Supervisor(
+            plan,
+            output,
+            lock,
+            listener,
+            options.asked_at,
+            options.hung_seconds,
+            Waiting((store.directory for store in plan.stores), time.monotonic(), options.timeout_seconds),
+        )
+        supervisor.run(_on_ready(plan, output, reporter), reporter.say)
+        output.line("gantry", "stopped")
+    finally:
+        ports.close()
+        if output is not None:
+            output.close()
+
+
+def _listen(data: Path) -> socket.socket:
+    try:
+        return control.listen(data)
+    except OSError as error:
+        message = f"cannot listen for status and down of {data}: {error.strerror}"
+        raise Refused(f"{message}; another process has taken their address, take another --data") from error
+
+
+def _locked(lock: int) -> bool:
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _is_in_place(lock: int, data: DataDir) -> bool:
+    """Return whether the locked file is still the one at its path."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(lock), data.lock_file.stat())
+    return False
+
+
+def _refuse_beside_launcher(data: DataDir) -> None:
+    """Raise Refused where a launcher runs with the directory; one that is just starting answers within moments."""
+    until = time.monotonic() + STARTING_SECONDS_MAX
+    while time.monotonic() < until:
+        answer = control.ask(data.path, "status")
+        if answer is not None:
+            answer.connection.close()
+        if isinstance(answer, control.Unresponsive):
+            raise Refused(unresponsive(answer, data.path))
+        if answer is not None:
+            raise Refused(f"the data directory {data.path} is in use; ./gantry down --data {data.path}")
+        time.sleep(0.05)
+
+
+def _on_ready(plan: SystemPlan, output: Output, reporter: Reporter) -> Callable[[dict[str, Any]], None]:
+    def report(state: dict[str, Any]) -> None:
+        output.line("gantry", f"ready after {state['seconds']} s at {plan.http}")
+        if not plan.listen.startswith(LOOPBACKS):
+            message = "there is no access control on the remoting ports: anyone may send and read"
+            output.line("gantry", f"listening on {plan.listen}, and {message}")
+        reporter.ready(state)
+
+    return report

@@ -1,0 +1,124 @@
+"""The plan lists the processes and their settings; settings of the user win."""
+
+from pathlib import Path
+
+import pytest
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.options import parse_up
+from gantry_launcher.planning.plan import ProcessPlan, SystemPlan, make_plan
+
+
+class AnyPorts:
+    """Ports that are not checked: well-known ones unchanged, free ones counted from 40000."""
+
+    def __init__(self) -> None:
+        self._next = 40000
+
+    def free(self, steps: tuple[int, ...] = (0,)) -> int:
+        self._next += 10
+        return self._next
+
+    def fixed(self, port: int, words: str, steps: tuple[int, ...] = (0,)) -> int:
+        return port
+
+
+def plan(words: str) -> SystemPlan:
+    return make_plan(parse_up(["--data", "/d", *words.split()]), AnyPorts())  # type: ignore[arg-type]
+
+
+def settings(process: ProcessPlan) -> dict[str, str]:
+    pairs = process.command[process.command.index("--set") :]
+    return dict(pair.split("=", 1) for pair in pairs[1::2])
+
+
+def by_name(system: SystemPlan) -> dict[str, ProcessPlan]:
+    return {process.name: process for process in system.processes}
+
+
+def test_well_known_ports_by_default() -> None:
+    system = plan("--brokers 2")
+    assert (system.http, system.nameserver) == ("http://127.0.0.1:8080", "127.0.0.1:9876")
+    assert [(store.name, store.address) for store in system.stores] == [
+        ("broker-a", "127.0.0.1:10911"),
+        ("broker-b", "127.0.0.1:11011"),
+    ]
+
+
+def test_a_port_base_moves_everything_and_nothing_overlaps() -> None:
+    system = plan("--port-base 20000 --brokers 26")
+    used = [20000, 20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008]
+    for store in system.stores:
+        port = int(store.address.rsplit(":", 1)[1])
+        used += [port - 2, port, port + 1, port + 2]
+    assert len(set(used)) == len(used)
+    assert all(20000 <= port < 20300 for port in used)
+    assert system.http.endswith(":20000")
+
+
+def test_the_callers_stop_before_the_called() -> None:
+    stages = {process.role: process.stage for process in plan("").processes}
+    assert stages["scheduler"] == stages["txn-checker"] == stages["gateway"]
+    assert stages["gateway"] < stages["broker"] < stages["nameserver"] < stages["nats"]
+
+
+def test_stopping_takes_less_than_down_waits() -> None:
+    limits: dict[int, float] = {}
+    for process in plan("--brokers 3").processes:
+        limits[process.stage] = max(limits.get(process.stage, 0), process.stop_seconds)
+    assert sum(limits.values()) <= 45
+
+
+def test_what_was_set_for_all_stores_and_for_one_wins_in_that_order() -> None:
+    words = "--brokers 2 --set broker-store.segment_bytes=1 --set broker-b.segment_bytes=2 --set broker-b.flush=async"
+    processes = by_name(plan(words))
+    assert settings(processes["broker-a"])["segment_bytes"] == "1"
+    assert settings(processes["broker-b"])["segment_bytes"] == "2"
+    assert (settings(processes["broker-a"])["flush"], settings(processes["broker-b"])["flush"]) == (
+        "sync",
+        "async",
+    )
+
+
+def test_a_set_port_is_reported_to_every_caller() -> None:
+    system = plan("--set gateway.port=9000 --set broker-a.port=9100 --set broker-a.store_dir=/other")
+    assert system.http == "http://127.0.0.1:9000"
+    assert (system.stores[0].address, system.stores[0].http) == ("127.0.0.1:9100", "http://127.0.0.1:9102")
+    assert system.stores[0].directory == "/other"
+
+
+def test_gateways_that_share_a_port_know_it() -> None:
+    processes = by_name(plan("--gateway-workers 2"))
+    assert [settings(processes[name])["worker"] for name in ("gateway-1", "gateway-2")] == ["0", "1"]
+    assert settings(processes["gateway-1"])["reuse_port"] == "true"
+    assert "reuse_port" not in settings(by_name(plan(""))["gateway"])
+
+
+def test_listening_everywhere_tells_clients_an_address_they_can_reach() -> None:
+    processes = by_name(plan("--listen 0.0.0.0"))
+    assert settings(processes["broker-a"])["listen"] == "0.0.0.0"
+    assert settings(processes["broker-a"])["advertise"] != "0.0.0.0"
+    assert "127.0.0.1" in processes["nats"].command
+    assert (
+        plan("--listen 0.0.0.0 --set broker-store.advertise=mq.example").stores[0].address
+        == "mq.example:10911"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("--set frontend.port=1", "no service of that name"),
+        ("--set broker-b.flush=sync", "no service of that name"),
+        ("--set gateway.port=http", "not a port"),
+        ("--set redis.maxmemory=1", r"only redis\.port"),
+        ("--brokers 2 --set broker-store.port=1", "say which of broker-a, broker-b"),
+    ],
+)
+def test_contradictions_are_refused(words: str, complaint: str) -> None:
+    with pytest.raises(Refused, match=complaint):
+        plan(words)
+
+
+def test_every_process_keeps_its_files_in_the_data_directory() -> None:
+    assert {Path(process.folder).parent for process in plan("--brokers 2").processes} == {Path("/d")}

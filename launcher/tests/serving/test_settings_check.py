@@ -1,0 +1,44 @@
+"""The services check their settings themselves before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.main import main
+from gantry_launcher.options import Set
+from gantry_launcher.serving.settings_check import refuse_wrong_sets
+
+
+def test_settings_of_every_service_that_exist_are_taken() -> None:
+    refuse_wrong_sets((
+        Set("nameserver", "idle_seconds", "60"),
+        Set("broker-store", "flush", "async"),
+        Set("broker-b", "flush", "sync"),
+        Set("gateway", "request_timeout_ms", "100"),
+        Set("nats", "port", "4222"),
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (Set("gateway", "nope", "1"), "gateway: --set: unknown setting 'nope'"),
+        (Set("gateway", "request_timeout_ms", "abc"), "gateway: request_timeout_ms "),
+        (Set("broker-a", "nope", "1"), "broker-store: --set: unknown setting 'nope'"),
+        (Set("nameserver", "idle_seconds", "-1"), "nameserver: idle_seconds "),
+    ],
+)
+def test_any_other_is_refused_in_the_services_own_words(wrong: Set, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        refuse_wrong_sets((wrong,))
+
+
+def test_a_wrong_name_is_one_line_and_makes_no_data_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    assert main(["up", "--free-ports", "--data", str(data), "--set", "gateway.nope=1"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert not data.exists()

@@ -1,0 +1,1 @@
+"""What a profile works with: the state of a run, readers, shapes, schedules. No Locust."""
