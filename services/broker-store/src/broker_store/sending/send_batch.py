@@ -36,8 +36,7 @@ from gantry_wire.ids import offset_message_ids
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.properties import KEYS, TAGS, index_key_hashes, parse_properties, tags_code
 
-_HEAD, _TAIL = PLAIN_HEAD.decode(), PLAIN_TAIL.decode()
-_BETWEEN = _TAIL + _HEAD
+_BETWEEN = PLAIN_TAIL + PLAIN_HEAD
 
 
 class Items(NamedTuple):
@@ -93,16 +92,18 @@ def _read_each(members: BatchColumns, sys_flag: int, stamp: Stamp) -> Items:
 def _read_even(members: BatchColumns, suffix: bytes) -> Items | None:
     """Read messages with plain properties of equal size, all at once. None when they differ."""
     raws = members.properties
-    size, count, joined = len(raws[0]), len(raws), b"".join(raws)
+    size, count = len(raws[0]), len(raws)
     room = min(PLAIN_BYTES_MAX, PROPERTIES_BYTES_MAX - len(suffix))
-    if not 0 < size <= room or len(set(map(len, raws))) != 1 or not joined.isascii():
+    if not 0 < size <= room or len(set(map(len, raws))) != 1:
         return None
-    text = joined.decode()
-    ends = range(size + KEY_END, len(text), size)
-    key_size = size - KEY_AT + KEY_END
-    keys = [text[end - key_size : end] for end in ends] if key_size > 0 else []
-    if not "".join(keys).isalnum() or _HEAD + _BETWEEN.join(keys) + _TAIL != text:
+    found = [raw[KEY_AT:KEY_END] for raw in raws]
+    joined = b"".join(
+        found
+    )  # as bytes, because `isalnum` of a str looks up each character in the tables of Unicode
+    if not joined.isalnum() or PLAIN_HEAD + _BETWEEN.join(found) + PLAIN_TAIL != b"".join(raws):
         return None
+    text, key_size = joined.decode(), len(found[0])
+    keys = [text[at : at + key_size] for at in range(0, len(text), key_size)]
     nothing = (0,) * count
     return Items(members.flags, members.bodies, [raw + suffix for raw in raws], nothing, keys, ())
 
