@@ -80,3 +80,28 @@ async def test_both_paths_write_the_same_log_and_give_the_same_answers(flush, ip
     monkeypatch.setattr(FastSettle, "put", lambda _self, _gathered: None)
     assert lived(flush, ip) == short
     assert taken.count(True) > taken.count(False) > 0
+
+
+@pytest.mark.parametrize("count", [7, 40])
+async def test_both_paths_begin_the_next_segment_with_the_same_item(count, monkeypatch):
+    lives = []
+    for is_fast in (True, False):
+        if not is_fast:
+            monkeypatch.setattr(FastSettle, "put", lambda _self, _gathered: None)
+        side, peers = SettlingSide(segment_bytes=64 * 1024), (ScriptedPeer(), ScriptedPeer("::1", 2))
+        side.topics.ensure("orders", 4)
+        for number in range(count):
+            body = b"%d" % number * (1 + number * 997 % 4000)
+            side.send(peers[number // 5 % 2], body=body, properties={"UNIQ_KEY": f"U{number}", "DELAY": "1"})
+        side.flush()
+        side.pass_time(2)
+        answers = side.settled([side.item(n, deliver(queue_id=n % 3)) for n in range(count)])
+        ends = [min(segment.end, side.log.visible_end) for segment in side.log.segments]
+        data = [
+            side.log.read_nowait(segment.start, end - segment.start)
+            for segment, end in zip(side.log.segments, ends, strict=True)
+        ]
+        assert None not in data
+        lives.append((data, answers, len(data)))
+    assert lives[0] == lives[1]
+    assert (lives[0][2] > 3) == (count > 7)

@@ -166,6 +166,13 @@ class RecordWriter:
         layout, host_bits = fixed_layout(born_host, self.store_host)
         return layout.pack, layout.size, host_bits
 
+    def room_for_pieces(self, born_host: bytes) -> tuple[int, int]:
+        """Return how many bytes of pieces one placement can have in this segment, and what each of its records adds to them.
+
+        Records that lie in one segment have the same bytes whether they are placed together or one by one. Together costs less.
+        """
+        return self.log.room, fixed_layout(born_host, self.store_host)[0].size
+
     def adopt(self, queue: Queue, position: int) -> int:
         """Return the offset of a record that the log itself has placed: one of a segment's preamble."""
         offset = queue.next_offset

@@ -114,6 +114,11 @@ class CommitLog(LogReader):
             self._limit = self._tail.end - BLANK_BYTES
             self.prezero.follow(self._tail, end)
 
+    @property
+    def room(self) -> int:
+        """Most bytes that can be reserved in this segment. Below 0 when the log has none yet, or is stopped."""
+        return self._limit - self.end
+
     def reserve(self, size: int) -> int:
         """Return the position of the next `size` bytes: one record, or a batch that stays together.
 

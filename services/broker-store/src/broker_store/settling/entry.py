@@ -99,6 +99,7 @@ class SettleEntry:
                 results.append(self._place_item(gathered, at, fast, deciding))
             else:
                 results.append(self._left(gathered, status, deciding))
+        fast.place()
         if deciding:
             rules.deciding[source] = deciding
         return waits
@@ -153,7 +154,9 @@ class SettleEntry:
         try:
             places = fast.put(gathered)
             if places is None:
-                places = self._put(gathered, self._plan(gathered, at, fast), at)
+                plan = self._plan(gathered, at, fast)
+                fast.place()
+                places = self._put(gathered, plan, at)
         except CannotPlan as error:
             return SettleResult(item.offset, error.status, detail=error.detail)
         except RecordTooLarge as error:
