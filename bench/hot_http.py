@@ -38,8 +38,8 @@ from gantry_wire.ids import offset_message_id, offset_message_ids, pack_host
 from gantry_wire.lease_headers import LeasedRun, ReceiveHeader, ReceiveReplyHeader, pack_runs, unpack_items
 from gantry_wire.properties import UNIQ_KEY, parse_properties
 from gantry_wire.record import build_record
+from gateway.connection.fast_protocol import FastProtocol
 from gateway.connection.http_protocol import BOUNDS
-from gateway.connection.short_protocol import ShortProtocol
 from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.ports.stores import Broker, QueueData, RouteData
 from gateway.process.assembly import Ports, assemble
@@ -211,16 +211,16 @@ class Gateway:
         assert fast_path is not None
         config = Config(
             gateway.app,
-            http=cast("Any", partial(ShortProtocol, fast_path)),
+            http=cast("Any", partial(FastProtocol, fast_path)),
             lifespan="off",
             interface="asgi3",
             log_config=None,
             access_log=False,
         )
         config.load()
-        self.lines: list[tuple[ShortProtocol, Collecting]] = []
+        self.lines: list[tuple[FastProtocol, Collecting]] = []
         for _ in range(CONNECTIONS):
-            line = ShortProtocol(
+            line = FastProtocol(
                 fast_path, Budget(), BOUNDS, config=config, server_state=ServerState(), app_state={}
             )
             line.connection_made(transport := Collecting())

@@ -17,8 +17,8 @@ from gantry_chassis.budget import Budget
 from gantry_chassis.environment import machine
 from gantry_link.connection import Connection
 from gantry_wire.frame import FrameDecoder
+from gateway.connection.fast_protocol import FastProtocol
 from gateway.connection.http_protocol import BOUNDS, GatewayProtocol
-from gateway.connection.short_protocol import ShortProtocol
 from gateway.http.clocks import ReplyStamps
 from gateway.ports.stores import Broker, QueueData, RouteData
 from gateway.process.assembly import Ports, assemble
@@ -157,21 +157,21 @@ class WholeWay:
 
     def connects(self) -> None:
         """Open the clients' connections."""
-        short = self.gateway.fast_path
-        kind = GatewayProtocol if short is None else partial(ShortProtocol, short)
+        fast_path = self.gateway.fast_path
+        kind = GatewayProtocol if fast_path is None else partial(FastProtocol, fast_path)
         config = Config(
             self.gateway.app, http=kind, lifespan="off", interface="asgi3", log_config=None, access_log=False, server_header=False,
             date_header=False, proxy_headers=False,
         )  # fmt: skip
         config.load()
-        if short is not None:
-            begin = short.begin
+        if fast_path is not None:
+            start = fast_path.start
 
             def counted(*arguments):
                 self.quick += 1
-                begin(*arguments)
+                start(*arguments)
 
-            short.begin = counted
+            fast_path.start = counted
         self.lines = []
         for _ in range(LINES):
             line = kind(Budget(), BOUNDS, config=config, server_state=ServerState(), app_state={})

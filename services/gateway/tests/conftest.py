@@ -27,7 +27,7 @@ _load("gateway_memory_store", "memory_store.py")
 _load("gateway_memory_scheduler", "memory_scheduler.py")
 _load("gateway_memory_transactions", "memory_transactions.py")
 _load("gateway_memory_leases", "memory_leases.py")
-_load("gateway_short_line", "short_line.py")
+_load("gateway_fast_line", "fast_line.py")
 memory = _load("gateway_memory", "memory.py")
 
 

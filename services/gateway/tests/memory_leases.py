@@ -34,14 +34,15 @@ class MemoryLeaseStore:
         self.waits = 0
         self.ended = 0
         self.fails_later = False
-        self.quick = 0
-        """Calls that were begun without a task of their caller's."""
         self.gate: asyncio.Event | None = None
-        """What answers to those wait for."""
+        """What answers wait for."""
         self.tasks: list[asyncio.Task] = []
         self._lease = 1 << 32
 
-    async def receive(self, ask: ReceiveAsk) -> Leased:
+    def receive(self, ask: ReceiveAsk, on_result) -> None:
+        self._pass_on(self._receive(ask), on_result)
+
+    async def _receive(self, ask: ReceiveAsk) -> Leased:
         self.store._enter("receive")
         self.store._topic(ask.topic)
         self.asks.append(ask)
@@ -70,18 +71,15 @@ class MemoryLeaseStore:
     def expire(self) -> None:
         self.leased.clear()
 
-    def begin_receive(self, ask: ReceiveAsk, told) -> bool:
-        return self._begin(self.receive(ask), told)
+    def settle(self, topic: str, group: str, items: bytes, reasons: dict[int, str], on_result) -> None:
+        async def run() -> bytes:
+            self.store._enter("settle")
+            self.reasons.update(reasons)
+            return bytes(self._settle(LeaseItem(*item)) for item in unpack_items(items))
 
-    async def settle(self, topic: str, group: str, items: bytes, reasons: dict[int, str]) -> bytes:
-        self.store._enter("settle")
-        self.reasons.update(reasons)
-        return bytes(self._settle(LeaseItem(*item)) for item in unpack_items(items))
+        self._pass_on(run(), on_result)
 
-    def begin_settle(self, topic: str, group: str, items: bytes, told) -> bool:
-        return self._begin(self.settle(topic, group, items, {}), told)
-
-    def _begin(self, answering, told) -> bool:
+    def _pass_on(self, answering, on_result) -> None:
         async def answer() -> None:
             try:
                 outcome = await answering
@@ -89,11 +87,9 @@ class MemoryLeaseStore:
                 outcome = error
             if self.gate is not None:
                 await self.gate.wait()
-            told(outcome)
+            on_result(outcome)
 
         self.tasks.append(asyncio.ensure_future(answer()))
-        self.quick += 1
-        return True
 
     def _settle(self, item: LeaseItem) -> int:
         place = (item.queue_id, item.offset)

@@ -101,28 +101,37 @@ class MemoryStore:
             raise StoreRefused(17, f"topic[{topic}] not exist, apply first please!")
         return self.kept_topics[topic]
 
-    async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
+    async def put(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
         self._enter("send")
         return self._put(topic, queue_id, 0, body, properties.encode(), strict=True)
 
-    def begin_send(self, topic: str, queue_id: int, body: bytes, properties: str, told) -> bool:
+    def send(self, topic: str, queue_id: int, body: bytes, properties: str, on_result) -> None:
+        async def run() -> list[Stored]:
+            return [await self.put(topic, queue_id, body, properties)]
+
+        self.pass_on(run(), on_result)
+
+    def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem], on_result) -> None:
+        async def run() -> list[Stored]:
+            self._enter("send_batch")
+            return [
+                self._put(topic, queue_id, one.flag, one.body, one.properties, strict=False)
+                for one in messages
+            ]
+
+        self.pass_on(run(), on_result)
+
+    def pass_on(self, answering, on_result) -> None:
         async def run() -> None:
             try:
-                outcome = await self.send(topic, queue_id, body, properties)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+                outcome = await answering
+            except (StoreRefused, PeerAway) as error:
                 outcome = error
-            told(outcome)
+            on_result(outcome)
 
         task = asyncio.ensure_future(run())
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
-        return True
-
-    async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:
-        self._enter("send_batch")
-        return [
-            self._put(topic, queue_id, one.flag, one.body, one.properties, strict=False) for one in messages
-        ]
 
     def _put(
         self, topic: str, queue_id: int, flag: int, body: bytes, properties: bytes, *, strict: bool

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from gantry_link.call_pattern import CallPattern, begin_call
-from gantry_link.errors import LinkError
-from gantry_link.store_calls import BULK, SMALL, StoreCalls, refusal
+from gantry_link.call_pattern import CallPattern
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.store_calls import BULK, StoreCalls, refusal
 from gantry_link.store_client import HOLD_MARGIN_SECONDS
 from gantry_link.waiting import Waiting
 from gantry_wire.codes import GantryCode
@@ -48,10 +49,11 @@ class LeaseClient(StoreCalls):
         """9030: lease messages. After a LinkError with `sent`, the store may have leased messages that this client did not get."""
         return _received_of(await self.call(GantryCode.RECEIVE, header, connection_class=BULK))
 
-    def begin_receive(self, pattern: CallPattern, told: Callable[[Received | Exception], None]) -> bool:
-        """As `receive`, without a task; `pattern` is for 9030. Returns False and does nothing without an open connection."""
-        waiting = Waiting(_received_of, told)
-        return begin_call(self.pool, self.address, BULK, pattern, b"", waiting, self.timeout_seconds)
+    def start_receive(
+        self, pattern: CallPattern, on_result: Callable[[Received | BrokerRefused | LinkError], None]
+    ) -> None:
+        """9030 with the header of `pattern`: passes what `receive` returns or raises to the callback."""
+        self.start(Waiting(_received_of, on_result), pattern.frame, BULK)
 
     async def settle(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> bytes:
         """9031: ack, nack or release items durably. Returns an ItemStatus byte per item."""
@@ -61,12 +63,14 @@ class LeaseClient(StoreCalls):
         """As `settle`, with items packed by `pack_items` or `pack_places`."""
         return _statuses_of(await self.call(GantryCode.ACK, header, items))
 
-    def begin_settle(
-        self, pattern: CallPattern, items: bytes, told: Callable[[bytes | Exception], None]
-    ) -> bool:
-        """As `settle_packed`, without a task; `pattern` is for 9031. Returns False and does nothing without an open connection."""
-        waiting = Waiting(_statuses_of, told)
-        return begin_call(self.pool, self.address, SMALL, pattern, items, waiting, self.timeout_seconds)
+    def start_settle(
+        self,
+        pattern: CallPattern,
+        items: bytes,
+        on_result: Callable[[bytes | BrokerRefused | LinkError], None],
+    ) -> None:
+        """9031 with the header of `pattern`: passes what `settle_packed` returns or raises to the callback."""
+        self.start(Waiting(_statuses_of, on_result), partial(pattern.frame, body=items))
 
     async def release(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> None:
         """9031, one-way: make messages that reached no consumer due at once. If the request is lost, their leases time out."""

@@ -1,27 +1,20 @@
-"""Sends of single messages to one queue, over and over: the fixed parts of the frame are made once. Makes bytes, and asks.
+"""Sends of single messages to one queue, over and over: the fixed parts of the frame are made once. Pure.
 
 Costs a send 2 us in place of the 9 us of a header, its fields, their JSON, a coroutine and a future.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from gantry_link.errors import LinkError
-from gantry_link.pool import ConnectionPool
-from gantry_link.store_client import Stored, stored_of
-from gantry_link.waiting import Waiting
 from gantry_wire.codes import RequestCode
 from gantry_wire.encode import encode_request
 from gantry_wire.frame_stream import FRAME_HEAD
 from gantry_wire.frame_template import JSON_TEXT, NUMBER, learn
 from gantry_wire.headers import SendHeaderV2
-
-Told = Callable[[Stored | Exception], None]
-"""Gets what `StoreClient.send` would return or raise."""
 
 _HEAD_REST = FRAME_HEAD.size - 4
 _encode = msgspec.json.Encoder().encode
@@ -50,26 +43,3 @@ class SendPattern:
         header = self._fill((born_ms, _encode(properties), opaque))
         size = len(header)
         return FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body
-
-
-def begin_send(
-    pool: ConnectionPool,
-    address: str,
-    pattern: SendPattern,
-    born_ms: int,
-    properties: str,
-    body: bytes,
-    told: Told,
-    timeout_seconds: float,
-) -> bool:
-    """Send a message over the connection that is open; False, and nothing was done, where there is none or it is busy."""
-    connection = pool.get_nowait(address)
-    if connection is None:
-        return False
-    opaque = connection.next_opaque()
-    waiting = Waiting(stored_of, told)
-    try:
-        connection.ask(opaque, pattern.frame(opaque, born_ms, properties, body), waiting, timeout_seconds)
-    except LinkError:
-        return False
-    return True

@@ -6,8 +6,12 @@ megabytes of a pull.
 
 from __future__ import annotations
 
-from gantry_link.connection import REQUEST_SECONDS
-from gantry_link.errors import BrokerRefused
+import asyncio
+from collections.abc import Callable
+
+from gantry_link.calls import Answer
+from gantry_link.connection import REQUEST_SECONDS, Connection
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_wire.frame import Command
 from gantry_wire.header import Header
@@ -25,6 +29,7 @@ class StoreCalls:
         self.pool = pool
         self.address = address
         self.timeout_seconds = timeout_seconds
+        self._connecting: set[asyncio.Task[None]] = set()
 
     async def call(
         self,
@@ -42,6 +47,41 @@ class StoreCalls:
         return await connection.request(
             code, header, body, self.timeout_seconds if timeout_seconds is None else timeout_seconds
         )
+
+    def start(
+        self,
+        answer: Answer,
+        encode: Callable[[int], bytes],
+        connection_class: str = SMALL,
+    ) -> None:
+        """Send the request that `encode` makes from its opaque, over a new connection if none is open.
+
+        Passes the answer, or the LinkError, to `answer` in the turn in which it arrives: no task waits for it.
+        """
+        connection = self.pool.get_nowait(self.address, connection_class)
+        if connection is not None:
+            self._start(connection, answer, encode)
+            return
+        task = asyncio.ensure_future(self._connect_and_start(answer, encode, connection_class))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect_and_start(
+        self, answer: Answer, encode: Callable[[int], bytes], connection_class: str
+    ) -> None:
+        try:
+            connection = await self.pool.get(self.address, connection_class)
+        except LinkError as error:
+            answer.set_exception(error)
+        else:
+            self._start(connection, answer, encode)
+
+    def _start(self, connection: Connection, answer: Answer, encode: Callable[[int], bytes]) -> None:
+        opaque = connection.next_opaque()
+        try:
+            connection.ask(opaque, encode(opaque), answer, self.timeout_seconds)
+        except LinkError as error:
+            answer.set_exception(error)
 
     async def ask(
         self,

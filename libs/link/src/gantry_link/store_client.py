@@ -9,11 +9,14 @@ from typing import NamedTuple
 import msgspec
 
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.send_pattern import SendPattern
 from gantry_link.store_admin import StoreAdminCalls
 from gantry_link.store_calls import BULK, refusal
+from gantry_link.waiting import Waiting
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import STORED, GantryCode, RequestCode, ResponseCode
 from gantry_wire.command import Command
+from gantry_wire.encode import encode_request
 from gantry_wire.errors import WireError
 from gantry_wire.headers import (
     EndPullHeader,
@@ -88,7 +91,7 @@ class Pulled(NamedTuple):
     """Broker id to pull from next; 0 is the master."""
 
 
-PullTold = Callable[[Pulled | BrokerRefused | LinkError | WireError], None]
+OnPulled = Callable[[Pulled | BrokerRefused | LinkError | WireError], None]
 """Called with the answer to a pull, or with its error. It does not raise."""
 
 
@@ -97,6 +100,18 @@ def stored_of(answer: Command) -> Stored:
     if answer.code not in STORED:
         raise refusal(answer)
     return Stored(answer.code, answer.read(SendReplyHeader))
+
+
+def batch_stored_of(answer: Command) -> BatchStored:
+    """Return the result in the answer to a batch. Raises BrokerRefused."""
+    if answer.code not in STORED:
+        raise refusal(answer)
+    items = _decode_items(answer.body) if answer.body else []
+    return BatchStored(answer.code, answer.read(SendReplyHeader), items)
+
+
+def _batch_of(header: SendHeaderV2, items: list[BatchItem]) -> bytes:
+    return encode_batch(items, PER_ITEM_BATCH_BYTES_MAX if header.per_item else BODY_BYTES_MAX)
 
 
 def pulled_of(answer: Command) -> Pulled:
@@ -118,10 +133,10 @@ def pulled_of(answer: Command) -> Pulled:
 class _PullWaiting:
     """Receiver of the answer to a pull."""
 
-    __slots__ = ("_told",)
+    __slots__ = ("_on_result",)
 
-    def __init__(self, told: PullTold) -> None:
-        self._told = told
+    def __init__(self, on_result: OnPulled) -> None:
+        self._on_result = on_result
 
     def done(self) -> bool:
         """Return False: the callback knows whether the answer is still wanted."""
@@ -132,13 +147,13 @@ class _PullWaiting:
         try:
             pulled = pulled_of(answer)
         except (BrokerRefused, WireError) as error:
-            self._told(error)
+            self._on_result(error)
         else:
-            self._told(pulled)
+            self._on_result(pulled)
 
     def set_exception(self, error: LinkError, /) -> None:
         """Pass the error to the callback."""
-        self._told(error)
+        self._on_result(error)
 
 
 _decode_items = msgspec.json.Decoder(list[BatchItemStored]).decode
@@ -154,18 +169,41 @@ class StoreClient(StoreAdminCalls):
         answer = await self.call(RequestCode.SEND_MESSAGE_V2, header, body, timeout_seconds=timeout_seconds)
         return stored_of(answer)
 
+    def start_send(
+        self,
+        pattern: SendPattern,
+        born_ms: int,
+        properties: str,
+        body: bytes,
+        on_result: Callable[[Stored | BrokerRefused | LinkError], None],
+    ) -> None:
+        """310 with the header of `pattern`: passes what `send` returns or raises to the callback."""
+        self.start(
+            Waiting(stored_of, on_result), lambda opaque: pattern.frame(opaque, born_ms, properties, body)
+        )
+
     async def send_batch(
         self, header: SendHeaderV2, items: list[BatchItem], *, timeout_seconds: float | None = None
     ) -> BatchStored:
-        """320: send messages to one queue, all or none. With `header.per_item` each has its own result."""
-        body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX if header.per_item else BODY_BYTES_MAX)
+        """320: store messages of one queue, all or none; with `header.per_item` each has its own result."""
         answer = await self.call(
-            RequestCode.SEND_BATCH_MESSAGE, header, body, timeout_seconds=timeout_seconds
+            RequestCode.SEND_BATCH_MESSAGE, header, _batch_of(header, items), timeout_seconds=timeout_seconds
         )
-        if answer.code not in STORED:
-            raise refusal(answer)
-        results = _decode_items(answer.body) if header.per_item and answer.body else []
-        return BatchStored(answer.code, answer.read(SendReplyHeader), results)
+        stored = batch_stored_of(answer)
+        return stored if header.per_item else stored._replace(items=[])
+
+    def start_send_batch(
+        self,
+        header: SendHeaderV2,
+        items: list[BatchItem],
+        on_result: Callable[[BatchStored | BrokerRefused | LinkError], None],
+    ) -> None:
+        """320, with `header.per_item`: passes what `send_batch` returns or raises to the callback."""
+        body = _batch_of(header, items)
+        code = RequestCode.SEND_BATCH_MESSAGE
+        self.start(
+            Waiting(batch_stored_of, on_result), lambda opaque: encode_request(code, opaque, header, body)
+        )
 
     async def pull(self, header: PullHeader, *, timeout_seconds: float | None = None) -> Pulled:
         """11: read messages of one queue. The broker holds the pull as the header requests."""
@@ -178,7 +216,7 @@ class StoreClient(StoreAdminCalls):
         )
         return pulled_of(answer)
 
-    def begin_pull(self, header: PullHeader, told: PullTold, timeout_seconds: float) -> bool:
+    def begin_pull(self, header: PullHeader, on_result: OnPulled, timeout_seconds: float) -> bool:
         """11, without a task. Returns False and does nothing if no connection is open or it is busy.
 
         Passes the result or the exception of `pull` to the callback, in the turn in which the answer arrives.
@@ -188,7 +226,7 @@ class StoreClient(StoreAdminCalls):
             return False
         try:
             connection.request_for(
-                _PullWaiting(told), RequestCode.PULL_MESSAGE, header, timeout=timeout_seconds
+                _PullWaiting(on_result), RequestCode.PULL_MESSAGE, header, timeout=timeout_seconds
             )
         except LinkError:
             return False

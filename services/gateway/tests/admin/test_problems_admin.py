@@ -143,7 +143,7 @@ async def test_what_is_not_there_is_404_by_name(client):
 
 
 async def test_a_failure_nobody_foresaw_is_a_problem_without_its_inside(system, connect, monkeypatch):
-    async def burst(*_args, **_named):
+    def burst(*_args, **_named):
         raise ZeroDivisionError("secret")
 
     monkeypatch.setattr(system.stores["broker-a"], "send", burst)

@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from gateway_short_line import line_to
+from gateway_fast_line import line_to
 
 from gantry_wire.record import decode_record
 

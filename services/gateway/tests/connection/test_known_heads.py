@@ -1,6 +1,6 @@
 """Heads by their bytes: what is exactly one whole request."""
 
-from gateway.connection.known_heads import cut
+from gateway.connection.fast_protocol import cut
 
 WHOLE = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nx: y\r\n\r\nabc"
 

@@ -21,7 +21,7 @@ ANSWER_BYTES = 12_000_000
 @pytest.fixture
 async def server(system, request):
     for _ in range(4):
-        await system.stores["broker-a"].send("orders", 0, b"x" * (ANSWER_BYTES // 4), "")
+        await system.stores["broker-a"].put("orders", 0, b"x" * (ANSWER_BYTES // 4), "")
     gateway = system.gateway()
     http = HttpServer(
         gateway.app, gateway.fast_path, Budget(getattr(request, "param", None)), drain_seconds=1
@@ -122,10 +122,10 @@ async def test_small_requests_in_one_go_are_not_read_ahead_without_bound(server,
     most = 0
     first = store.send
 
-    async def slow(*args):
+    def slow(*args):
         nonlocal most
         most = max(most, *(len(one.pipeline) for one in http.connections))
-        return await first(*args)
+        first(*args)
 
     monkeypatch.setattr(store, "send", slow)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

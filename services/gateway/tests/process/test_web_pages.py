@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from gateway_fast_line import ACK, RECEIVE, SEND, line_to
 from gateway_problem_check import check
-from gateway_short_line import ACK, RECEIVE, SEND, line_to
 
 pytestmark = pytest.mark.anyio
 EVIL = {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}

@@ -20,7 +20,7 @@ async def put(system, *bodies, tag=None, **properties):
     store = system.stores["broker-a"]
     for body in bodies:
         named = {"UNIQ_KEY": f"id-{body!r}"} | ({"TAGS": tag} if tag else {}) | properties
-        await store.send("orders", 0, body, format_properties(named).decode())
+        await store.put("orders", 0, body, format_properties(named).decode())
 
 
 async def test_found_messages_have_the_documented_shape(client, system):

@@ -23,7 +23,7 @@ async def put(
     system, *bodies: str, broker: str = "broker-a", queue_id: int = 0, properties: str = ""
 ) -> None:
     for body in bodies:
-        await system.stores[broker].send(
+        await system.stores[broker].put(
             "orders", queue_id, body.encode(), f"UNIQ_KEY\x01{len(body):032X}\x02{properties}"
         )
 

@@ -292,10 +292,14 @@ async def test_after_a_part_that_was_refused_nothing_more_is_sent(client, system
     store = system.stores["broker-a"]
     first = store.send_batch
 
-    async def once(*args):
-        stored = await first(*args)
-        store.refuse = StoreRefused(14, "the disk is full", "DISK_FULL")
-        return stored
+    def once(*args):
+        *asked, on_result = args
+
+        def then_full(outcome):
+            store.refuse = StoreRefused(14, "the disk is full", "DISK_FULL")
+            on_result(outcome)
+
+        first(*asked, then_full)
 
     monkeypatch.setattr(store, "send_batch", once)
     body = send_body(*({"body": "x" * size, "queueId": 1} for size in FILLS_A_FRAME))

@@ -21,6 +21,7 @@ from gateway.ports.stores import (
     StoreRefused,
     TopicSettings,
     Unusable,
+    outcome_of,
 )
 from gateway.routing.queue_lists import QUEUES_MAX
 from gateway.stores.link_names import LinkNames
@@ -80,7 +81,7 @@ async def store_of(table, timeout_seconds=60.0):
 
 async def test_a_send_names_no_topic_to_copy_so_that_none_is_ever_made():
     async with store_of({310: (0, STORED)}) as (script, store):
-        stored = await store.send("orders", 2, b"hi", "TAGS\x01a\x02")
+        (stored,) = await outcome_of(store.send, "orders", 2, b"hi", "TAGS\x01a\x02")
     sent = script.last.fields.to_fields() if hasattr(script.last.fields, "to_fields") else script.last.fields
     assert (sent["a"], sent["b"], sent["c"], sent["e"], sent["g"]) == (
         "GANTRY_GATEWAY",
@@ -98,7 +99,7 @@ async def test_a_send_names_no_topic_to_copy_so_that_none_is_ever_made():
 async def test_a_duplicate_and_a_written_message_are_said_to_be_so():
     reply = STORED | {"durability": "written", "duplicate": "true"}
     async with store_of({310: (0, reply)}) as (_script, store):
-        stored = await store.send("orders", 2, b"hi", "")
+        (stored,) = await outcome_of(store.send, "orders", 2, b"hi", "")
     assert (stored.is_durable, stored.is_duplicate) == (False, True)
 
 
@@ -106,10 +107,10 @@ async def test_a_duplicate_and_a_written_message_are_said_to_be_so():
 async def test_less_durability_than_asked_for_is_no_success(code):
     async with store_of({310: (code, STORED), 320: (code, STORED)}) as (_script, store):
         with pytest.raises(StoreRefused) as refused:
-            await store.send("orders", 2, b"hi", "")
+            await outcome_of(store.send, "orders", 2, b"hi", "")
         assert refused.value.code == code
         with pytest.raises(StoreRefused):
-            await store.send_batch("orders", 2, [BatchItem(0, b"a", b"")])
+            await outcome_of(store.send_batch, "orders", 2, [BatchItem(0, b"a", b"")])
 
 
 async def test_a_refusal_carries_code_words_and_our_own_code():
@@ -118,7 +119,7 @@ async def test_a_refusal_carries_code_words_and_our_own_code():
         store,
     ):
         with pytest.raises(StoreRefused) as refused:
-            await store.send("orders", 2, b"hi", "")
+            await outcome_of(store.send, "orders", 2, b"hi", "")
     assert (refused.value.code, refused.value.remark, refused.value.gantry_code) == (
         14,
         "the disk is full",
@@ -129,7 +130,7 @@ async def test_a_refusal_carries_code_words_and_our_own_code():
 async def test_silence_leaves_it_open_whether_a_send_was_done():
     async with store_of({}, timeout_seconds=0.1) as (_script, store):
         with pytest.raises(PeerAway) as away:
-            await store.send("orders", 2, b"hi", "")
+            await outcome_of(store.send, "orders", 2, b"hi", "")
     assert (away.value.sent, away.value.peer) == (True, "broker-a")
 
 
@@ -137,7 +138,7 @@ async def test_where_nobody_listens_nothing_was_sent():
     pool = ConnectionPool()
     store = LinkStores(pool, lambda: 0, 1.0).at("broker-a", "127.0.0.1:1")
     with pytest.raises(PeerAway) as away:
-        await store.send("orders", 2, b"hi", "")
+        await outcome_of(store.send, "orders", 2, b"hi", "")
     assert away.value.sent is False
     await pool.close()
 
@@ -150,7 +151,7 @@ async def test_a_batch_gives_each_message_its_own_result():
     ]
     async with store_of({320: (0, STORED, json.dumps(items).encode())}) as (script, store):
         messages = [BatchItem(0, body, b"UNIQ_KEY\x01U1\x02") for body in (b"a", b"b", b"c")]
-        first, second, third = await store.send_batch("orders", 2, messages)
+        first, second, third = await outcome_of(store.send_batch, "orders", 2, messages)
         assert decode_batch(script.last.body) == messages
     assert (first.offset_message_id, first.queue_offset, first.is_durable) == (
         f"{HOST}0000000000000010",
@@ -164,7 +165,7 @@ async def test_a_batch_gives_each_message_its_own_result():
 async def test_a_batch_answered_with_another_number_of_results_is_doubtful():
     async with store_of({320: (0, STORED, b"[]")}) as (_script, store):
         with pytest.raises(PeerAway) as away:
-            await store.send_batch("orders", 2, [BatchItem(0, b"a", b"")])
+            await outcome_of(store.send_batch, "orders", 2, [BatchItem(0, b"a", b"")])
     assert away.value.sent is True
 
 

@@ -12,9 +12,9 @@ from gantry_chassis.addresses import listening_socket
 from gantry_chassis.budget import Budget
 from gantry_chassis.memory import forget_cycles, give_back
 from gantry_link.accepting import Accepting
+from gateway.connection.fast_path import FastPath
+from gateway.connection.fast_protocol import FastProtocol
 from gateway.connection.http_protocol import BOUNDS, GatewayProtocol
-from gateway.connection.short_protocol import ShortProtocol
-from gateway.connection.short_way import ShortWay
 
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
@@ -27,12 +27,12 @@ class HttpServer:
     """Serves an ASGI application on one port until closed. What clients make it hold counts in `budget`, that of the process."""
 
     def __init__(
-        self, app: Callable[..., Any], fast_path: ShortWay | None, budget: Budget, *, drain_seconds: int
+        self, app: Callable[..., Any], fast_path: FastPath | None, budget: Budget, *, drain_seconds: int
     ) -> None:
         self.budget = budget
         bounds = (budget, BOUNDS)
         self._protocol = (
-            partial(ShortProtocol, fast_path, *bounds) if fast_path else partial(GatewayProtocol, *bounds)
+            partial(FastProtocol, fast_path, *bounds) if fast_path else partial(GatewayProtocol, *bounds)
         )
         self._accepting: Accepting | None = None
         config = Config(

@@ -1,9 +1,10 @@
-"""What receiving needs of a store, in the gateway's words. Adapter: link_leases.py. Every call raises StoreRefused or PeerAway."""
+"""What receiving needs of a store, in the gateway's words. Adapter: link_leases.py. Calls fail as those of a Store do."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from gantry_wire.lease_headers import LeasedRun, LeaseItem
+from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class ReceiveAsk(NamedTuple):
@@ -29,22 +30,19 @@ class Leased(NamedTuple):
 class LeaseStore(Protocol):
     """One broker-store."""
 
-    async def receive(self, ask: ReceiveAsk) -> Leased:
-        """Lease messages."""
+    def receive(self, ask: ReceiveAsk, on_result: Callable[[Leased | StoreRefused | PeerAway], None]) -> None:
+        """Lease messages. Passes them to the callback, or why there are none."""
         ...
 
-    def begin_receive(self, ask: ReceiveAsk, told: Callable[[Leased | Exception], None]) -> bool:
-        """Lease messages without a task: `told` gets what `receive` would return or raise. False: not begun, nothing was done."""
-        ...
-
-    async def settle(self, topic: str, group: str, items: bytes, reasons: dict[int, str]) -> bytes:
-        """Acknowledge and give back packed items; an ItemStatus for each item, durable."""
-        ...
-
-    def begin_settle(
-        self, topic: str, group: str, items: bytes, told: Callable[[bytes | Exception], None]
-    ) -> bool:
-        """Settle without a task: `told` gets what `settle` would return or raise. False: not begun, nothing was done."""
+    def settle(
+        self,
+        topic: str,
+        group: str,
+        items: bytes,
+        reasons: dict[int, str],
+        on_result: Callable[[bytes | StoreRefused | PeerAway], None],
+    ) -> None:
+        """Acknowledge and give back packed items. Passes an ItemStatus for each, durable, to the callback, or why there is none."""
         ...
 
     async def release(self, topic: str, group: str, items: Sequence[LeaseItem]) -> None:

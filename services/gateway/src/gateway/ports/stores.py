@@ -3,8 +3,9 @@
 Adapters: link_store.py and link_names.py over gantry_link, redis_limits.py, hints over NATS. Tests use memory.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from msgspec import Struct
 
@@ -47,6 +48,10 @@ class Stored(Struct, gc=False):
     gantry_code: str = ""
     deliver_ms: int | None = None
     """When a delayed message is due; `queue_id` is then its target and it has no offset yet."""
+
+
+StoreOutcome = list[Stored] | StoreRefused | PeerAway
+"""A result for each message of a request, or why there is none."""
 
 
 class Pulled(NamedTuple):
@@ -101,30 +106,32 @@ class QueueProgress(NamedTuple):
 
 
 class Store(Protocol):
-    """One broker-store. Every call raises StoreRefused or PeerAway."""
+    """One broker-store. A call with a callback passes StoreRefused or PeerAway to it, every other one raises them."""
 
     @property
     def broker(self) -> str:
         """The broker's name."""
         ...
 
-    async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
-        """Store one message."""
-        ...
-
-    def begin_send(
+    def send(
         self,
         topic: str,
         queue_id: int,
         body: bytes,
         properties: str,
-        told: Callable[[Stored | Exception], None],
-    ) -> bool:
-        """Store one message without a task: `told` gets what `send` would return or raise. False: not begun, nothing was done."""
+        on_result: Callable[[StoreOutcome], None],
+    ) -> None:
+        """Store one message. Passes the result to the callback, in a list of one, or why there is none."""
         ...
 
-    async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:
-        """Store messages in one queue, all or none; one result for each."""
+    def send_batch(
+        self,
+        topic: str,
+        queue_id: int,
+        messages: Sequence[BatchItem],
+        on_result: Callable[[StoreOutcome], None],
+    ) -> None:
+        """Store messages in one queue, all or none. Passes a result for each to the callback, or why there is none."""
         ...
 
     async def pull(
@@ -321,3 +328,24 @@ class Hints(Protocol):
     def publish(self, subject: str, payload: bytes = b"") -> None:
         """Send a hint."""
         ...
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+async def outcome_of(
+    call: Callable[[Unpack[Ts], Callable[[T | StoreRefused | PeerAway], None]], None], *arguments: *Ts
+) -> T:
+    """Make a call that passes its outcome to a callback; return the result, or raise why there is none."""
+    future: asyncio.Future[T | StoreRefused | PeerAway] = asyncio.get_running_loop().create_future()
+
+    def on_result(outcome: T | StoreRefused | PeerAway) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    call(*arguments, on_result)
+    outcome = await future
+    if isinstance(outcome, StoreRefused | PeerAway):
+        raise outcome
+    return outcome

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.web_pages import WebPages
@@ -19,8 +19,7 @@ from gateway.admin.report_routes import report_routes
 from gateway.admin.reset_routes import reset_routes
 from gateway.admin.topic_routes import topic_routes
 from gateway.admin.topics import TopicAdmin, perm_bits
-from gateway.connection.quick_answer import Begin, QuickAnswers
-from gateway.connection.short_way import ShortWay
+from gateway.connection.fast_path import FastAnswers, FastPath
 from gateway.http.access import Access
 from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import Figures
@@ -39,9 +38,8 @@ from gateway.pull.queries import Queries
 from gateway.pull.query_routes import message_routes
 from gateway.pull.routes import PullRoute
 from gateway.receive.acking import Acker
-from gateway.receive.quick_lease import QuickLeases
 from gateway.receive.receiving import Receiver
-from gateway.receive.routes import AckRoute, ExtendRoute, LeaseRoutes, ReceiveRoute
+from gateway.receive.routes import AckRoute, ExtendRoute, FastLeases, LeaseRoutes, ReceiveRoute
 from gateway.requests.operations import Operation
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.claim_holders import Holding
@@ -55,8 +53,7 @@ from gateway.schedules.schedules import Schedules
 from gateway.schedules.task_routes import task_routes
 from gateway.schedules.tasks import Tasks
 from gateway.send.drafts import Drafting
-from gateway.send.quick_send import QuickSends
-from gateway.send.routes import EnsureTopic, SendRoute
+from gateway.send.routes import EnsureTopic, FastSends, SendRoute
 from gateway.send.sending import Sender
 from gateway.settings import GatewaySettings
 from gateway.transactions.routes import transaction_routes
@@ -88,7 +85,7 @@ class Gateway(NamedTuple):
     drain: Callable[[], None]
     metrics: Metrics
     workers: Workers
-    fast_path: ShortWay | None
+    fast_path: FastPath | None
     """Answers calls whose heads are known, for servers that have connections."""
 
 
@@ -142,9 +139,9 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
     )
     fast_path = None
     if fast_paths:
-        answers = QuickAnswers(access, figures, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
-        quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
-        fast_path = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
+        answers = FastAnswers(access, figures, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
+        fast_routes = (FastSends(send, answers), FastLeases(leases, answers, is_limited=send.is_limited))
+        fast_path = FastPath(app.answer, ports.stamps, app.is_hot, fast_routes)
     return Gateway(
         app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers, fast_path
     )
@@ -154,15 +151,6 @@ def _drain(*held: Puller | Receiver | Transactions) -> None:
     """Let what is held answer now."""
     for one in held:
         one.drain()
-
-
-def _short_way(app: GatewayApp, ports: Ports, sends: QuickSends, leases: QuickLeases) -> ShortWay:
-    """Return the way of requests with known heads."""
-
-    def learn(scope: dict[str, Any]) -> Begin | None:
-        return sends.learn(scope) or leases.learn(scope)
-
-    return ShortWay(app.answer, ports.stamps, learn, app.is_hot)
 
 
 def _figures(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple, cast
 
 from gantry_wire.codes import ResponseCode
@@ -10,7 +9,7 @@ from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem, pack_item
 from gateway.http.problems import Problem, broker_away, refused
 from gateway.messages.message_view import rfc3339
 from gateway.ports.leases import LeaseStores
-from gateway.ports.stores import PeerAway, StoreRefused
+from gateway.ports.stores import PeerAway, StoreRefused, outcome_of
 from gateway.receive.receipts import Receipts
 from gateway.receive.schemas import AckResult
 from gateway.routing.route_cache import Route, RouteCache
@@ -19,9 +18,9 @@ Result = AckResult | Problem
 _new = cast("Callable[[type[LeaseItem], tuple[int, int, int, int, int, int]], LeaseItem]", tuple.__new__)
 """As in `receipts`: one item for each handle."""
 
-_ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
+ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
 _EXPIRED, _INVALID = AckResult("leaseExpired"), AckResult("invalidHandle")
-_DONE = {ItemKind.ACK: _ACKED, ItemKind.NACK: _NACKED}
+_DONE = {ItemKind.ACK: ACKED, ItemKind.NACK: _NACKED}
 
 
 class Wanted(NamedTuple):
@@ -49,24 +48,22 @@ class Acker:
     def __init__(self, routes: RouteCache, stores: LeaseStores) -> None:
         self._routes, self._stores = routes, stores
 
-    def begin_ack(
-        self, topic: str, group: str, handles: Sequence[str], told: Callable[[str, bytes | Exception], None]
+    def start(
+        self,
+        topic: str,
+        group: str,
+        handles: Sequence[str],
+        on_results: Callable[[list[Result] | None], None],
     ) -> bool:
-        """Acknowledge messages of one broker without a task: `told` gets its name and what it said. False: not begun, it is for `ack`."""
-        together, route = _together(topic, group, handles), self._routes.fresh(topic)
-        address = None if together is None or route is None else route.addresses.get(together.broker)
-        if together is None or address is None:
-            return False
-        broker, items = together
-        return self._stores.at(broker, address).begin_settle(topic, group, items, partial(told, broker))
+        """Acknowledge messages of one broker; False if nothing was done because they are of several, or the route is to be waited for.
 
-    def acked(self, topic: str, broker: str, count: int, outcome: bytes | Exception) -> list[Result]:
-        """Return the results of so many handles from what their broker said. Raises what nobody foresaw."""
-        if isinstance(outcome, bytes):
-            return [_ACKED if status == ItemStatus.DONE else _other(status) for status in outcome]
-        if not isinstance(outcome, StoreRefused | PeerAway | Problem):
-            raise outcome
-        return [self._failure(topic, broker, outcome)] * count
+        Passes the results in order to the callback; None: every message is acknowledged.
+        """
+        together, route = _together(topic, group, handles), self._routes.fresh(topic)
+        if together is None or route is None or together.broker not in route.addresses:
+            return False
+        self._acknowledge(route, group, together, len(handles), on_results)
+        return True
 
     async def ack(self, topic: str, group: str, handles: Sequence[str]) -> list[Result]:
         """Acknowledge; a result for each, in order."""
@@ -74,12 +71,38 @@ class Acker:
         if together is None:
             return await self.settle(topic, group, [Wanted(handle, ItemKind.ACK) for handle in handles])
         route = self._routes.fresh(topic) or await self._routes.get(topic)
+        if together.broker not in route.addresses:
+            return [broker_away(together.broker)] * len(handles)
+        results: asyncio.Future[list[Result] | None] = asyncio.get_running_loop().create_future()
+
+        def on_results(found: list[Result] | None) -> None:
+            if not results.done():  # it is when its call was cancelled
+                results.set_result(found)
+
+        self._acknowledge(route, group, together, len(handles), on_results)
+        found = await results
+        return [ACKED] * len(handles) if found is None else found
+
+    def _acknowledge(
+        self,
+        route: Route,
+        group: str,
+        together: "Together",
+        count: int,
+        on_results: Callable[[list[Result] | None], None],
+    ) -> None:
         broker, items = together
-        try:
-            outcome = await self._stores.at(broker, _address(route, broker)).settle(topic, group, items, {})
-        except (StoreRefused, PeerAway, Problem) as error:
-            return self.acked(topic, broker, len(handles), error)
-        return self.acked(topic, broker, len(handles), outcome)
+
+        def on_settled(outcome: bytes | StoreRefused | PeerAway) -> None:
+            if not isinstance(outcome, bytes):
+                failure: list[Result] = [self._failure(route.topic, broker, outcome)]
+                on_results(failure * count)
+            elif outcome.count(ItemStatus.DONE) == count == len(outcome):
+                on_results(None)
+            else:
+                on_results([ACKED if status == ItemStatus.DONE else _other(status) for status in outcome])
+
+        self._stores.at(broker, route.addresses[broker]).settle(route.topic, group, items, {}, on_settled)
 
     async def settle(self, topic: str, group: str, wanted: Sequence[Wanted]) -> list[Result]:
         """Acknowledge and give back; a result for each, in order."""
@@ -136,7 +159,8 @@ class Acker:
         topic = route.topic
         try:
             store = self._stores.at(broker, _address(route, broker))
-            statuses = await store.settle(topic, group, pack_items(part.items), part.reasons)
+            items = pack_items(part.items)
+            statuses = await outcome_of(store.settle, topic, group, items, part.reasons)
         except (StoreRefused, PeerAway, Problem) as error:
             _fail(part, results, self._failure(topic, broker, error))
             return

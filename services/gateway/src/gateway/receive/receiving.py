@@ -5,7 +5,6 @@ What is leased and cannot be written to the client is given back at once.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
@@ -13,7 +12,7 @@ from gantry_wire.errors import MalformedRecord
 from gantry_wire.lease_headers import FILTER_CONFLICT, ItemKind, LeaseItem
 from gateway.http.problems import Problem, broker_away, refused, topic_missing
 from gateway.ports.leases import Leased, LeaseStore, LeaseStores, ReceiveAsk
-from gateway.ports.stores import PeerAway, StoreRefused
+from gateway.ports.stores import PeerAway, StoreRefused, outcome_of
 from gateway.receive.receipts import Receipts
 from gateway.receive.received_view import Shown, shown
 from gateway.routing.route_cache import PERM_READ, Route, RouteCache
@@ -69,11 +68,62 @@ class Batch:
             task.add_done_callback(self._returning.discard)
 
 
-class Begun(NamedTuple):
-    """What the first broker of a receive said, or what was raised in place of it."""
+class LeasePass:
+    """Leases at one broker after the other, without waiting for messages, until there are enough."""
 
-    brokers: Brokers
-    outcome: Leased | Exception
+    __slots__ = ("_ask", "_away", "_batch", "_brokers", "_next", "_on_batch", "_receipts", "_routes")
+
+    def __init__(
+        self,
+        routes: RouteCache,
+        brokers: Brokers,
+        ask: ReceiveAsk,
+        on_batch: Callable[[Batch | Problem], None],
+    ) -> None:
+        """`on_batch` gets the messages, or the problem if no broker gave any and one refused or none answered."""
+        self._routes, self._brokers, self._ask, self._on_batch = routes, brokers, ask, on_batch
+        self._batch = Batch(ask.topic, ask.group)
+        self._receipts = Receipts(ask.topic, ask.group)
+        self._away: list[str] = []
+        self._next = 0
+
+    def start(self) -> None:
+        """Ask the next broker; pass the batch on if it is complete or nobody is left to ask."""
+        ask, count = self._ask, self._batch.count
+        if count >= ask.count_max or self._next == len(self._brokers):
+            self._end()
+            return
+        if count:
+            ask = ask._replace(count_max=ask.count_max - count)
+        self._brokers[self._next][1].receive(ask, self._on_leased)
+
+    def _on_leased(self, outcome: Leased | StoreRefused | PeerAway) -> None:
+        name, store = self._brokers[self._next]
+        self._next += 1
+        if isinstance(outcome, Leased):
+            if outcome.runs:
+                try:
+                    self._batch.add(_shown(self._ask, name, store, outcome, self._receipts))
+                except Problem as problem:  # damaged records
+                    self._refuse(problem)
+                    return
+        elif isinstance(outcome, PeerAway):
+            self._away.append(name)
+            self._routes.forget(self._ask.topic)
+        elif not self._batch.count:
+            self._on_batch(_problem(self._ask, outcome))
+            return
+        self.start()
+
+    def _end(self) -> None:
+        if self._away and not self._batch.count and len(self._away) == len(self._brokers):
+            self._on_batch(broker_away(", ".join(sorted(self._away))))
+        else:
+            self._on_batch(self._batch)
+
+    def _refuse(self, problem: Problem) -> None:
+        self._batch.give_back()
+        self._on_batch(problem)
 
 
 class Receiver:
@@ -91,76 +141,91 @@ class Receiver:
         """Let every receive that waits answer now."""
         self._draining.set()
 
-    def begin(self, ask: ReceiveAsk, told: Callable[[Brokers, Leased | Exception], None]) -> bool:
-        """Ask the first broker without a task, `ask` without a filter; False: not begun, it is for `receive`."""
+    def start(self, ask: ReceiveAsk, on_batch: Callable[[Batch | Problem], None]) -> bool:
+        """Lease what is there, `ask` without a filter; False if nothing was done because the route is to be waited for."""
         route = self._routes.fresh(ask.topic)
-        brokers = [] if route is None else self._in_turn(route)
-        return bool(brokers) and brokers[0][1].begin_receive(ask, partial(told, brokers))
-
-    def batch_of(self, ask: ReceiveAsk, brokers: Brokers, leased: Leased) -> Batch | None:
-        """Return what the first broker gave where that ends the receive; None where `receive` has to go on with it."""
-        count = sum([run.records for run in leased.runs])
-        if not count or (count < ask.count_max and len(brokers) > 1):
-            return None
-        batch = Batch(ask.topic, ask.group)
-        batch.add(_shown(ask, *brokers[0], leased, Receipts(ask.topic, ask.group)))
-        return batch
+        brokers = [] if route is None else self._holders(route)
+        if brokers:
+            LeasePass(self._routes, self._in_turn(brokers), ask, on_batch).start()
+        return bool(brokers)
 
     async def receive(
-        self,
-        ask: ReceiveAsk,
-        wait_seconds: float,
-        gone: Callable[[], Awaitable[None]],
-        begun: Begun | None = None,
+        self, ask: ReceiveAsk, wait_seconds: float, gone: Callable[[], Awaitable[None]]
     ) -> Batch:
         """Lease up to `ask.count_max` messages, waiting for the first while there is none; `gone` returns when the client is.
 
-        `begun`: the first broker was asked already. Raises the problem where topic or group do not allow it, or no broker answers.
+        Raises the problem if topic or group do not allow it, or no broker answers.
         """
         until = self._now() + wait_seconds
-        watch: asyncio.Task[None] | None = None
+        batch = await self._lease(ask)
+        if batch.count or self._now() >= until or self._draining.is_set():
+            return batch
+        return await self.wait(ask, until - self._now(), gone)
+
+    async def wait(self, ask: ReceiveAsk, wait_seconds: float, gone: Callable[[], Awaitable[None]]) -> Batch:
+        """Wait for messages and lease them, after a pass that found none."""
+        until = self._now() + wait_seconds
+        batch = Batch(ask.topic, ask.group)
+        ask = ask._replace(is_filter_new=False)
+        watch = asyncio.ensure_future(_watched(gone))
         is_vain = False
         try:
-            while True:
-                brokers = await self._brokers(ask.topic) if begun is None else begun.brokers
-                if ask.expression_type:
-                    await self._spread_filter(brokers, ask)
-                batch = await self._lease(brokers, ask._replace(is_filter_new=False), begun)
-                begun = None
-                left = until - self._now()
-                if batch.count or left <= 0 or self._draining.is_set():
-                    return batch
-                watch = watch or asyncio.ensure_future(_watched(gone))
-                await self._wait(brokers, ask, left, watch)
+            while not batch.count and (left := until - self._now()) > 0 and not self._draining.is_set():
+                await self._wait(await self._brokers(ask.topic), ask, left, watch)
                 if watch.done():
-                    return batch
-                if is_vain:  # what was there, others took, or a filter left out: leave time to others
+                    break
+                if is_vain:  # others took what was there, or a filter left it out: leave time to others
                     await asyncio.sleep(VAIN_PAUSE_SECONDS)
                 is_vain = True
-                ask = ask._replace(is_filter_new=False)
+                batch = await self._lease(ask)
+            return batch
         finally:
-            if watch is not None:
-                watch.cancel()
+            watch.cancel()
+
+    async def _lease(self, ask: ReceiveAsk) -> Batch:
+        """Make one pass over the brokers; its messages are given back if the call is cancelled."""
+        brokers = self._in_turn(await self._brokers(ask.topic))
+        if ask.expression_type:
+            await self._spread_filter(brokers, ask)
+        passed: asyncio.Future[Batch | Problem] = asyncio.get_running_loop().create_future()
+
+        def on_batch(batch: Batch | Problem) -> None:
+            if not passed.done():
+                passed.set_result(batch)
+            elif isinstance(batch, Batch):
+                batch.give_back()
+
+        LeasePass(self._routes, brokers, ask._replace(is_filter_new=False), on_batch).start()
+        try:
+            batch = await passed
+        except asyncio.CancelledError:
+            if passed.done() and not passed.cancelled() and isinstance(passed.result(), Batch):
+                on_batch(passed.result())
+            raise
+        if isinstance(batch, Problem):
+            raise batch
+        return batch
 
     async def _brokers(self, topic: str) -> Brokers:
-        """Return the brokers that hold the topic, in another order each time."""
-        brokers = self._in_turn(self._routes.fresh(topic) or await self._routes.get(topic))
+        """Return the brokers that hold the topic."""
+        brokers = self._holders(self._routes.fresh(topic) or await self._routes.get(topic))
         if not brokers:
             words = f"the topic {topic} may not be read now"
             raise Problem(403, "NO_PERMISSION", words, field="topic")
         return brokers
 
-    def _in_turn(self, route: Route) -> Brokers:
-        names = [
-            name
+    def _holders(self, route: Route) -> Brokers:
+        return [
+            (name, self._stores.at(name, route.addresses[name]))
             for name, queue in sorted(route.brokers.items())
             if queue.perm & PERM_READ and name in route.addresses
         ]
+
+    def _in_turn(self, brokers: Brokers) -> Brokers:
+        """Return the brokers in the order in which they are asked: another one is first each time."""
         self._turn += 1
-        first = self._turn % len(names) if names else 0
-        return [
-            (name, self._stores.at(name, route.addresses[name])) for name in names[first:] + names[:first]
-        ]
+        first = self._turn % len(brokers)
+        return brokers[first:] + brokers[:first]
 
     async def _spread_filter(self, brokers: Brokers, ask: ReceiveAsk) -> None:
         """See that every broker knows the group's filter: what is left out later means this one."""
@@ -173,7 +238,8 @@ class Receiver:
         if not missing:
             return
         answers = await asyncio.gather(
-            *(store.receive(ask._replace(count_max=0)) for _name, store in missing), return_exceptions=True
+            *(outcome_of(store.receive, ask._replace(count_max=0)) for _name, store in missing),
+            return_exceptions=True,
         )
         for (name, _store), answer in zip(missing, answers, strict=True):
             if isinstance(answer, StoreRefused):
@@ -187,34 +253,6 @@ class Receiver:
             if len(self._filters) >= FILTERS_MAX:
                 self._filters.clear()
             self._filters[ask.topic, ask.group, name] = wanted
-
-    async def _lease(self, brokers: Brokers, ask: ReceiveAsk, begun: Begun | None = None) -> Batch:
-        """Lease at one broker after the other until there is enough; what the first one said may be known."""
-        batch = Batch(ask.topic, ask.group)
-        away: list[str] = []
-        receipts = Receipts(ask.topic, ask.group)
-        for name, store in brokers:
-            left = ask.count_max - batch.count
-            if left <= 0:
-                break
-            first, begun = begun, None
-            try:
-                leased = await _leased(store, ask._replace(count_max=left), first)
-            except StoreRefused as error:
-                if not batch.count:
-                    raise _problem(ask, error) from error
-            except PeerAway:
-                away.append(name)
-                self._routes.forget(ask.topic)
-            except asyncio.CancelledError:
-                batch.give_back()
-                raise
-            else:
-                if leased.runs:
-                    batch.add(_shown(ask, name, store, leased, receipts))
-        if away and not batch.count and len(away) == len(brokers):
-            raise broker_away(", ".join(sorted(away)))
-        return batch
 
     async def _wait(
         self, brokers: Brokers, ask: ReceiveAsk, left: float, watch: "asyncio.Task[None]"
@@ -241,15 +279,6 @@ class Receiver:
             self.waiting -= 1
             for one in (*waits, draining):
                 one.cancel()
-
-
-async def _leased(store: LeaseStore, ask: ReceiveAsk, begun: Begun | None) -> Leased:
-    """Return what a store leases, or what it said already."""
-    if begun is None:
-        return await store.receive(ask)
-    if isinstance(begun.outcome, Exception):
-        raise begun.outcome
-    return begun.outcome
 
 
 def _is_ready(wait: "asyncio.Task[bool]") -> bool:

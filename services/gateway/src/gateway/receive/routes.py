@@ -1,20 +1,21 @@
-"""POST …/messages:receive, :ack and :extend: hot calls, by the short way that send and pull take."""
+"""POST …/messages:receive, :ack and :extend: hot calls."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from gantry_wire.lease_headers import ItemKind
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX, GATEWAY_GROUP, SYSTEM_GROUP_PREFIX
 from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
-from gateway.http.call import Call, Reply, json_reply
+from gateway.connection.fast_path import Exchange, FastAnswers
+from gateway.http.call import Call, Reply, json_reply, takes_gzip
 from gateway.http.problems import Problem, forbidden, invalid, rate_limited
 from gateway.messages.sql_filters import checked_sql
 from gateway.ports.leases import ReceiveAsk
 from gateway.ports.stores import RateLimits
 from gateway.pull.routes import tags_of
-from gateway.receive.acking import Acker, Result, Wanted
+from gateway.receive.acking import ACKED, Acker, Result, Wanted
 from gateway.receive.receiving import Batch, Receiver
 from gateway.receive.schemas import (
     AckReply,
@@ -28,7 +29,7 @@ from gateway.requests.checks import group_of, not_derived, query_of, topic_of
 from gateway.requests.fields import GroupName, TopicName
 from gateway.requests.json_bodies import read_json
 from gateway.requests.limits import ITEMS_MAX
-from gateway.requests.media_types import check_json_type
+from gateway.requests.media_types import JSON_TYPE, check_json_type, media_type_of
 from gateway.requests.operations import Details, Operation
 from gateway.send.sending import refusal_of
 
@@ -36,6 +37,8 @@ _receive = msgspec.json.Decoder(ReceiveRequest)
 _ack = msgspec.json.Decoder(AckRequest)
 _extend = msgspec.json.Decoder(ExtendRequest)
 PATH = "/v1/topics/{topic}/groups/{group}"
+RECEIVE, ACK, EXTEND = "messages:receive", "messages:ack", "messages:extend"
+_ACKED_JSON = b'{"status":"acked"}'
 
 HotRoute = Callable[[Call, str, str], Awaitable[Reply]]
 """Answers a call for a topic and a group."""
@@ -139,7 +142,7 @@ class LeaseRoutes(NamedTuple):
     @property
     def by_verb(self) -> dict[str, HotRoute]:
         """Each by the last part of its path."""
-        return {"messages:receive": self.receive, "messages:ack": self.ack, "messages:extend": self.extend}
+        return {RECEIVE: self.receive, ACK: self.ack, EXTEND: self.extend}
 
     def operations(self) -> list[Operation]:
         """Return the calls for the router and the OpenAPI document."""
@@ -149,9 +152,147 @@ class LeaseRoutes(NamedTuple):
         ]
 
 
+class FastReceive:
+    """Receives with a group's own filter under a known head, with the checks of `ReceiveRoute`.
+
+    Whatever is refused, or has to wait for the route, is left to the slow path before anything was done; a receive that finds nothing
+    waits there.
+    """
+
+    def __init__(
+        self, route: ReceiveRoute, answers: FastAnswers, topic: str, group: str, *, may_pack: bool
+    ) -> None:
+        self.route, self.answers, self.may_pack = route, answers, may_pack
+        self._topic, self._group = topic, group
+
+    def start(self, exchange: Exchange, body: bytes) -> bool:
+        """Start the receive of a request."""
+        started = self.answers.clock()
+        try:
+            request = read_receive(body)
+        except Problem:
+            return False
+        if request.filter is not None or request.change_filter:
+            return False
+        ask = ReceiveAsk(self._topic, self._group, request.max_messages, request.invisible_seconds * 1000)
+        receiving = FastReceiving(self, exchange, ask, request.wait_seconds, started)
+        return self.route.receiver.start(ask, receiving.on_batch)
+
+
+class FastReceiving:
+    """One fast receive that waits for its brokers."""
+
+    __slots__ = ("_ask", "_batch", "_call", "_exchange", "_started", "_wait_seconds")
+
+    def __init__(
+        self, call: FastReceive, exchange: Exchange, ask: ReceiveAsk, wait_seconds: float, started: float
+    ) -> None:
+        self._call, self._exchange, self._ask = call, exchange, ask
+        self._wait_seconds, self._started = wait_seconds, started
+
+    def on_batch(self, batch: Batch | Problem) -> None:
+        """Write the answer; messages that reach nobody are given back."""
+        call, exchange = self._call, self._exchange
+        if isinstance(batch, Batch) and batch.count and not exchange.is_lost:
+            body, count = batch.json(), batch.count
+            if call.answers.write_json(exchange, body, RECEIVE, self._started, may_pack=call.may_pack):
+                call.route.messages += count
+                if exchange.is_lost:
+                    batch.give_back()
+                return
+        self._batch = batch
+        call.answers.finish(exchange, RECEIVE, self._reply)
+
+    async def _reply(self, call: Call) -> Reply:
+        route, batch = self._call.route, self._batch
+        if isinstance(batch, Problem):
+            raise batch
+        left = self._wait_seconds - (self._call.answers.clock() - self._started)
+        if not batch.count and left > 0:
+            batch = await route.receiver.wait(self._ask, left, call.gone)
+        return route.reply(batch)
+
+
+class FastAck:
+    """Acknowledgements of one broker's messages under a known head, with the checks of `AckRoute`."""
+
+    def __init__(
+        self, route: AckRoute, answers: FastAnswers, topic: str, group: str, *, may_pack: bool
+    ) -> None:
+        self.route, self.answers, self.may_pack = route, answers, may_pack
+        self._topic, self._group = topic, group
+
+    def start(self, exchange: Exchange, body: bytes) -> bool:
+        """Start the acknowledgement of a request."""
+        started = self.answers.clock()
+        try:
+            request = read_ack(body)
+        except Problem:
+            return False
+        count = len(request.acks)
+        if request.nacks or not 1 <= count <= ITEMS_MAX:
+            return False
+        acking = FastAcking(self, exchange, count, started)
+        handles = [one.receipt_handle for one in request.acks]
+        return self.route.acker.start(self._topic, self._group, handles, acking.on_results)
+
+
+class FastAcking:
+    """One fast acknowledgement that waits for its broker."""
+
+    __slots__ = ("_call", "_count", "_exchange", "_results", "_started")
+
+    def __init__(self, call: FastAck, exchange: Exchange, count: int, started: float) -> None:
+        self._call, self._exchange, self._count, self._started = call, exchange, count, started
+
+    def on_results(self, results: list[Result] | None) -> None:
+        """Write the answer; None: every message is acknowledged."""
+        call, exchange, count = self._call, self._exchange, self._count
+        if results is None:
+            body = b'{"results":[' + b",".join([_ACKED_JSON] * count) + b"]}\n"
+            if call.answers.write_json(exchange, body, ACK, self._started, may_pack=call.may_pack):
+                call.route.messages += count
+                return
+        self._results = results
+        call.answers.finish(exchange, ACK, self._reply)
+
+    async def _reply(self, _call: Call) -> Reply:
+        results = self._results
+        return self._call.route.reply([ACKED] * self._count if results is None else results)
+
+
+class FastLeases:
+    """Makes the fast calls of receive and acknowledge."""
+
+    def __init__(self, routes: LeaseRoutes, answers: FastAnswers, *, is_limited: bool) -> None:
+        self._routes, self._answers, self._is_limited = routes, answers, is_limited
+
+    def fast_call(self, scope: dict[str, Any]) -> FastReceive | FastAck | None:
+        """Return the fast call for requests of this scope; None if only the slow path answers them."""
+        parts = scope["path"].split("/")
+        access = self._answers.access
+        if len(parts) != 7 or self._is_limited or access.has_origins:
+            return None
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        topic, group, verb = parts[3], parts[5], parts[6]
+        try:
+            check_names(topic, group)
+            access.check(scope["method"], scope["path"], headers)
+        except Problem:
+            return None
+        if media_type_of(headers) != JSON_TYPE:
+            return None
+        may_pack = takes_gzip(headers)
+        if verb == RECEIVE:
+            return FastReceive(self._routes.receive, self._answers, topic, group, may_pack=may_pack)
+        if verb == ACK:
+            return FastAck(self._routes.ack, self._answers, topic, group, may_pack=may_pack)
+        return None
+
+
 _HANDLE = "AQAAAAAAAAAAAAAAEQAAAAEAAAABYnJva2VyLWExMjM0"
 _DESCRIBED: dict[str, tuple[tuple[int, ...], Details]] = {
-    "messages:receive": (
+    RECEIVE: (
         (400, 403, 404, 409, 413, 415, 422, 429),
         Details(
             reads_itself=True,
@@ -169,7 +310,7 @@ _DESCRIBED: dict[str, tuple[tuple[int, ...], Details]] = {
             reply_example={"messages": []},
         ),
     ),
-    "messages:ack": (
+    ACK: (
         (400, 403, 404, 413, 415, 429, 504, 507),
         Details(
             reads_itself=True,
@@ -187,7 +328,7 @@ _DESCRIBED: dict[str, tuple[tuple[int, ...], Details]] = {
             reply_example={"results": [{"status": "acked"}, {"status": "nacked"}]},
         ),
     ),
-    "messages:extend": (
+    EXTEND: (
         (400, 403, 404, 413, 415, 429),
         Details(
             reads_itself=True,

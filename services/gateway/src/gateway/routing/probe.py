@@ -8,7 +8,7 @@ from gantry_wire.ids import UniqueIds
 from gantry_wire.properties import UNIQ_KEY
 from gantry_wire.record import scan_records
 from gateway.http.problems import Problem
-from gateway.ports.stores import PeerAway, Store, StoreRefused
+from gateway.ports.stores import PeerAway, Store, StoreRefused, outcome_of
 from gateway.routing.fleet import Fleet
 
 PROBE_TOPIC = "GANTRY_SYS_PROBE"
@@ -43,7 +43,8 @@ class Probe:
     async def _round_trip(self, store: Store) -> str:
         message_id = self._ids.next(self._wall_ms())
         try:
-            stored = await store.send(PROBE_TOPIC, 0, b"probe", f"{UNIQ_KEY}\x01{message_id}\x02")
+            properties = f"{UNIQ_KEY}\x01{message_id}\x02"
+            (stored,) = await outcome_of(store.send, PROBE_TOPIC, 0, b"probe", properties)
             pulled = await store.pull(PROBE_TOPIC, 0, stored.queue_offset, 1, WAIT_MS, "")
         except StoreRefused as error:
             return f"refused: {error.remark}"

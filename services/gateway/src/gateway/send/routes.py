@@ -1,15 +1,18 @@
 """POST /v1/topics/{topic}/messages: the hot call. JSON, a raw body with Mq-* headers, or CloudEvents."""
 
 from collections.abc import Awaitable, Callable
+from copy import copy
+from typing import Any
 
 import msgspec
 
 from gantry_wire.limits import BODY_BYTES_MAX
+from gateway.connection.fast_path import Exchange, FastAnswers
 from gateway.http.call import Call, Reply, json_reply
 from gateway.http.problems import Problem, invalid, rate_limited
 from gateway.http.trace import trace_properties
 from gateway.messages.examples import MESSAGE_EXAMPLE
-from gateway.messages.schemas import MessageIn, SendReply, SendRequest, count_names
+from gateway.messages.schemas import MessageIn, SendReply, SendRequest, SendResult, count_names
 from gateway.ports.stores import RateLimits
 from gateway.requests.checks import sendable, topic_of
 from gateway.requests.fields import REFERENCE, TopicName
@@ -26,9 +29,17 @@ from gateway.send.cloud_events import (
     structured_event,
 )
 from gateway.send.cloud_events import PREFIX as EVENT_PREFIX
-from gateway.send.drafts import Drafting
+from gateway.send.drafts import Draft, Drafting
 from gateway.send.media_types import EVENT, EVENT_BATCH, check_message_type
-from gateway.send.raw_messages import HEADER_OF, Named, raw_message, refuse_headers_twice
+from gateway.send.raw_messages import (
+    HEADER_OF,
+    Named,
+    header_fields,
+    header_name,
+    raw_message,
+    read_message,
+    refuse_headers_twice,
+)
 from gateway.send.raw_messages import PREFIX as MQ_PREFIX
 from gateway.send.sending import Result, Sender, refusal_of
 
@@ -48,7 +59,7 @@ class SendRoute:
         limits: RateLimits | None,
         ensure_topic: EnsureTopic | None,
     ) -> None:
-        self._sender, self._drafting = sender, drafting
+        self.sender, self.drafting = sender, drafting
         self._limits, self._ensure_topic = limits, ensure_topic
         self.messages = 0
         """How many messages were acknowledged."""
@@ -63,12 +74,12 @@ class SendRoute:
             items, name_of = read_messages(await call.body()), json_names
         else:
             items, name_of = await _other(call, media_type)
-        drafts = self._drafting.drafts(items, trace_properties(headers), name_of)
+        drafts = self.drafting.drafts(items, trace_properties(headers), name_of)
         if self._limits is not None:
             await _take(self._limits, call, topic, len(drafts))
         if self._ensure_topic is not None:
             await self._ensure_topic(topic)
-        return self.reply(await self._sender.send(topic, drafts))
+        return self.reply(await self.sender.send(topic, drafts))
 
     def reply(self, results: list[Result]) -> Reply:
         """Return the answer to these results; raise the problem where that is the only one."""
@@ -77,7 +88,7 @@ class SendRoute:
             if isinstance(only, Problem):
                 raise only
             self.messages += 1
-            return Reply(200, b'{"results":[' + _encode(only) + b"]}\n")
+            return Reply(200, _only(only))
         refused = sum([isinstance(one, Problem) for one in results])
         self.messages += len(results) - refused
         if refused:
@@ -122,9 +133,109 @@ async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
         raise rate_limited(wait_ms)
 
 
+def _only(result: SendResult) -> bytes:
+    return b'{"results":[' + _encode(result) + b"]}\n"
+
+
 def json_names(place: int, field: str) -> str:
     """Return the path of a field of a message in our JSON."""
     return f"messages[{place}].{field}"
+
+
+class FastSend:
+    """Sends of one message under a known head, with the checks and the queue choice of `SendRoute`.
+
+    Whatever is refused, or has to wait for anything but the store's answer, is left to the slow path before anything was done.
+    """
+
+    def __init__(self, route: SendRoute, answers: FastAnswers, topic: str) -> None:
+        self.route, self.answers, self._topic = route, answers, topic
+
+    def start(self, exchange: Exchange, body: bytes) -> bool:
+        """Start to send the message of a request."""
+        started = self.answers.clock()
+        try:
+            draft = self._draft(body)
+            return draft is not None and self.route.sender.start(
+                self._topic, draft, FastSending(self, exchange, started).on_results
+            )
+        except Problem:
+            return False
+
+    def _draft(self, body: bytes) -> Draft | None:
+        """Return the one message of a body in JSON; None if it has more."""
+        if b"},{" in body or b"}, {" in body:  # hardly one message: why read all of them twice
+            return None
+        items = read_messages(body)
+        return self.route.drafting.drafts(items, "", json_names)[0] if len(items) == 1 else None
+
+
+class FastRawSend(FastSend):
+    """Sends of raw bodies under a known head."""
+
+    def __init__(self, route: SendRoute, answers: FastAnswers, topic: str, pattern: MessageIn) -> None:
+        """`pattern` is the message that the head's `Mq-` headers make, without its body."""
+        super().__init__(route, answers, topic)
+        self._pattern = pattern
+
+    def _draft(self, body: bytes) -> Draft | None:
+        if not body:
+            return None
+        item = copy(self._pattern)
+        item.body_base64 = body
+        return self.route.drafting.drafts((item,), "", header_name)[0]
+
+
+class FastSending:
+    """One fast send that waits for its result."""
+
+    __slots__ = ("_exchange", "_results", "_send", "_started")
+
+    def __init__(self, send: FastSend, exchange: Exchange, started: float) -> None:
+        self._send, self._exchange, self._started = send, exchange, started
+
+    def on_results(self, results: list[Result]) -> None:
+        """Write the answer."""
+        send, exchange, result = self._send, self._exchange, results[0]
+        if type(result) is SendResult:
+            body = _only(result)
+            if send.answers.write_json(exchange, body, "send", self._started, may_pack=True):
+                send.route.messages += 1
+                return
+        self._results = results
+        send.answers.finish(exchange, "send", self._reply)
+
+    async def _reply(self, _call: Call) -> Reply:
+        return self._send.route.reply(self._results)
+
+
+class FastSends:
+    """Makes the fast calls of sends."""
+
+    def __init__(self, route: SendRoute, answers: FastAnswers) -> None:
+        self._route, self._answers = route, answers
+
+    def fast_call(self, scope: dict[str, Any]) -> FastSend | None:
+        """Return the fast call for requests of this scope; None if only the slow path answers them."""
+        parts = scope["path"].split("/")
+        access = self._answers.access
+        if len(parts) != 5 or self._route.is_limited or access.has_origins:
+            return None
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            topic = sendable(topic_of(parts[3]))
+            access.check(scope["method"], scope["path"], headers)
+            media_type = media_type_of(headers)
+            if media_type == JSON_TYPE:
+                return FastSend(self._route, self._answers, topic)
+            check_message_type(media_type, headers)
+            if media_type in {EVENT, EVENT_BATCH}:
+                return None
+            refuse_headers_twice(scope["headers"], MQ_PREFIX)
+            pattern = read_message(header_fields(headers), b"", header_name)
+        except Problem:
+            return None
+        return FastRawSend(self._route, self._answers, topic, pattern)
 
 
 _EVENT: Document = {"$ref": REFERENCE.format(name="CloudEvent")}

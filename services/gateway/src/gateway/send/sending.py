@@ -5,8 +5,7 @@ called success: it is 504 "unknown whether stored".
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from gantry_wire.batch import BatchItem
 from gantry_wire.codes import ResponseCode
@@ -14,7 +13,7 @@ from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, PER_ITEM_BATCH_BYTES_MAX
 from gateway.http.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
 from gateway.messages.message_view import rfc3339
 from gateway.messages.schemas import SendRefusal, SendResult
-from gateway.ports.stores import Clocks, PeerAway, Store, Stored, StoreRefused, Stores
+from gateway.ports.stores import Clocks, PeerAway, Stored, StoreOutcome, StoreRefused, Stores
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.queue_lists import ListHistory, Queue
 from gateway.routing.route_cache import Route, RouteCache
@@ -55,14 +54,99 @@ _FIELDS = {
 """What a store refuses a message for, by its word for it."""
 
 Result = SendResult | Problem
+_NOBODY: set[str] = set()
+_FIRST = [0]
 
 
-class Placed(NamedTuple):
-    """Where a message goes that need not wait for anything."""
+class SilentBrokers:
+    """Brokers that did not answer just now: free messages go to another one for a while."""
 
-    route: Route
-    group: Group
-    store: Store
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._until: dict[str, float] = {}
+
+    def add(self, broker: str) -> None:
+        """Avoid a broker from now on."""
+        self._until[broker] = self._clocks.monotonic() + AVOID_SECONDS
+
+    def around(self, route: Route, queue: Queue, tried: set[str]) -> Queue:
+        """Return the queue, or the next one on a broker that is neither tried nor avoided."""
+        if not self._until and not tried:
+            return queue
+        now = self._clocks.monotonic()
+        self._until = {broker: until for broker, until in self._until.items() if until > now}
+        others = [one for one in route.writable if one[0] not in tried and one[0] not in self._until]
+        if not others or queue in others:
+            return queue
+        return others[route.next_queue % len(others)]
+
+
+class QueueSend:
+    """One request with drafts for one queue; free drafts go to another queue if the first broker certainly did not store them."""
+
+    __slots__ = ("_drafts", "_group", "_on_results", "_queue", "_route", "_sender", "_tried")
+
+    def __init__(
+        self,
+        sender: "Sender",
+        route: Route,
+        group: Group,
+        drafts: Sequence[Draft],
+        on_results: Callable[[list[Result]], None],
+    ) -> None:
+        """`on_results` gets a result or a problem for each draft."""
+        self._sender, self._route, self._group, self._drafts = sender, route, group, drafts
+        self._on_results = on_results
+        self._queue = group.queue
+        self._tried: set[str] | None = None
+
+    def start(self) -> None:
+        """Send the request."""
+        if self._group.is_free:
+            self._queue = self._sender.silent.around(self._route, self._queue, _NOBODY)
+        self._ask()
+
+    def _ask(self) -> None:
+        route, drafts = self._route, self._drafts
+        broker, queue_id = self._queue
+        store = self._sender.stores.at(broker, route.address(broker))
+        if len(drafts) == 1:
+            draft = drafts[0]
+            store.send(route.topic, queue_id, draft.body, draft.properties, self._on_outcome)
+        else:
+            items = [BatchItem(0, draft.body, draft.properties.encode()) for draft in drafts]
+            store.send_batch(route.topic, queue_id, items, self._on_outcome)
+
+    def _on_outcome(self, outcome: StoreOutcome) -> None:
+        """Pass the results on, or ask another broker."""
+        drafts = self._drafts
+        if type(outcome) is list:
+            queue = self._queue
+            results = [result_of(queue, stored, draft) for stored, draft in zip(outcome, drafts, strict=True)]
+            self._on_results(results)
+            return
+        assert isinstance(outcome, StoreRefused | PeerAway)
+        problem, may_go_on = self._judge(outcome)
+        tried = self._tried = self._tried or set()
+        tried.add(self._queue[0])
+        other = self._sender.silent.around(self._route, self._queue, tried)
+        if self._group.is_free and may_go_on and other[0] not in tried and len(tried) < ATTEMPTS_MAX:
+            self._queue = other
+            self._ask()
+        else:
+            self._on_results([problem] * len(drafts))
+
+    def _judge(self, failure: StoreRefused | PeerAway) -> tuple[Problem, bool]:
+        """Return what a failure means to the client, and whether another broker may store the messages."""
+        broker, topic = self._queue[0], self._route.topic
+        if isinstance(failure, PeerAway):
+            self._sender.silent.add(broker)
+            self._sender.routes.forget(topic)
+            return unanswered(failure, is_write=True), not failure.sent
+        problem = _refusal(topic, broker, failure)
+        if failure.gantry_code in _FIELDS:
+            problem.field = self._drafts[0].field_name(_FIELDS[failure.gantry_code])
+        return problem, failure.code in _ELSEWHERE and failure.gantry_code != "STORE_STOPPED"
 
 
 class Sender:
@@ -71,19 +155,31 @@ class Sender:
     def __init__(
         self, routes: RouteCache, stores: Stores, known: KnownBrokers, clocks: Clocks, window_ms: int
     ) -> None:
-        self._routes, self._stores, self._known, self._clocks = routes, stores, known, clocks
-        self._window_ms = window_ms
-        self._avoid_until: dict[str, float] = {}
+        self.routes, self.stores, self.silent = routes, stores, SilentBrokers(clocks)
+        self._known, self._clocks, self._window_ms = known, clocks, window_ms
+
+    def start(self, topic: str, draft: Draft, on_results: Callable[[list[Result]], None]) -> bool:
+        """Store a draft, and pass its result to the callback; False if nothing was done because its route is to be waited for.
+
+        Raises a problem if the draft cannot be routed.
+        """
+        placed = self._place(topic, draft)
+        if placed is None:
+            return False
+        QueueSend(self, *placed, (draft,), on_results).start()
+        return True
 
     async def send(self, topic: str, drafts: Sequence[Draft]) -> list[Result]:
-        """Store the drafts; return one result or problem for each. Raises a problem when none could be routed."""
-        route = self._routes.fresh(topic) or await self._routes.get(topic)
+        """Store the drafts; return one result or problem for each. Raises a problem if they cannot be routed."""
+        if len(drafts) == 1 and (placed := self._place(topic, drafts[0])) is not None:
+            return await self._send_group(*placed, drafts)
+        route = self.routes.fresh(topic) or await self.routes.get(topic)
         are_free = all([draft.is_free for draft in drafts])  # noqa: C419 - a list is twice as fast
         are_together = len(drafts) == 1 or not any([draft.is_delayed for draft in drafts])  # noqa: C419
         if are_free and are_together and (queue := route.round_robin()) is not None:
             return await self._send_group(route, Group(queue, is_free=True, places=[]), drafts)
         needs_list = any(draft.item.queue_id is None and draft.hash_key is not None for draft in drafts)
-        history = await self._routes.queue_list(topic) if needs_list else None
+        history = await self.routes.queue_list(topic) if needs_list else None
         groups = self._groups(route, drafts, history)
         if len(groups) == 1:
             return await self._send_group(route, groups[0], drafts)
@@ -95,31 +191,24 @@ class Sender:
             results.update(zip(group.places, answer, strict=True))
         return [results[place] for place in range(len(drafts))]
 
-    def place(self, topic: str, draft: Draft) -> Placed | None:
-        """Return where a message goes; None where that is to be waited for. Raises the problem of one that has no queue."""
-        route = self._routes.fresh(topic)
-        if route is None or draft.is_delayed or (draft.is_free and self._avoid_until and self._avoids_any()):
+    def _place(self, topic: str, draft: Draft) -> tuple[Route, Group] | None:
+        """Return the queue of a draft, or None if route or queue list are to be waited for. Raises the problem of one without a queue."""
+        route = self.routes.fresh(topic)
+        if route is None:
             return None
         if draft.is_free:
             queue = route.round_robin()
-            if queue is None:
+            return None if queue is None else (route, Group(queue, is_free=True, places=_FIRST))
+        history = None
+        if draft.item.queue_id is None and draft.hash_key is not None:
+            history = self.routes.listed(topic)
+            if history is None:
                 return None
-            group = Group(queue, is_free=True, places=[])
-        else:
-            needs_list = draft.item.queue_id is None and draft.hash_key is not None
-            history = self._routes.listed(topic) if needs_list else None
-            if needs_list and history is None:
-                return None
-            queue = usual_queue(route, draft, history) if history is not None else None
-            if queue is None:
-                (group,) = self._groups(route, (draft,), history)
-            else:
-                group = Group(queue, is_free=False, places=[0])
-        return Placed(route, group, self._at(route, group.queue[0]))
-
-    async def go_on(self, placed: Placed, draft: Draft, outcome: Stored | Exception) -> list[Result]:
-        """Take what the store said about the message that was placed, and go on from there as `send` would."""
-        return await self._send_part(placed.route, placed.group, [draft], outcome)
+            queue = usual_queue(route, draft, history)
+            if queue is not None:
+                return route, Group(queue, is_free=False, places=_FIRST)
+        (group,) = self._groups(route, (draft,), history)
+        return route, group
 
     def _groups(self, route: Route, drafts: Sequence[Draft], history: ListHistory | None) -> list[Group]:
         choice = QueueChoice(
@@ -132,7 +221,7 @@ class Sender:
         return choice.groups(drafts, history)
 
     async def _send_group(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
-        """Send what goes to one queue: in one request, or where that is too large in as few as hold it, in order.
+        """Send what goes to one queue: in one request, or if that is too large in as few as hold it, in order.
 
         A refusal ends it: what comes after a part that was not stored is not sent.
         """
@@ -149,71 +238,15 @@ class Sender:
                 group = Group((last.broker, last.queue_id), is_free=False, places=group.places)
         return results
 
-    async def _send_part(
-        self,
-        route: Route,
-        group: Group,
-        drafts: Sequence[Draft],
-        outcome: Stored | Exception | None = None,
-    ) -> list[Result]:
-        """Send one request; a free group looks for another queue while it is surely not stored.
+    async def _send_part(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
+        results: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
-        `outcome` is what came of the first request, where it was made already.
-        """
-        queue = group.queue
-        if group.is_free and self._avoid_until and outcome is None and self._avoids_any():
-            queue = self._around(route, queue, set())
-        tried: set[str] = set()
-        while True:
-            broker = queue[0]
-            try:
-                first, outcome = outcome, None
-                if isinstance(first, Exception):
-                    raise first
-                stored = (
-                    await self._store(self._at(route, broker), route.topic, queue[1], drafts)
-                    if first is None
-                    else [first]
-                )
-                return [result_of(queue, one, draft) for one, draft in zip(stored, drafts, strict=True)]
-            except StoreRefused as error:
-                problem = _refusal(route.topic, broker, error)
-                if error.gantry_code in _FIELDS:
-                    problem.field = drafts[0].field_name(_FIELDS[error.gantry_code])
-                may_go_on = error.code in _ELSEWHERE and error.gantry_code != "STORE_STOPPED"
-            except PeerAway as error:
-                problem = unanswered(error, is_write=True)
-                may_go_on = not error.sent
-                self._avoid_until[broker] = self._clocks.monotonic() + AVOID_SECONDS
-                self._routes.forget(route.topic)
-            tried.add(broker)
-            other = self._around(route, queue, tried)
-            if not (group.is_free and may_go_on and other[0] not in tried and len(tried) < ATTEMPTS_MAX):
-                return [problem] * len(drafts)
-            queue = other
+        def on_results(found: list[Result]) -> None:
+            if not results.done():  # it is when its call was cancelled
+                results.set_result(found)
 
-    async def _store(self, store: Store, topic: str, queue_id: int, drafts: Sequence[Draft]) -> list[Stored]:
-        if len(drafts) == 1:
-            return [await store.send(topic, queue_id, drafts[0].body, drafts[0].properties)]
-        items = [BatchItem(0, draft.body, draft.properties.encode()) for draft in drafts]
-        return await store.send_batch(topic, queue_id, items)
-
-    def _at(self, route: Route, broker: str) -> Store:
-        return self._stores.at(broker, route.address(broker))
-
-    def _avoids_any(self) -> bool:
-        """Whether some broker is known not to answer just now; forget those whose time is over."""
-        now = self._clocks.monotonic()
-        self._avoid_until = {broker: until for broker, until in self._avoid_until.items() if until > now}
-        return bool(self._avoid_until)
-
-    def _around(self, route: Route, queue: Queue, tried: set[str]) -> Queue:
-        """Return the queue, or the next one on a broker that is neither tried nor known not to answer just now."""
-        self._avoids_any()
-        others = [q for q in route.writable if q[0] not in tried and q[0] not in self._avoid_until]
-        if not others or queue in others:
-            return queue
-        return others[route.next_queue % len(others)]
+        QueueSend(self, route, group, drafts, on_results).start()
+        return await results
 
 
 def _parts(drafts: Sequence[Draft]) -> list[list[Draft]]:

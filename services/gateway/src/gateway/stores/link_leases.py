@@ -43,50 +43,40 @@ class LinkLeaseStore:
         self._broker, self._client = broker, client
         self._patterns: BoundedCache[ReceiveAsk | tuple[str, str], CallPattern] = BoundedCache(PATTERNS_MAX)
 
-    async def receive(self, ask: ReceiveAsk) -> Leased:
+    def receive(self, ask: ReceiveAsk, on_result: Callable[[Leased | StoreRefused | PeerAway], None]) -> None:
         """9030."""
-        try:
-            answer = await self._client.receive(_receive_header(ask))
-        except (BrokerRefused, LinkError) as error:
-            raise self._translated(error) from error
-        return Leased(answer.runs, answer.records, answer.until_ms)
-
-    def begin_receive(self, ask: ReceiveAsk, told: Callable[[Leased | Exception], None]) -> bool:
-        """9030, without a task."""
         pattern = self._patterns.get(ask)
         if pattern is None:
             pattern = self._keep(ask, CallPattern(GantryCode.RECEIVE, _receive_header(ask)))
 
-        def tell(outcome: Received | Exception) -> None:
-            if isinstance(outcome, Received):
-                told(Leased(outcome.runs, outcome.records, outcome.until_ms))
+        def on_received(received: Received | BrokerRefused | LinkError) -> None:
+            if isinstance(received, Received):
+                on_result(Leased(received.runs, received.records, received.until_ms))
             else:
-                told(self._translation(outcome))
+                on_result(self._failure(received))
 
-        return self._client.begin_receive(pattern, tell)
+        self._client.start_receive(pattern, on_received)
 
-    async def settle(self, topic: str, group: str, items: bytes, reasons: dict[int, str]) -> bytes:
+    def settle(
+        self,
+        topic: str,
+        group: str,
+        items: bytes,
+        reasons: dict[int, str],
+        on_result: Callable[[bytes | StoreRefused | PeerAway], None],
+    ) -> None:
         """9031."""
-        text = msgspec.json.encode(reasons).decode() if reasons else None
-        try:
-            header = LeaseItemsHeader(group=group, topic=topic, reasons=text)
-            return await self._client.settle_packed(header, items)
-        except (BrokerRefused, LinkError) as error:
-            raise self._translated(error) from error
+        if reasons:
+            pattern = CallPattern(GantryCode.ACK, _ack_header(topic, group, reasons))
+        else:
+            pattern = self._patterns.get((topic, group)) or self._keep(
+                (topic, group), CallPattern(GantryCode.ACK, _ack_header(topic, group, {}))
+            )
 
-    def begin_settle(
-        self, topic: str, group: str, items: bytes, told: Callable[[bytes | Exception], None]
-    ) -> bool:
-        """9031, without a task."""
-        pattern = self._patterns.get((topic, group))
-        if pattern is None:
-            header = LeaseItemsHeader(group=group, topic=topic)
-            pattern = self._keep((topic, group), CallPattern(GantryCode.ACK, header))
+        def on_settled(statuses: bytes | BrokerRefused | LinkError) -> None:
+            on_result(statuses if isinstance(statuses, bytes) else self._failure(statuses))
 
-        def tell(outcome: bytes | Exception) -> None:
-            told(outcome if isinstance(outcome, bytes) else self._translation(outcome))
-
-        return self._client.begin_settle(pattern, items, tell)
+        self._client.start_settle(pattern, items, on_settled)
 
     async def release(self, topic: str, group: str, items: Sequence[LeaseItem]) -> None:
         """9031, one-way."""
@@ -103,7 +93,7 @@ class LinkLeaseStore:
         try:
             return await self._client.extend(header, items)
         except (BrokerRefused, LinkError) as error:
-            raise self._translated(error) from error
+            raise self._failure(error) from error
 
     async def wait(self, topic: str, group: str, wait_ms: int) -> bool:
         """9034."""
@@ -114,7 +104,7 @@ class LinkLeaseStore:
             is_over = True
         except (BrokerRefused, LinkError) as error:
             is_over = True
-            raise self._translated(error) from error
+            raise self._failure(error) from error
         finally:
             if not is_over:  # cancelled
                 header.wait_ms = 0
@@ -125,13 +115,15 @@ class LinkLeaseStore:
         self._patterns.keep(key, pattern)
         return pattern
 
-    def _translated(self, error: BrokerRefused | LinkError) -> StoreRefused | PeerAway:
+    def _failure(self, error: BrokerRefused | LinkError) -> StoreRefused | PeerAway:
         if isinstance(error, BrokerRefused):
             return StoreRefused(int(error.code), error.remark, error.fields.get("gantryCode", ""))
         return PeerAway(self._broker, error.sent, str(error))
 
-    def _translation(self, error: Exception) -> Exception:
-        return self._translated(error) if isinstance(error, BrokerRefused | LinkError) else error
+
+def _ack_header(topic: str, group: str, reasons: dict[int, str]) -> LeaseItemsHeader:
+    text = msgspec.json.encode(reasons).decode() if reasons else None
+    return LeaseItemsHeader(group=group, topic=topic, reasons=text)
 
 
 def _receive_header(ask: ReceiveAsk) -> ReceiveHeader:

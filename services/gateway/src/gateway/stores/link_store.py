@@ -8,8 +8,9 @@ from itertools import count
 import msgspec
 
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
-from gantry_link.send_pattern import SendPattern, begin_send
+from gantry_link.send_pattern import SendPattern
 from gantry_link.settle_client import SettleClient
+from gantry_link.store_client import BatchStored
 from gantry_link.store_client import Stored as Sent
 from gantry_wire.batch import BatchItem
 from gantry_wire.bodies import SubscriptionGroupConfig
@@ -31,6 +32,7 @@ from gateway.ports.stores import (
     QueueBounds,
     QueueProgress,
     Stored,
+    StoreOutcome,
     StoreRefused,
     TopicSettings,
 )
@@ -44,6 +46,7 @@ SINGLE_TAG = "SINGLE_TAG"
 PATTERNS_MAX = 16_384
 """Queues whose frames are kept prepared."""
 _DURABLE = "fsync"
+_LESS_DURABLE = "stored, but not with the durability asked for"
 
 
 class LinkStores:
@@ -79,51 +82,49 @@ class LinkStore:
         """The broker's name."""
         return self._broker
 
-    async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
-        """310."""
-        header = self._send_header(topic, queue_id)
-        header.properties = properties
-        try:
-            sent = await self._client.send(header, body)
-        except (BrokerRefused, LinkError) as error:
-            raise self._translation(error) from error
-        return _stored(sent)
-
-    def begin_send(
+    def send(
         self,
         topic: str,
         queue_id: int,
         body: bytes,
         properties: str,
-        told: Callable[[Stored | Exception], None],
-    ) -> bool:
-        """310, without a task."""
+        on_result: Callable[[StoreOutcome], None],
+    ) -> None:
+        """310."""
         pattern = self._patterns.get((topic, queue_id))
         if pattern is None:
             pattern = SendPattern(self._send_header(topic, queue_id))
             self._patterns.keep((topic, queue_id), pattern)
 
-        def tell(outcome: Sent | Exception) -> None:
-            told(_outcome(outcome) if isinstance(outcome, Sent) else self._translation(outcome))
+        def on_sent(sent: Sent | BrokerRefused | LinkError) -> None:
+            on_result(_stored(sent) if isinstance(sent, Sent) else self._failure(sent))
 
-        client = self._client
-        born_ms = self._wall_ms()
-        return begin_send(
-            client.pool, client.address, pattern, born_ms, properties, body, tell, client.timeout_seconds
-        )
+        self._client.start_send(pattern, self._wall_ms(), properties, body, on_sent)
 
-    async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:
+    def send_batch(
+        self,
+        topic: str,
+        queue_id: int,
+        messages: Sequence[BatchItem],
+        on_result: Callable[[StoreOutcome], None],
+    ) -> None:
         """320, with a result for each message."""
         header = self._send_header(topic, queue_id)
         header.properties, header.batch, header.per_item = "", True, True
-        with self._translated():
-            answer = await self._client.send_batch(header, list(messages))
-        if answer.code:
-            raise StoreRefused(answer.code, "stored, but not with the durability asked for")
-        if len(answer.items) != len(messages):
-            raise PeerAway(self._broker, True, f"{len(answer.items)} results for {len(messages)} messages")
-        host = answer.reply.msg_id.partition(",")[0][:-POSITION_HEX_CHARS]
-        is_durable = answer.reply.durability == _DURABLE
+
+        def on_sent(sent: BatchStored | BrokerRefused | LinkError) -> None:
+            is_answer = isinstance(sent, BatchStored)
+            on_result(self._batch_stored(sent, len(messages)) if is_answer else self._failure(sent))
+
+        self._client.start_send_batch(header, list(messages), on_sent)
+
+    def _batch_stored(self, sent: BatchStored, count: int) -> StoreOutcome:
+        if sent.code:
+            return StoreRefused(sent.code, _LESS_DURABLE)
+        if len(sent.items) != count:
+            return PeerAway(self._broker, True, f"{len(sent.items)} results for {count} messages")
+        host = sent.reply.msg_id.partition(",")[0][:-POSITION_HEX_CHARS]
+        is_durable = sent.reply.durability == _DURABLE
         return [
             Stored(
                 f"{host}{item.position:016X}" if item.position >= 0 else "",
@@ -135,7 +136,7 @@ class LinkStore:
                 item.code,
                 item.gantry_code or "",
             )
-            for item in answer.items
+            for item in sent.items
         ]
 
     async def pull(
@@ -334,12 +335,12 @@ class LinkStore:
         try:
             yield
         except (BrokerRefused, LinkError) as error:
-            raise self._translation(error) from error
+            raise self._failure(error) from error
 
-    def _translation(self, error: Exception) -> Exception:
+    def _failure(self, error: BrokerRefused | LinkError) -> StoreRefused | PeerAway:
         if isinstance(error, BrokerRefused):
-            return _refused(error)
-        return PeerAway(self._broker, error.sent, str(error)) if isinstance(error, LinkError) else error
+            return StoreRefused(int(error.code), error.remark, error.fields.get("gantryCode", ""))
+        return PeerAway(self._broker, error.sent, str(error))
 
 
 def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
@@ -348,23 +349,12 @@ def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
     return {name if value else f"-{name}": value for name, value in wanted.items()}
 
 
-def _refused(error: BrokerRefused) -> StoreRefused:
-    return StoreRefused(int(error.code), error.remark, error.fields.get("gantryCode", ""))
-
-
-def _outcome(sent: Sent) -> Stored | StoreRefused:
-    try:
-        return _stored(sent)
-    except StoreRefused as error:
-        return error
-
-
-def _stored(sent: Sent) -> Stored:
-    """Return what a store said of a message. Raises StoreRefused for less than the durability asked for."""
+def _stored(sent: Sent) -> StoreOutcome:
+    """Return what a store did with a message; less than the durability asked for is a refusal."""
     code, reply = sent
     if code:
-        raise StoreRefused(code, "stored, but not with the durability asked for")
-    return Stored(
+        return StoreRefused(code, _LESS_DURABLE)
+    stored = Stored(
         reply.msg_id,
         reply.transaction_id or "",
         reply.queue_id,
@@ -373,3 +363,4 @@ def _stored(sent: Sent) -> Stored:
         bool(reply.duplicate),
         deliver_ms=reply.deliver_ms,
     )
+    return [stored]

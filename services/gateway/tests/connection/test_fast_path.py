@@ -6,8 +6,8 @@ import asyncio
 import json
 
 import pytest
+from gateway_fast_line import ACK, RECEIVE, SEND, ended, line_to, shown
 from gateway_memory import MemorySystem
-from gateway_short_line import ACK, RECEIVE, SEND, ended, line_to, shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,9 +112,9 @@ async def compared(line, cases) -> None:
         plain = await post(body, *headers, "x-request-id: plain")
         before = stored(system)
         first = await post(body, *headers)  # its head becomes known
-        begun = line.short
+        begun = line.known
         known = await post(body, *headers)
-        assert line.short == begun + 1
+        assert line.known == begun + 1
         assert plain == first == known
         new = stored(system)[len(before) :]
         assert new[: len(new) // 2] == new[len(new) // 2 :]
@@ -141,7 +141,7 @@ def test_any_send_is_answered_and_stored_as_by_the_plain_way():
 async def one_known(line) -> None:
     for _ in range(2):
         assert (await line.post(b'{"messages":[{"body":"x"}]}', "content-type: application/json"))[0] == 200
-    assert line.short == 1
+    assert line.known == 1
 
 
 @pytest.mark.parametrize(
@@ -183,47 +183,38 @@ async def test_a_message_that_is_surely_not_stored_goes_to_another_broker(pair):
             assert (status, json.loads(body)["results"][0]["broker"]) == (200, other.broker)
 
 
-async def test_a_keyed_send_takes_the_short_way_and_is_stored_once(line):
+async def test_a_keyed_send_takes_the_fast_path_and_is_stored_once(line):
     one = b'{"messages":[{"body":"x","idempotencyKey":"k"}]}', "content-type: application/json"
     answers = [json.loads((await line.post(*one))[2])["results"][0] for _ in range(4)]
-    assert line.short == 3
+    assert line.known == 3
     assert [one.get("duplicate", False) for one in answers] == [False, True, True, True]
     assert len({one["messageId"] for one in answers}) == 1
 
 
 @pytest.mark.parametrize("sent", [True, False])
-async def test_keyed_sends_are_quick_again_once_the_store_answers(line, monkeypatch, sent):
-    """Without a free message in between: what is avoided for a while concerns those only."""
+async def test_sends_are_fast_again_once_the_store_answers(line, sent):
     store = line.system.stores["broker-a"]
-    begun = []
-    begin_send = store.begin_send
-    monkeypatch.setattr(store, "begin_send", lambda *asked: begun.append(asked) or begin_send(*asked))
 
-    async def keyed(key):
-        body = b'{"messages":[{"body":"x","idempotencyKey":"%d"}]}' % key
+    async def send(message):
+        body = json.dumps({"messages": [message]}).encode()
         return (await line.post(body, "content-type: application/json"))[0]
 
-    assert [await keyed(key) for key in range(3)] == [200] * 3
+    assert [await send({"body": "x", "idempotencyKey": f"{key}"}) for key in range(3)] == [200] * 3
     store.refuse = PeerAway("broker-a", sent, "no answer")
-    assert await keyed(3) >= 500
+    assert await send({"body": "x", "idempotencyKey": "3"}) >= 500
     store.refuse = None
-    assert await keyed(4) == 200  # reads route and list again
-    before = len(begun)
-    assert [await keyed(key) for key in range(5, 15)] == [200] * 10
-    assert len(begun) - before == 10
-    free = b'{"messages":[{"body":"x"}]}'
-    for after_seconds, quick in ((0, 0), (60, 1)):  # a free one looks elsewhere for a while
-        line.system.clocks.advance(after_seconds)
-        before = len(begun)
-        assert (await line.post(free, "content-type: application/json"))[0] == 200
-        assert len(begun) - before == quick
+    assert await send({"body": "x", "idempotencyKey": "4"}) == 200  # reads route and list again
+    before = line.fast[SEND]
+    assert [await send({"body": "x", "idempotencyKey": f"{key}"}) for key in range(5, 15)] == [200] * 10
+    assert await send({"body": "x"}) == 200
+    assert line.fast[SEND] - before == 11
 
 
-async def test_receive_and_ack_take_the_short_way(line):
+async def test_receive_and_ack_take_the_fast_path(line):
     json_type = "content-type: application/json"
     for n in range(6):
         await line.post(b'{"messages":[{"body":"%d"}]}' % n, json_type)
-    begun = line.short
+    begun = line.known
     for _ in range(3):
         status, _headers, body = await line.post(b'{"maxMessages":2}', json_type, path=RECEIVE)
         (one, two) = json.loads(body)["messages"]
@@ -233,7 +224,7 @@ async def test_receive_and_ack_take_the_short_way(line):
         status, _headers, body = await line.post(json.dumps(acks).encode(), json_type, path=ACK)
         assert status == 200
         assert [r["status"] for r in json.loads(body)["results"]] == ["acked", "acked", "invalidHandle"]
-    assert line.short == begun + 4
+    assert line.known == begun + 4
     for body in (b"{", b'{"acks":[]}', b'{"acks":1}'):
         known = shown(await line.post(body, json_type, path=ACK))
         assert known == shown(await line.post(body, json_type, "x-request-id: r", path=ACK))
@@ -249,7 +240,7 @@ async def test_a_token_is_asked_for_on_a_known_head_too(system):
                 assert (status, dict(headers)["connection"]) == (401, "close")
                 assert await asyncio.wait_for(line.reader.read(), 60) == b""
                 await line.reconnect()
-        assert line.short == 6
+        assert line.known == 6
 
 
 async def test_known_requests_behind_each_other_are_answered_in_order(line):
@@ -289,7 +280,7 @@ async def test_a_known_request_under_way_at_the_end_is_answered_and_its_connecti
         b"POST %s HTTP/1.1\r\nhost: gateway\r\ncontent-length: %d\r\n%s\r\n\r\n%s"
         % (RECEIVE.encode(), len(held), json_type.encode(), held)
     )
-    while line.short == 0:
+    while line.known == 0:
         await asyncio.sleep(0.01)
     line.gateway.drain()
     closing = asyncio.ensure_future(line.http.close())
@@ -322,4 +313,4 @@ async def test_a_quick_answer_ends_its_line_as_a_plain_one_does(line):
                 assert (await line.post(acks, json_type, *more, path=ACK))[
                     2
                 ] == b'{"results":[{"status":"acked"}]}\n'
-    assert line.short == 3
+    assert line.known == 3

@@ -1,18 +1,34 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-"""The connection, with a short way beside uvicorn's for a request whose head is known and that has come whole.
+"""The connection, with a fast path beside uvicorn's parser for one whole request whose head was read before.
 
-Reading and answering a request through uvicorn costs 50 to 60 us (parser callbacks, scope, event, task, head checked by patterns); by the
-short way 5. Everything that is not plainly one known request, on a connection where nothing is under way, goes through uvicorn.
+Reading and answering a request through uvicorn costs 50 to 60 us (parser callbacks, scope, event, task, checked headers); the fast path
+costs 5. Everything but one whole request with a known head, on a connection with nothing under way, goes through uvicorn. A head is
+known by all its bytes except the digits of its Content-Length.
 """
 
 import asyncio
+from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any, cast
 
+from gantry_wire.frame_template import marked_number
+from gateway.connection.fast_path import FastPath, KnownHead
 from gateway.connection.http_protocol import GatewayProtocol
-from gateway.connection.known_heads import cut, is_usual
-from gateway.connection.short_way import Known, ShortWay
 from gateway.http.call import Event
+
+KNOWN_BYTES_MAX = 2048
+"""Longer heads are not kept."""
+LENGTH_DIGITS_MAX = 7
+
+_END = b"\r\n\r\n"
+_END_SIZE = len(_END)
+_cut_length = marked_number((b"\r\ncontent-length: ", b"\r\nContent-Length: "), b"\r", LENGTH_DIGITS_MAX)
+_CHANGING = frozenset({b"x-request-id", b"traceparent", b"tracestate", b"mq-idempotency-key"})
+"""Headers whose value is another one each time: a head with one of them would be kept in vain."""
+_OTHERWISE = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"content-encoding"})
+"""Headers that want more than a body and an answer."""
+_STAYS = (b"connection", b"keep-alive")
+_EVENT = b"ce-"
 
 STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -22,39 +38,39 @@ STATUS_LINES = {
 CLOSING = (b"connection", b"close")
 
 
-class ShortCycle:
-    """A request on its way, in the place where uvicorn keeps its own: the connection tells it of its end."""
+class FastExchange:
+    """A request under way, in the place of uvicorn's own cycle: the connection sets it when it ends."""
 
     __slots__ = (
         "_body",
+        "_gone",
         "_known",
         "_left",
         "_protocol",
         "_start",
-        "_told",
         "disconnected",
         "keep_alive",
         "response_complete",
     )
 
-    def __init__(self, protocol: "ShortProtocol", known: Known, body: bytes) -> None:
+    def __init__(self, protocol: "FastProtocol", known: KnownHead, body: bytes) -> None:
         self._protocol, self._known = protocol, known
         self._left: bytes | None = body
         self._start: Event | None = None
         self._body = b""
-        self._told: asyncio.Future[None] | None = None
+        self._gone: asyncio.Future[None] | None = None
         self.keep_alive = True
         self.disconnected = self.response_complete = False
 
     @property
-    def message_event(self) -> "ShortCycle":
+    def message_event(self) -> "FastExchange":
         """What uvicorn sets when the client is gone."""
         return self
 
     def set(self) -> None:
-        """Wake who waits for the client to be gone."""
-        if self._told is not None and not self._told.done():
-            self._told.set_result(None)
+        """Wake the call that waits until the client is gone."""
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     @property
     def is_lost(self) -> bool:
@@ -73,8 +89,8 @@ class ShortCycle:
             body, self._left = self._left, None
             return {"type": "http.request", "body": body, "more_body": False}
         if not (self.is_lost or self.response_complete):
-            self._told = asyncio.get_running_loop().create_future()
-            await self._told
+            self._gone = asyncio.get_running_loop().create_future()
+            await self._gone
         return {"type": "http.disconnect"}
 
     async def send(self, event: Event) -> None:
@@ -100,21 +116,21 @@ class ShortCycle:
         """Write the bytes of the whole answer; the connection goes on to the next request."""
         self.response_complete = True
         self.set()
-        self._protocol.end_short(self, answer)
+        self._protocol.end_fast(self, answer)
 
 
-class ShortProtocol(GatewayProtocol):
+class FastProtocol(GatewayProtocol):
     """A connection that knows heads."""
 
     _head: bytes | None = None
     """The head that uvicorn's parser reads now, where it may become a known one."""
     _answered_at = 0.0
-    """Loop time of the last answer by the short way; since then the client may stay silent for so long."""
+    """Loop time of the last answer by the fast path; since then the client may stay silent for so long."""
 
-    def __init__(self, short: ShortWay, *arguments: Any, **options: Any) -> None:
+    def __init__(self, fast_path: FastPath, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._short = short
-        self._find = short.heads.get
+        self._fast_path = fast_path
+        self._find = fast_path.heads.get
 
     @property
     def is_lost(self) -> bool:
@@ -122,8 +138,8 @@ class ShortProtocol(GatewayProtocol):
         return self._is_lost
 
     def data_received(self, data: bytes) -> None:
-        """Take a known request by the short way; everything else is parsed."""
-        cycle = cast("ShortCycle | None", self.cycle)
+        """Take a known request by the fast path; everything else is parsed."""
+        cycle = cast("FastExchange | None", self.cycle)
         if self._is_amid or not (cycle is None or cycle.response_complete) or self.flow.write_paused:
             super().data_received(data)
             return
@@ -140,11 +156,11 @@ class ShortProtocol(GatewayProtocol):
             return
         self._reading_since = 0.0
         body = data[body_at:]
-        cycle = ShortCycle(self, known, body)
+        cycle = FastExchange(self, known, body)
         self.cycle = cast("Any", cycle)
-        self._short.begin(known, cycle, body, self.tasks)
+        self._fast_path.start(known, cycle, body, self.tasks)
 
-    def end_short(self, cycle: ShortCycle, answer: bytes) -> None:
+    def end_fast(self, cycle: FastExchange, answer: bytes) -> None:
         """Write an answer, and go on."""
         if self._is_lost:
             return
@@ -159,7 +175,7 @@ class ShortProtocol(GatewayProtocol):
         else:
             self.server_state.total_requests += 1
 
-    def scope_of(self, known: Known) -> dict[str, Any]:
+    def scope_of(self, known: KnownHead) -> dict[str, Any]:
         """Return a scope as uvicorn would make it."""
         return {
             **known.scope,
@@ -181,11 +197,11 @@ class ShortProtocol(GatewayProtocol):
             and self.parser is not None
             and self.parser.should_keep_alive()
         ):
-            self._short.learn(head, scope)
+            self._fast_path.learn(head, scope)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that is silent; one that was used by the short way has not reset the timer each time."""
-        cycle = cast("ShortCycle | None", self.cycle)
+        """Close a connection that is silent; one that was used by the fast path has not reset the timer each time."""
+        cycle = cast("FastExchange | None", self.cycle)
         is_busy = cycle is not None and not cycle.response_complete
         left = self.timeout_keep_alive
         if not is_busy:
@@ -194,3 +210,34 @@ class ShortProtocol(GatewayProtocol):
             super().timeout_keep_alive_handler()
             return
         self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+
+
+def cut(data: bytes) -> tuple[bytes, int] | None:
+    """Split `data` if it is exactly one request with a length.
+
+    Returns its head without the digits of the length, and where its body begins.
+    """
+    end = data.find(_END, 0, KNOWN_BYTES_MAX)
+    if end < 0:
+        return None
+    found = _cut_length(data, end)
+    body_at = end + _END_SIZE
+    if found is None or len(data) != body_at + found[1]:
+        return None
+    return found[0], body_at
+
+
+def is_usual(scope: MutableMapping[str, Any]) -> bool:
+    """Whether a request that the parser has read is of the kind whose head is worth keeping."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    names = [name for name, _value in headers]
+    return (
+        scope["method"] == "POST"
+        and scope["http_version"] == "1.1"
+        and not scope["query_string"]
+        and names.count(b"content-length") == 1
+        and _OTHERWISE.isdisjoint(names)
+        and _CHANGING.isdisjoint(names)
+        and not any(name.startswith(_EVENT) for name in names)
+        and all(value.lower() == _STAYS[1] for name, value in headers if name == _STAYS[0])
+    )

@@ -1,10 +1,10 @@
-"""Receives and acknowledgements without a task are answered as by the plain way, and nothing stays on lease that reached nobody."""
+"""The fast path answers receives and acknowledgements as the slow path does, and nothing stays on lease that reached nobody."""
 
 import asyncio
 import json
 
 import pytest
-from gateway_short_line import ACK, RECEIVE, SEND, ended, line_to, shown
+from gateway_fast_line import ACK, RECEIVE, SEND, ended, line_to, shown
 
 from gateway.ports.stores import PeerAway, StoreRefused
 
@@ -34,10 +34,10 @@ async def known(line) -> None:
     for _ in range(2):
         await lease(line, b'{"maxMessages":1}')
         await line.post(acks("?"), JSON, path=ACK)
-    line.system.leases.stores["broker-a"].quick = 0
+    line.fast.clear()
 
 
-async def test_both_wait_for_nothing_but_the_store(system):
+async def test_the_fast_path_answers_both_calls(system):
     async with line_to(system) as line:
         await known(line)
         await put(line, 7)
@@ -47,12 +47,12 @@ async def test_both_wait_for_nothing_but_the_store(system):
         assert len(handles) == 4
         answer = json.loads((await line.post(acks(*handles[:3]), JSON, path=ACK))[2])
         assert answer == {"results": [{"status": "acked"}] * 3}
-        assert store.quick == 2
+        assert (line.fast[RECEIVE], line.fast[ACK]) == (1, 1)
         store.expire()
         answers = [shown(await line.post(acks(*handles), JSON, *more, path=ACK)) for more in ((), (PLAIN,))]
         assert answers[0] == answers[1]
         assert [one["status"] for one in answers[0][2]] == ["acked"] * 3 + ["leaseExpired"]
-        assert store.quick == 3
+        assert line.fast[ACK] == 2
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_both_wait_for_nothing_but_the_store(system):
         PeerAway("broker-a", False, "not connected"),
     ],
 )
-async def test_what_a_store_refuses_is_told_as_by_the_plain_way(system, failure):
+async def test_the_fast_path_answers_a_refusal_as_the_slow_path_does(system, failure):
     async with line_to(system) as line:
         await put(line, 3)
         handles = await lease(line, b'{"maxMessages":3}')
@@ -81,7 +81,7 @@ async def test_what_a_store_refuses_is_told_as_by_the_plain_way(system, failure)
                 system.stores["broker-a"].refuse = None
             assert answers[0] == answers[1]
             assert answers[0][0] >= 400 or path == ACK
-        assert system.leases.stores["broker-a"].quick == 3
+        assert (line.fast[RECEIVE], line.fast[ACK]) == (1, 2)
 
 
 async def test_a_store_that_has_too_little_is_followed_by_the_next(pair):
@@ -92,7 +92,8 @@ async def test_a_store_that_has_too_little_is_followed_by_the_next(pair):
         for store in pair.leases.stores.values():
             store.expire()
         assert len(await lease(line, b'{"maxMessages":8,"waitSeconds":1}')) == 8
-        assert sum(store.quick for store in pair.leases.stores.values()) == 2
+        assert line.fast[RECEIVE] == 2
+        assert [len(store.asks) for store in pair.leases.stores.values()].count(0) == 0
 
 
 async def test_a_receive_that_finds_nothing_waits(system):
@@ -109,7 +110,7 @@ async def test_a_receive_that_finds_nothing_waits(system):
 
 @pytest.mark.parametrize("encoding", ["accept-encoding: gzip", "accept-encoding: gzip;q=0", "a: 1"])
 @pytest.mark.parametrize("size", [4, 5000])
-async def test_large_answers_are_packed_as_by_the_plain_way(system, encoding, size):
+async def test_the_fast_path_packs_large_answers_as_the_slow_path_does(system, encoding, size):
     async with line_to(system) as line:
         await put(line, 1, size)
         heads = []
@@ -132,7 +133,7 @@ async def test_what_reaches_nobody_is_given_back_at_once(system):
         head = f"POST {RECEIVE} HTTP/1.1\r\nhost: gateway\r\ncontent-length: 2\r\n{JSON}\r\n\r\n"
         writer.write(head.encode() + b"{}")
         await writer.drain()
-        while not store.quick:
+        while not store.tasks or store.tasks[-1].done():
             await asyncio.sleep(0.01)
         writer.transport.abort()
         await ended(writer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from contextlib import asynccontextmanager, suppress
 
 from gantry_chassis.budget import Budget
@@ -16,19 +17,25 @@ VARIES = {"messageId", "offsetMessageId", "queueId", "queueOffset", "requestId",
 
 
 class Line:
-    """One connection to a server, and how many requests went by the short way."""
+    """One connection to a server, and how many requests the fast path answered, by path."""
 
     def __init__(self, system, gateway, http, port, reader, writer):
         self.system, self.gateway, self.http, self.port = system, gateway, http, port
         self.reader, self.writer = reader, writer
-        self.short = 0
-        begin = gateway.fast_path.begin
+        self.known, self.fast, self.slow = 0, Counter(), 0
+        start, answer = gateway.fast_path.start, gateway.fast_path._answer
 
-        def counted(*arguments):
-            self.short += 1
-            begin(*arguments)
+        def counted(known, *arguments):
+            self.known += 1
+            slow = self.slow
+            start(known, *arguments)
+            self.fast[known.scope["path"]] += slow == self.slow
 
-        gateway.fast_path.begin = counted
+        def slowly(call):
+            self.slow += 1
+            return answer(call)
+
+        gateway.fast_path.start, gateway.fast_path._answer = counted, slowly
 
     async def post(self, body: bytes, *headers: str, path: str = SEND, length: int | None = None):
         has_host = any(header.lower().startswith("host:") for header in headers)

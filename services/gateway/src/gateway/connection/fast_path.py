@@ -1,0 +1,157 @@
+"""The fast path of hot calls: requests whose head was read before are answered without a parser, an ASGI scope and a task.
+
+A call whose request, or whose result, is unusual goes on as an ASGI call: the slow path, with the same code behind it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from gantry_chassis.memory import LargeThings
+from gantry_wire.bounded_cache import BoundedCache
+from gateway.http.access import Access
+from gateway.http.call import Call, Event, Reply, json_head
+from gateway.http.clocks import ReplyStamps
+from gateway.http.metrics import Figures
+
+HEADS_MAX = 2048
+"""Heads that are kept."""
+_OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost", "gateway.when_lost"})
+
+
+class Exchange(Protocol):
+    """One request with a known head on its connection, and the place for its answer."""
+
+    keep_alive: bool
+    """False: the connection ends with the answer."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is closed."""
+        ...
+
+    def scope(self) -> dict[str, Any]:
+        """Return the request's ASGI scope."""
+        ...
+
+    async def receive(self) -> Event:
+        """Return the body, then wait until the client is gone."""
+        ...
+
+    async def send(self, event: Event) -> None:
+        """Take a part of the answer."""
+        ...
+
+    def write(self, answer: bytes) -> None:
+        """Write the bytes of the whole answer."""
+        ...
+
+
+class FastCall(Protocol):
+    """A call under one known head: what the head says was checked when it was kept."""
+
+    def start(self, exchange: Exchange, body: bytes) -> bool:
+        """Start to answer a request; False if nothing was done and the slow path has to answer it."""
+        ...
+
+
+class FastRoute(Protocol):
+    """Makes fast calls."""
+
+    def fast_call(self, scope: dict[str, Any]) -> FastCall | None:
+        """Return the fast call for requests of this scope; None if only the slow path answers them."""
+        ...
+
+
+class KnownHead(NamedTuple):
+    """What a head means: the scope of its requests without the connection's share, and their fast call."""
+
+    scope: dict[str, Any]
+    call: FastCall | None
+
+
+class FastAnswers:
+    """Writes the answers of fast calls and counts them."""
+
+    def __init__(
+        self,
+        access: Access,
+        figures: Figures,
+        stamps: ReplyStamps,
+        finish: Callable[[Call, Coroutine[Any, Any, Reply]], Coroutine[Any, Any, None]],
+        gzip_bytes_min: int,
+        large: LargeThings,
+    ) -> None:
+        """`finish` answers a call with what a coroutine returns or raises, as the slow path does."""
+        self.access = access
+        self.clock = figures.clock
+        self._figures, self._stamps, self._finish = figures, stamps, finish
+        self._gzip_bytes_min, self._large = gzip_bytes_min, large
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def write_json(
+        self, exchange: Exchange, body: bytes, name: str, started: float, *, may_pack: bool
+    ) -> bool:
+        """Answer 200 with a body in JSON, counted as `name`; False if nothing was written because it has to be compressed."""
+        varies = bool(self._gzip_bytes_min) and len(body) >= self._gzip_bytes_min
+        if varies and may_pack:
+            return False
+        head = json_head(self._stamps, len(body), stays=exchange.keep_alive, varies=varies)
+        exchange.write(head + body)
+        self._large.had(len(body))
+        self._figures.count(name, 200, self.clock() - started)
+        return True
+
+    def finish(
+        self, exchange: Exchange, name: str, reply: Callable[[Call], Coroutine[Any, Any, Reply]]
+    ) -> None:
+        """Answer as the slow path does, with what `reply` returns or raises; the body of its call is read."""
+        call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps)
+        call.scope["route_name"] = name
+        task = asyncio.ensure_future(self._finish(call, _read_then(call, reply)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class FastPath:
+    """Keeps the heads of hot calls, and starts the requests that have them."""
+
+    def __init__(
+        self,
+        answer: Callable[[Call], Awaitable[None]],
+        stamps: ReplyStamps,
+        is_hot: Callable[[str], bool],
+        routes: Sequence[FastRoute],
+    ) -> None:
+        """`answer` is the slow path."""
+        self._answer, self._stamps, self._is_hot, self._routes = answer, stamps, is_hot, routes
+        self.heads: BoundedCache[bytes, KnownHead] = BoundedCache(HEADS_MAX)
+        """What heads mean, by their bytes."""
+
+    def learn(self, head: bytes, scope: dict[str, Any]) -> None:
+        """Keep a head that the parser has read."""
+        if not self._is_hot(scope["path"]):
+            return
+        kept = {name: value for name, value in scope.items() if name not in _OF_CONNECTION}
+        calls = (route.fast_call(kept) for route in self._routes)
+        self.heads.keep(head, KnownHead(kept, next((call for call in calls if call is not None), None)))
+
+    def start(
+        self, known: KnownHead, exchange: Exchange, body: bytes, tasks: set[asyncio.Task[None]]
+    ) -> None:
+        """Start a request; one for the slow path becomes one of the tasks."""
+        if known.call is not None and known.call.start(exchange, body):
+            return
+        call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps)
+        task = asyncio.ensure_future(_run(self._answer(call)))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+async def _run(answering: Awaitable[None]) -> None:
+    await answering
+
+
+async def _read_then(call: Call, reply: Callable[[Call], Coroutine[Any, Any, Reply]]) -> Reply:
+    await call.body()
+    return await reply(call)
