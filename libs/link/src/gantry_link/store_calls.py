@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from gantry_link.calls import Answer
-from gantry_link.connection import REQUEST_SECONDS, Connection
+from gantry_link.connection import REQUEST_SECONDS
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_wire.frame import Command
@@ -59,29 +59,26 @@ class StoreCalls:
         Passes the answer, or the LinkError, to `answer` in the turn in which it arrives: no task waits for it.
         """
         connection = self.pool.get_nowait(self.address, connection_class)
-        if connection is not None:
-            self._start(connection, answer, encode)
+        if connection is None:
+            task = asyncio.ensure_future(self._connect_and_start(answer, encode, connection_class))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
             return
-        task = asyncio.ensure_future(self._connect_and_start(answer, encode, connection_class))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
-
-    async def _connect_and_start(
-        self, answer: Answer, encode: Callable[[int], bytes], connection_class: str
-    ) -> None:
-        try:
-            connection = await self.pool.get(self.address, connection_class)
-        except LinkError as error:
-            answer.set_exception(error)
-        else:
-            self._start(connection, answer, encode)
-
-    def _start(self, connection: Connection, answer: Answer, encode: Callable[[int], bytes]) -> None:
         opaque = connection.next_opaque()
         try:
             connection.ask(opaque, encode(opaque), answer, self.timeout_seconds)
         except LinkError as error:
             answer.set_exception(error)
+
+    async def _connect_and_start(
+        self, answer: Answer, encode: Callable[[int], bytes], connection_class: str
+    ) -> None:
+        try:
+            await self.pool.get(self.address, connection_class)
+        except LinkError as error:
+            answer.set_exception(error)
+        else:
+            self.start(answer, encode, connection_class)
 
     async def ask(
         self,

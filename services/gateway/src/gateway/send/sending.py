@@ -63,19 +63,20 @@ class SilentBrokers:
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
-        self._until: dict[str, float] = {}
+        self.until: dict[str, float] = {}
+        """By broker, until when it is avoided."""
 
     def add(self, broker: str) -> None:
         """Avoid a broker from now on."""
-        self._until[broker] = self._clocks.monotonic() + AVOID_SECONDS
+        self.until[broker] = self._clocks.monotonic() + AVOID_SECONDS
 
     def around(self, route: Route, queue: Queue, tried: set[str]) -> Queue:
         """Return the queue, or the next one on a broker that is neither tried nor avoided."""
-        if not self._until and not tried:
+        if not self.until and not tried:
             return queue
         now = self._clocks.monotonic()
-        self._until = {broker: until for broker, until in self._until.items() if until > now}
-        others = [one for one in route.writable if one[0] not in tried and one[0] not in self._until]
+        self.until = {broker: until for broker, until in self.until.items() if until > now}
+        others = [one for one in route.writable if one[0] not in tried and one[0] not in self.until]
         if not others or queue in others:
             return queue
         return others[route.next_queue % len(others)]
@@ -102,7 +103,7 @@ class QueueSend:
 
     def start(self) -> None:
         """Send the request."""
-        if self._group.is_free:
+        if self._group.is_free and self._sender.silent.until:
             self._queue = self._sender.silent.around(self._route, self._queue, _NOBODY)
         self._ask()
 
@@ -122,6 +123,9 @@ class QueueSend:
         drafts = self._drafts
         if type(outcome) is list:
             queue = self._queue
+            if len(drafts) == 1:
+                self._on_results([result_of(queue, outcome[0], drafts[0])])
+                return
             results = [result_of(queue, stored, draft) for stored, draft in zip(outcome, drafts, strict=True)]
             self._on_results(results)
             return
@@ -166,7 +170,8 @@ class Sender:
         placed = self._place(topic, draft)
         if placed is None:
             return False
-        QueueSend(self, *placed, (draft,), on_results).start()
+        route, group = placed
+        QueueSend(self, route, group, (draft,), on_results).start()
         return True
 
     async def send(self, topic: str, drafts: Sequence[Draft]) -> list[Result]:
