@@ -36,7 +36,9 @@ class SendPattern:
 
     def frame(self, opaque: int, born_ms: int, properties: str, body: bytes) -> bytes:
         """Return the whole frame of a message."""
-        return b"%b%b%b" % self.parts(opaque, born_ms, properties, body)
+        header = self._fill((born_ms, _encode(properties), opaque))
+        size = len(header)
+        return b"%b%b%b" % (FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body)
 
     def parts(self, opaque: int, born_ms: int, properties: str, body: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the frame of a message in its three parts, for those who join many."""

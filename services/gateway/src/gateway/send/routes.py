@@ -150,13 +150,14 @@ class FastSend:
 
     def __init__(self, route: SendRoute, answers: FastAnswers, topic: str) -> None:
         self.route, self.answers, self._topic = route, answers, topic
+        self._sender, self._drafting = route.sender, route.drafting
 
     def start(self, exchange: Exchange, body: bytes) -> bool:
         """Start to send the message of a request."""
         started = self.answers.clock()
         try:
             draft = self._draft(body)
-            return draft is not None and self.route.sender.start(
+            return draft is not None and self._sender.start(
                 self._topic, draft, FastSending(self, exchange, started).on_results
             )
         except Problem:
@@ -167,7 +168,7 @@ class FastSend:
         if b"},{" in body or b"}, {" in body:  # hardly one message: why read all of them twice
             return None
         items = read_messages(body)
-        return self.route.drafting.drafts(items, "", json_names)[0] if len(items) == 1 else None
+        return self._drafting.drafts(items, "", json_names)[0] if len(items) == 1 else None
 
 
 class FastRawSend(FastSend):
@@ -183,7 +184,7 @@ class FastRawSend(FastSend):
             return None
         item = copy(self._pattern)
         item.body_base64 = body
-        return self.route.drafting.drafts((item,), "", header_name)[0]
+        return self._drafting.drafts((item,), "", header_name)[0]
 
 
 class FastSending:
