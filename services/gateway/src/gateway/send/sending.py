@@ -102,12 +102,9 @@ class QueueSend:
         self._tried: set[str] | None = None
 
     def start(self) -> None:
-        """Send the request."""
+        """Send the request to the queue, or to one on a broker that answers."""
         if self._group.is_free and self._sender.silent.until:
             self._queue = self._sender.silent.around(self._route, self._queue, _NOBODY)
-        self._ask()
-
-    def _ask(self) -> None:
         route, drafts = self._route, self._drafts
         broker, queue_id = self._queue
         store = self._sender.stores.at(broker, route.address(broker))
@@ -136,7 +133,7 @@ class QueueSend:
         other = self._sender.silent.around(self._route, self._queue, tried)
         if self._group.is_free and may_go_on and other[0] not in tried and len(tried) < ATTEMPTS_MAX:
             self._queue = other
-            self._ask()
+            self.start()
         else:
             self._on_results([problem] * len(drafts))
 
