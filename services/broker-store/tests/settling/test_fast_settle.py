@@ -35,9 +35,9 @@ def op_of(offset: int) -> SettleOutput:
     )
 
 
-def lived(flush: str, ip: str) -> tuple[bytes, list[object]]:
+def lived(flush: str, ip: str, *, fast_paths: bool) -> tuple[bytes, list[object]]:
     """Return the log and the answers of a life in which delayed messages, timed ones and halves are settled."""
-    side, peer = SettlingSide(flush=flush), ScriptedPeer(ip)
+    side, peer = SettlingSide(flush=flush, fast_paths=fast_paths), ScriptedPeer(ip)
     side.topics.ensure("orders", 4)
     for queue_id, own in enumerate(MESSAGES):
         instant = {"TIMER_DELIVER_MS": str(int(side.wall_s * 1000) + 1500)}
@@ -76,19 +76,21 @@ async def test_both_paths_write_the_same_log_and_give_the_same_answers(flush, ip
         return places
 
     monkeypatch.setattr(FastSettle, "put", counted)
-    short = lived(flush, ip)
-    monkeypatch.setattr(FastSettle, "put", lambda _self, _gathered: None)
-    assert lived(flush, ip) == short
+    fast = lived(flush, ip, fast_paths=True)
     assert taken.count(True) > taken.count(False) > 0
+    taken.clear()
+    assert lived(flush, ip, fast_paths=False) == fast
+    assert not taken
 
 
 @pytest.mark.parametrize("count", [7, 40])
-async def test_both_paths_begin_the_next_segment_with_the_same_item(count, monkeypatch):
+async def test_both_paths_begin_the_next_segment_with_the_same_item(count):
     lives = []
     for is_fast in (True, False):
-        if not is_fast:
-            monkeypatch.setattr(FastSettle, "put", lambda _self, _gathered: None)
-        side, peers = SettlingSide(segment_bytes=64 * 1024), (ScriptedPeer(), ScriptedPeer("::1", 2))
+        side, peers = (
+            SettlingSide(segment_bytes=64 * 1024, fast_paths=is_fast),
+            (ScriptedPeer(), ScriptedPeer("::1", 2)),
+        )
         side.topics.ensure("orders", 4)
         for number in range(count):
             body = b"%d" % number * (1 + number * 997 % 4000)

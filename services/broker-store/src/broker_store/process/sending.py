@@ -99,7 +99,9 @@ class Sending:
                 store.topics, self.topics_saver, self.removal, self.appends.flush, foundation.when_known
             )
         )
-        self.settling = build_settling(store, self.appends, self.targets, at_turn_end, foundation.care)
+        self.settling = build_settling(
+            store, self.appends, self.targets, at_turn_end, foundation.care, fast_path=fast_paths
+        )
         self.settling_handlers = SettlingHandlers(
             self.settling, store.clock.now_ms, any_host=settings.claim_any_host
         )

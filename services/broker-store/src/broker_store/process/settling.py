@@ -8,13 +8,19 @@ from broker_store.settling.settling import Settling, SettlingParts
 
 
 def build_settling(
-    store: OpenedStore, appends: Appends, targets: Targets, at_turn_end: AtTurnEnd, care: DiskCare
+    store: OpenedStore,
+    appends: Appends,
+    targets: Targets,
+    at_turn_end: AtTurnEnd,
+    care: DiskCare,
+    *,
+    fast_path: bool,
 ) -> Settling:
     """Return settling over an opened store."""
     return Settling(
         SettlingParts(
             store.log, appends, store.queues, store.topics, targets, store.states.settled,
             store.states.transactions, store.levels, store.clock, store.boot_count, store.environment.secret_below, at_turn_end,
-            lambda: care.roll_below,
+            lambda: care.roll_below, fast_path,
         )
     )  # fmt: skip

@@ -152,7 +152,7 @@ class SettleEntry:
     ) -> SettleResult:
         item = gathered.item
         try:
-            places = fast.put(gathered)
+            places = fast.put(gathered) if self._rules.has_fast_path else None
             if places is None:
                 plan = self._plan(gathered, at, fast)
                 fast.place()

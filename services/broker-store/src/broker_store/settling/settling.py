@@ -53,6 +53,8 @@ class SettlingParts:
     at_turn_end: AtTurnEnd
     roll_below: Callable[[], int]
     """Log position below which undecided items keep a segment from being deleted, 0 when there are none."""
+    has_fast_path: bool
+    """Whether ordinary items are placed together, from templates."""
 
 
 class Settling:
@@ -73,6 +75,7 @@ class Settling:
         self.settled_items = 0
         """Items decided since the start."""
         self.roll_below = parts.roll_below
+        self.has_fast_path = parts.has_fast_path
 
     def settle(
         self,
