@@ -1,4 +1,4 @@
-"""The gateway's composition root: settings → ports → server. The only file that makes connections."""
+"""The gateway's composition root: settings → ports → server. Only this module opens connections."""
 
 import gc
 import sys
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 ROUTE_IDLE_SECONDS = 600.0
 GC_THRESHOLDS = (50_000, 20, 100)
-"""A receive of 32 makes more objects than the 700 after which Python looks for cycles: there are hardly any."""
+"""Objects allocated before a garbage collection. A receive of 32 allocates more than Python's default of 700, and cycles are rare."""
 _log = get_logger()
 
 
 def main() -> None:
-    """Run a gateway until it is asked to stop."""
+    """Run a gateway until it receives a stop signal."""
     settings = settings_or_exit(GatewaySettings, "gateway", sys.argv[1:])
     configure("gateway", settings.log_level, json=settings.log_json, file=settings.log_file)
 
@@ -112,7 +112,7 @@ def _limits(settings: GatewaySettings, environment: Environment) -> "RedisLimits
     client_rate, topic_rate = settings.client_messages_per_second, settings.topic_messages_per_second
     if not settings.redis_url or not (client_rate or topic_rate):
         return None
-    # The driver takes 18 MB and a third of a second: only who limits anything pays for it.
+    # The driver takes 18 MB and a third of a second: load it only if a limit is set.
     from gateway.stores.redis_limits import RedisLimits
 
     try:

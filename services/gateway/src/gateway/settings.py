@@ -1,4 +1,4 @@
-"""Every setting of the gateway with default, unit and bounds. Read once at start, passed down as plain values."""
+"""Every setting of the gateway with default, unit and bounds. Read once at start, passed on as plain values."""
 
 from typing import Annotated, Literal
 

@@ -1,1 +1,1 @@
-"""HTTP connections and the server, with the fast path of calls whose heads are known. Never knows what a message is."""
+"""HTTP connections and the server, with a fast path for requests with a known head. Knows nothing of messages."""

@@ -1,4 +1,4 @@
-"""The HTTP/1.1 connection: the chassis' with one write per answer, one request at a time, and problems for what cannot be read."""
+"""The gateway's HTTP/1.1 connection: one write per response, one request at a time, problems for unreadable requests."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -10,9 +10,9 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from gantry_chassis.http_connection import Bounds, HttpConnection
 
 READ_SECONDS_MAX = 75.0
-"""A whole request must arrive within this time; longer than a body may take, which is answered in words."""
+"""Time limit for a whole request. Longer than the limit for a body, which the gateway reports as a problem."""
 UNSENT_SECONDS_MAX = 60.0
-"""So long may a client read nothing of an answer that waits for it."""
+"""Time limit for a client that does not read a pending response."""
 BOUNDS = Bounds(read_seconds=READ_SECONDS_MAX, unsent_seconds=UNSENT_SECONDS_MAX)
 CODES = {
     HTTPStatus.BAD_REQUEST: "INVALID_PARAMETER",
@@ -20,11 +20,11 @@ CODES = {
     HTTPStatus.REQUEST_TIMEOUT: "REQUEST_TIMEOUT",
     HTTPStatus.SERVICE_UNAVAILABLE: "SERVICE_NOT_AVAILABLE",
 }
-"""What a connection answers by itself, as the codes of problems."""
+"""Problem codes of the errors that a connection answers by itself."""
 
 
 class JoinedWrites(asyncio.Transport):
-    """A transport that writes once a turn: head and body of an answer would be two system calls otherwise."""
+    """A transport that writes once per turn of the loop: head and body of a response need one system call instead of two."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -40,23 +40,23 @@ class JoinedWrites(asyncio.Transport):
         self.get_write_buffer_size = transport.get_write_buffer_size
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep `data` for the end of this turn."""
+        """Buffer `data` until the end of this turn."""
         if not self._parts:
             self._loop.call_soon(self.flush)
         self._parts.append(data)
 
     def close(self) -> None:
-        """Write what is kept, and close when it is sent."""
+        """Flush the buffer, and close the connection once it is sent."""
         self.flush()
         self._transport.close()
 
     def write_now(self, data: bytes) -> None:
-        """Write at once, where nothing is kept; dropped where the connection was lost."""
+        """Write at once; only valid while the buffer is empty. Does nothing if the connection is lost."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def flush(self) -> None:
-        """Write what is kept; nobody reads it where the connection was lost meanwhile."""
+        """Write the buffer; drop it if the connection is lost."""
         parts, self._parts = self._parts, []
         if self._transport.is_closing():
             return
@@ -67,35 +67,35 @@ class JoinedWrites(asyncio.Transport):
 
 
 class OneAtATime(FlowControl):
-    """Reads on only where no request waits behind another, and where the answer before it has left."""
+    """Resumes reading only if no request is queued and the last response has been sent."""
 
     def __init__(self, transport: asyncio.Transport, pipeline: Collection[object]) -> None:
         super().__init__(transport)
         self._pipeline = pipeline
 
     def resume_reading(self) -> None:
-        """Read on, unless what was read already waits."""
+        """Resume reading, unless a request is queued."""
         if not self._pipeline and not self.write_paused:
             super().resume_reading()
 
 
 class GatewayProtocol(HttpConnection):
-    """The chassis' HTTP/1.1 with one write per answer, one request at a time, and problems for what cannot be read."""
+    """The chassis' HTTP/1.1 connection with one write per response, one request at a time, and problems for unreadable requests."""
 
     _is_answer_unsent = False
-    """An answer is complete, and more of it than a little waits for the client to read."""
+    """A response is complete, but much of it still waits for the client to read."""
     _is_lost = False
     _on_lost: Callable[[], object] | None = None
-    """Called when the connection is closed: what the request at hand waits for is waited for in vain then."""
+    """Called when the connection closes, so that the current request stops waiting."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Begin a connection."""
+        """Open the connection."""
         self._joined = JoinedWrites(transport)
         super().connection_made(self._joined)
         self.flow = OneAtATime(self._joined, self.pipeline)
 
     def on_response_complete(self) -> None:
-        """Go on to the next request once the client has read this answer, or nearly."""
+        """Continue with the next request once the client has read most of this response."""
         self._joined.flush()
         if self.flow.write_paused and not self.transport.is_closing():
             self._is_answer_unsent = True
@@ -104,14 +104,14 @@ class GatewayProtocol(HttpConnection):
         super().on_response_complete()
 
     def resume_writing(self) -> None:
-        """Go on where the client read what it was sent."""
+        """Continue once the client has read the pending response."""
         super().resume_writing()
         if self._is_answer_unsent:
             self._is_answer_unsent = False
             super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, and remember it for answers on their way."""
+        """Mark the connection as lost, so that pending responses are not written."""
         self._is_lost = True
         super().connection_lost(exc)
         if self._on_lost is not None:
@@ -124,7 +124,7 @@ class GatewayProtocol(HttpConnection):
         self._on_lost = call
 
     def head_refusal(self) -> str:
-        """Refuse a head that says two things, or none, where one is needed."""
+        """Return why the head is refused: no single Host header, or another Transfer-Encoding than chunked. "" if it is valid."""
         assert self.parser is not None, "the connection is open: its parser is what calls this"
         names = [name for name, _value in self.headers]
         if names.count(b"host") != 1 and self.parser.get_http_version() == "1.1":
@@ -134,13 +134,13 @@ class GatewayProtocol(HttpConnection):
         return ""
 
     def on_headers_complete(self) -> None:
-        """Begin the call; its answer is to know whether the connection is lost meanwhile."""
+        """Start the request, with callables in its scope that report a lost connection."""
         self.scope["gateway.is_lost"] = self._was_lost  # type: ignore[typeddict-unknown-key]
         self.scope["gateway.when_lost"] = self._when_lost  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def refusal(self, status: HTTPStatus, message: str) -> tuple[bytes, str]:
-        """Return a problem."""
+        """Return the problem for an unreadable request."""
         problem = {
             "title": status.phrase,
             "status": status.value,

@@ -1,4 +1,4 @@
-"""The HTTP server: our protocol on our own socket, and an end that lets calls finish."""
+"""The HTTP server: its own protocol and socket, and a shutdown that lets running requests finish."""
 
 import asyncio
 import socket
@@ -20,11 +20,11 @@ BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
 SWEEP_SECONDS = 15.0
 PEAK_BYTES = 32 * 1024 * 1024
-"""Where so much more was held since the last sweep than is held now, memory is given back to the machine."""
+"""The server returns memory to the system when the peak since the last sweep exceeds current use by this much."""
 
 
 class HttpServer:
-    """Serves an ASGI application on one port until closed. What clients make it hold counts in `budget`, that of the process."""
+    """Serves an ASGI application on one port until closed. The memory that clients use counts in the process's `budget`."""
 
     def __init__(
         self, app: Callable[..., Any], fast_path: FastPath | None, budget: Budget, *, drain_seconds: int
@@ -56,30 +56,31 @@ class HttpServer:
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def start(self, host: str, port: int, *, reuse_port: bool) -> int:
-        """Listen; return the port. OSError when it is taken."""
+        """Listen and return the port. Raises OSError if the port is taken."""
         listener = listening_socket(host, port, backlog=BACKLOG, reuse_port=reuse_port)
         self._sockets = [listener]
         self._accepting = Accepting(listener, self.budget.has_descriptor)
-        # Only its start and its end: uvicorn's own loop would wake an idle process and take the signals away.
+        # Call uvicorn's startup and shutdown only: its main loop would wake an idle process and replace the
+        # signal handlers.
         await self._server.startup(sockets=self._sockets)
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
         return int(listener.getsockname()[1])
 
     async def close(self) -> None:
-        """Stop listening, let running calls end, close the connections."""
+        """Stop listening, let running requests finish, close the connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self._server.shutdown(sockets=self._sockets)
         await asyncio.sleep(0)
 
     def _accepted(self, **options: Any) -> GatewayProtocol:
-        """Make the protocol of a connection that uvicorn has accepted, and take those that wait behind it."""
+        """Create the protocol of a connection that uvicorn accepted, and accept the connections queued behind it."""
         assert self._accepting is not None, "uvicorn listens since `start`"
         self._accepting.soon(partial(self._protocol, **options))
         return self._protocol(**options)
 
     def sweep(self) -> None:
-        """Cut who keeps us waiting, and give memory back when much is free; again after a while."""
+        """Close stalled connections, return memory when much is free, and schedule the next sweep."""
         loop = asyncio.get_running_loop()
         self.cut_stalled(loop.time())
         if self.budget.take_peak() - self.budget.held > PEAK_BYTES:
@@ -90,11 +91,11 @@ class HttpServer:
         self._sweeper = loop.call_later(SWEEP_SECONDS, self.sweep)
 
     def cut_stalled(self, now: float) -> None:
-        """Close connections that have been awaited for too long at `now`."""
+        """Close connections that have stalled for too long at `now`."""
         for connection in self.connections:
             connection.cut_if_stalled(now)
 
     @property
     def connections(self) -> list[GatewayProtocol]:
-        """The connections that are open."""
+        """The open connections."""
         return [one for one in self._server.server_state.connections if isinstance(one, GatewayProtocol)]

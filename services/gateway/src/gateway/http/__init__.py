@@ -1,1 +1,1 @@
-"""One HTTP call: its head, body, answer, refusals, clocks and metrics. Never knows what a message is."""
+"""One HTTP call: head, body, reply, problems, clocks and metrics. Knows nothing of messages."""

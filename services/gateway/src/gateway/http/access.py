@@ -1,4 +1,4 @@
-"""Who may call: an optional bearer token, our own web pages, and those of the origins that are set. Pure but for the call."""
+"""Access control: an optional bearer token, the gateway's own web pages, and pages of allowed origins. Pure but for the call."""
 
 import hmac
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from gateway.http.call import Call, Reply
 from gateway.http.problems import Problem, forbidden
 
 OPEN_PATHS = ("/", "/health/live", "/health/ready", "/docs", "/openapi.json")
-"""Need no token: probes carry none, and the API's description is no secret."""
+"""Need no token: probes send none, and the API description is public."""
 _METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _EXPOSED = b"x-request-id, retry-after"
 _PREFLIGHT_SECONDS = b"600"
 
 
 class Access:
-    """Checks the token and web pages, answers browsers' preflights, and names the origins in replies."""
+    """Checks the token and the origin of web pages, answers CORS preflights, and adds CORS headers to replies."""
 
     def __init__(self, token: str, pages: WebPages) -> None:
         self._token = token.encode()
@@ -32,7 +32,7 @@ class Access:
         return self._pages.has_origins
 
     def check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raise 403 for a call of a page that may not make it, 401 for one of this path without the token in its headers."""
+        """Raise 403 for a page of a forbidden origin, 401 for a missing or wrong token on a protected path."""
         refusal = self._pages.refusal(method, headers)
         if refusal is not None:
             raise forbidden(refusal.words, refusal.header)
@@ -47,7 +47,7 @@ class Access:
             raise problem
 
     def browser(self, call: Call) -> Reply | None:
-        """Add the headers that let an allowed origin read the reply; return the answer to a preflight."""
+        """Add the CORS headers of an allowed origin; return the reply to a preflight."""
         if not self._pages.has_origins:
             return None
         call.extra_headers.append((b"vary", b"origin"))

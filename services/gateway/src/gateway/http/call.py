@@ -1,4 +1,4 @@
-"""One HTTP call: its headers, its body (read within limits), its answer. Knows ASGI, and nothing of messages."""
+"""One HTTP call: headers, body (read within limits), reply. Knows ASGI, and nothing of messages."""
 
 import asyncio
 import zlib
@@ -19,7 +19,7 @@ Send = Callable[[Event], Awaitable[None]]
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 DROP_BYTES_MAX = 256 * 1024 * 1024
 DROP_SECONDS_MAX = 10.0
-"""How much of a body that is too large is read and dropped, so that the client sees the answer before the end."""
+"""How much of an oversized body is read and dropped, so that the client can read the reply before the connection closes."""
 BODY_SECONDS_MAX = 60.0
 GZIP_IN_THREAD_BYTES = 128 * 1024
 REQUEST_ID_CHARS_MAX = 128
@@ -32,7 +32,7 @@ _QUIET = frozenset({204, 304})
 
 
 class Reply:
-    """What a call is answered with."""
+    """The reply to a call."""
 
     __slots__ = ("body", "content_type", "headers", "on_lost", "status")
 
@@ -44,25 +44,25 @@ class Reply:
         headers: tuple[tuple[bytes, bytes], ...] = (),
         on_lost: Callable[[], None] | None = None,
     ) -> None:
-        """`on_lost` is called where the reply cannot be written: its client is gone."""
+        """`on_lost` is called if the reply cannot be written because the client has gone."""
         self.status, self.body, self.content_type, self.headers = status, body, content_type, headers
         self.on_lost = on_lost
 
 
 def json_line(value: object) -> bytes:
-    """Return `value` as JSON; whoever shows it on a terminal goes on in a new line."""
+    """Return `value` as JSON with a newline at the end, for terminals."""
     return _encode(value) + b"\n"
 
 
 def json_reply(value: object, status: int = 200) -> Reply:
-    """Answer `value` as JSON."""
+    """Reply with `value` as JSON."""
     return Reply(status, json_line(value))
 
 
 def json_head(stamps: ReplyStamps, size: int, *, stays: bool, varies: bool = False) -> bytes:
-    """Return the head of an answer in JSON, as a whole call would write it.
+    """Return the head of a JSON reply, with the same bytes as `Call.answer` writes.
 
-    `stays` says whether the connection does; `varies`, that another client would get it packed.
+    `stays` says whether the connection stays open; `varies` whether the reply could be compressed for another client.
     """
     closing = b"" if stays else b"connection: close\r\n"
     varying = b"vary: accept-encoding\r\n" if varies else b""
@@ -70,7 +70,7 @@ def json_head(stamps: ReplyStamps, size: int, *, stays: bool, varies: bool = Fal
 
 
 def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a client takes packed answers."""
+    """Whether the client accepts compressed replies."""
     accepted = headers.get(b"accept-encoding", b"").lower()
     if b"gzip" not in accepted:
         return False
@@ -82,7 +82,7 @@ def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
 
 
 class Call:
-    """One request on its way through the gateway."""
+    """One request and its reply."""
 
     __slots__ = (
         "_is_read",
@@ -109,7 +109,7 @@ class Call:
         self.extra_headers: list[tuple[bytes, bytes]] = []
         self.status = 0
         self.bytes_moved = 0
-        """Of the body and of the answer, unpacked."""
+        """Bytes of the body and of the reply, uncompressed."""
         self._is_read = False
 
     @property
@@ -124,12 +124,12 @@ class Call:
 
     @property
     def client(self) -> str:
-        """The address the call comes from."""
+        """The client's address."""
         peer = self.scope.get("client")
         return str(peer[0]) if peer else ""
 
     async def body(self, bytes_max: int = REQUEST_BYTES_MAX) -> bytes:
-        """Read the whole body, unpacked; raise 413 over `bytes_max`, from Content-Length before anything is read."""
+        """Read and decompress the whole body. Raise 413 over `bytes_max`; with a Content-Length, before reading anything."""
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > bytes_max:
             raise too_large(bytes_max)
@@ -177,24 +177,24 @@ class Call:
         return event
 
     async def gone(self) -> None:
-        """Return when the client has closed its connection; the body must have been read."""
+        """Return when the client has closed its connection. The body must have been read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection was closed before the answer was written."""
+        """Whether the connection was closed before the reply was written."""
         was_lost: Callable[[], bool] | None = self.scope.get("gateway.is_lost")
         return was_lost is not None and was_lost()
 
     def when_lost(self, call: Callable[[], object] | None) -> None:
-        """Have `call` called when the connection is closed, in place of what was to be called before; None: nothing."""
+        """Call `call` when the connection closes, instead of the callback set before; None removes it."""
         when_lost: Callable[[Callable[[], object] | None], None] | None = self.scope.get("gateway.when_lost")
         if when_lost is not None:
             when_lost(call)
 
     def replay(self, body: bytes) -> Receive:
-        """Return a `receive` that gives a body that was read before."""
+        """Return a `receive` that returns a body already read."""
         left = [body]
 
         async def receive() -> Event:
@@ -205,7 +205,7 @@ class Call:
         return receive
 
     async def answer(self, reply: Reply, gzip_bytes_min: int = 0) -> None:
-        """Write the reply; packed when it is large and the client takes gzip."""
+        """Write the reply; compressed if it is large and the client accepts gzip."""
         if reply.on_lost is None:
             await self._write(reply, gzip_bytes_min)
             return
@@ -260,7 +260,7 @@ class Call:
         return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
 
     async def _drop_rest(self) -> None:
-        """Read and drop what the client still sends: closing with unread bytes would lose it the answer."""
+        """Read and drop the rest of the request: closing with unread bytes would lose the reply."""
         dropped = 0
         try:
             async with asyncio.timeout(DROP_SECONDS_MAX):
@@ -274,11 +274,11 @@ class Call:
 
 
 class ClientGone(Exception):
-    """The client closed before its request was complete; there is nobody to answer."""
+    """The client closed before its request was complete; nobody reads the reply."""
 
 
 def too_large(bytes_max: int) -> Problem:
-    """Refuse a request over the limit: 413."""
+    """Return 413: the request is over the limit."""
     limit = f"{bytes_max} bytes"
     return Problem(
         413, "REQUEST_TOO_LARGE", f"the request body is over the limit of {limit}", field="body", limit=limit
@@ -291,7 +291,7 @@ def _gzip(body: bytes) -> bytes:
 
 
 def _unpacked(body: bytes, encoding: bytes, bytes_max: int) -> bytes:
-    """Return the body without its content encoding; the limit holds for what comes out."""
+    """Return the decompressed body; the limit applies to the decompressed size."""
     match encoding.strip().lower():
         case b"identity" | b"":
             return body

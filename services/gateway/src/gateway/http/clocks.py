@@ -1,4 +1,4 @@
-"""The clocks of the process, and ids made from them: the only place that looks at the time."""
+"""The clocks of the process and the ids made from them. Only this module reads the time."""
 
 import ipaddress
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class SystemClocks:
 
 
 def unique_ids(listen: str, environment: Environment) -> UniqueIds:
-    """Return a maker of message ids that no other process shares."""
+    """Return a generator of message ids that are unique across processes."""
     try:
         address = ipaddress.ip_address(reachable_address(listen)).packed
     except ValueError:
@@ -29,7 +29,7 @@ def unique_ids(listen: str, environment: Environment) -> UniqueIds:
 
 
 class ReplyStamps:
-    """What every answer carries: the date, and a request id where the client sent none."""
+    """Values common to all replies: the date, and a request id if the client sent none."""
 
     def __init__(self, wall_ns: Callable[[], int], prefix: str) -> None:
         """`wall_ns` is the wall clock in nanoseconds since 1970. `prefix` differs between processes."""
@@ -39,7 +39,7 @@ class ReplyStamps:
         self._date = b""
 
     def next_id(self) -> str:
-        """Return an id that no other call has: the prefix and a number."""
+        """Return a unique id: the prefix and a number."""
         self._count += 1
         return f"{self._prefix}-{self._count:x}"
 

@@ -1,4 +1,4 @@
-"""The gateway's figures: calls by route and status, their durations, messages in and out, pulls being held."""
+"""The gateway's metrics: calls by route and status, their durations, messages in and out, held pulls."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from gantry_chassis.metrics import Counter, Histogram, Metrics
 
 
 class Figures:
-    """Counts calls; the children that are hot are looked up once."""
+    """Counts calls. Caches the labelled counters of hot routes."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self.metrics = metrics
         self.clock = clock
-        """Seconds; measures how long calls take."""
+        """Seconds; measures the duration of calls."""
         self._calls = metrics.counters("gateway_calls", "HTTP calls answered.", ("route", "status"))
         self._seconds = metrics.histograms("gateway_call_seconds", "Duration of HTTP calls.", ("route",))
         self._hot: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
@@ -28,7 +28,7 @@ class Figures:
         pair[1].observe(seconds)
 
     def show(self, *, sent: Callable[[], int], pulled: Callable[[], int], held: Callable[[], int]) -> None:
-        """Add the figures that the routes keep themselves."""
+        """Register the counters of the send and pull routes."""
         self.metrics.counted("gateway_messages_sent", "Messages acknowledged.", sent)
         self.metrics.counted("gateway_messages_pulled", "Messages answered to pulls.", pulled)
         self.metrics.gauge("gateway_pulls_held", "Pulls that wait for a message.", held)
@@ -36,7 +36,7 @@ class Figures:
     def show_leases(
         self, *, received: Callable[[], int], settled: Callable[[], int], waiting: Callable[[], int]
     ) -> None:
-        """Add the figures of receive and acknowledge."""
+        """Register the counters of receive and acknowledge."""
         self.metrics.counted("gateway_messages_received", "Messages given out on lease.", received)
         self.metrics.counted("gateway_handles_settled", "Receipt handles answered.", settled)
         self.metrics.gauge("gateway_receives_held", "Receives that wait for a message.", waiting)

@@ -1,4 +1,4 @@
-"""Refusals as RFC 9457 problems: every code the gateway answers, its HTTP status, and whether to try again.
+"""RFC 9457 problems: every error code of the gateway, its HTTP status, and whether a retry makes sense.
 
 Codes carry RocketMQ's names where RocketMQ has one. Knows no transport.
 """
@@ -14,16 +14,16 @@ from gateway.ports.stores import PeerAway, StoreRefused, Unusable
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_MS = 200
-"""What a client should wait when a store is busy: the time a request may wait in the store's own queue."""
+"""Wait before a retry when a store is busy: as long as a request may wait in the store's queue."""
 NAME_SHOWN_MAX = 127
-"""An answer repeats no more of a name than a name may have."""
+"""A problem repeats at most this many characters of a name: the limit of a valid name."""
 _MADE_BY_SYSTEM = (GANTRY_SYSTEM_PREFIX, "%RETRY%", "%DLQ%")
 AWAY_RETRY_AFTER_MS = 500
-"""A store that was killed is back within about a second."""
+"""Wait before a retry when a store is away: a killed store is back within about a second."""
 
 
 class ProblemBody(msgspec.Struct, omit_defaults=True, rename="camel"):
-    """The document of a refusal; `field` and `limit` name what to change in the request."""
+    """The body of a problem; `field` and `limit` name what to change in the request."""
 
     type: str
     title: str
@@ -41,7 +41,7 @@ class ProblemBody(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 
 class Problem(Exception):
-    """A request that is refused; `status` and `code` say why, `detail` what to do."""
+    """A refused request; `status` and `code` say why, `detail` what to do."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Problem(Exception):
         self.missing: list[str] = []
         self.column: int | None = None
         self.expected = ""
-        """Of an expression that cannot be read: where it goes wrong (1 is its first character), and what may stand there."""
+        """For an invalid expression: the column of the error (the first character is 1), and what is valid there."""
         self.headers: list[tuple[bytes, bytes]] = []
 
     def body(self, request_id: str) -> ProblemBody:
-        """Return the document for this refusal."""
+        """Return the body of this problem."""
         return ProblemBody(
             type="about:blank",
             title=HTTPStatus(self.status).phrase,
@@ -84,17 +84,17 @@ class Problem(Exception):
 
 
 def invalid(field: str, detail: str, limit: str = "") -> Problem:
-    """Return 400: a field of the request is out of its bounds."""
+    """Return 400: a field of the request is out of bounds."""
     return Problem(400, "INVALID_PARAMETER", detail, field=field, limit=limit)
 
 
 def unprocessable(code: str, field: str, detail: str) -> Problem:
-    """Return 422: the request is well formed and cannot be carried out as it is."""
+    """Return 422: the request is well formed but cannot be carried out."""
     return Problem(422, code, detail, field=field)
 
 
 def topic_missing(topic: str) -> Problem:
-    """Return 404: no store has the topic. One that only the system makes is not told how to be created."""
+    """Return 404: no store has the topic. Says how to create it, unless only the system creates such topics."""
     remedy = f"; create it with PUT /v1/topics/{quote(topic, safe='')}"
     if topic.startswith(_MADE_BY_SYSTEM):
         remedy = ""
@@ -109,7 +109,7 @@ def group_missing(group: str) -> Problem:
 
 
 def broker_missing(broker: str, field: str = "broker") -> Problem:
-    """Return 404: the name belongs to no broker of the route or the configured list."""
+    """Return 404: neither the route nor the configured list has a broker of this name."""
     shown = broker if len(broker) <= NAME_SHOWN_MAX else f"{broker[:NAME_SHOWN_MAX]}…"
     return Problem(404, "BROKER_NOT_EXIST", f"broker {shown} is not known here", field=field)
 
@@ -122,12 +122,12 @@ def broker_away(broker: str) -> Problem:
 
 
 def away(detail: str) -> Problem:
-    """Return 503: something that the request needs is away and will come back."""
+    """Return 503: something that the request needs is temporarily away."""
     return Problem(503, "SERVICE_NOT_AVAILABLE", detail, retryable=True, retry_after_ms=AWAY_RETRY_AFTER_MS)
 
 
 def unknown_whether_stored(broker: str) -> Problem:
-    """Return 504: the request left and no answer came, so success and failure are both possible."""
+    """Return 504: the request was sent but not answered, so it may have succeeded or failed."""
     return Problem(
         504,
         "UNKNOWN_WHETHER_STORED",
@@ -181,7 +181,7 @@ DISK_FULL_RETRY_AFTER_MS = 5000
 
 
 def refused(error: StoreRefused) -> Problem:
-    """Return the problem for a store's refusal."""
+    """Return the problem for a store's error response."""
     status, retryable = _BY_GANTRY_CODE.get(error.gantry_code) or _BY_CODE.get(error.code, (503, True))
     code = error.gantry_code or code_name(error.code)
     wait_ms = DISK_FULL_RETRY_AFTER_MS if status == 507 else RETRY_AFTER_MS
@@ -195,7 +195,7 @@ def refused(error: StoreRefused) -> Problem:
 
 
 def unanswered(error: PeerAway, *, is_write: bool) -> Problem:
-    """Return the problem for a call without an answer; only a write that left is doubtful."""
+    """Return the problem for an unanswered call. Only a write that was sent has an unknown result."""
     if isinstance(error, Unusable):
         return away(f"{error}; try again")
     if error.sent and is_write:

@@ -1,4 +1,4 @@
-"""W3C trace context: taken from a request's headers, kept as message properties, given back. Pure."""
+"""W3C trace context: read from request headers, stored as message properties, returned in replies. Pure."""
 
 import re
 
@@ -7,9 +7,9 @@ _TRACESTATE_BYTES_MAX = 512
 
 
 def trace_properties(headers: dict[bytes, bytes]) -> str:
-    """Return traceparent and tracestate as encoded properties, "" where there is no valid traceparent.
+    """Return traceparent and tracestate as encoded properties; "" without a valid traceparent.
 
-    An invalid one is ignored, as the standard demands: a broken tracer must not stop a message.
+    An invalid one is ignored, as the standard requires: a broken tracer must not stop a message.
     """
     traceparent = headers.get(b"traceparent")
     if traceparent is None or _TRACEPARENT.fullmatch(traceparent) is None or not traceparent.isascii():

@@ -1,1 +1,1 @@
-"""What the gateway needs from outside, as Protocols and plain values. Never imports another package of the gateway."""
+"""The gateway's ports to the outside, as Protocols and plain values. Imports no other package of the gateway."""

@@ -1,4 +1,4 @@
-"""What the gateway needs of stores to tell what happened to a message. Adapter: link_histories.py."""
+"""The port for message histories. Adapter: link_histories.py."""
 
 from typing import Protocol
 
@@ -10,5 +10,5 @@ class Histories(Protocol):
     """All stores. Calls raise StoreRefused or PeerAway."""
 
     async def events(self, broker: Broker, topic: str, queue_id: int, offset: int) -> list[MessageEvent]:
-        """Return what a store knows of a message beside its record: decisions, leases, acknowledgements."""
+        """Return what a store knows of a message besides its record: decisions, leases, acknowledgements."""
         ...

@@ -1,4 +1,4 @@
-"""What receiving needs of a store, in the gateway's words. Adapter: link_leases.py. Calls fail as those of a Store do."""
+"""The port for receives and acknowledgements. Adapter: link_leases.py. Calls fail like those of a Store."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class ReceiveAsk(NamedTuple):
-    """What is asked of one store; `expression_type` "" for the group's own filter."""
+    """A receive at one store. An empty `expression_type` means the group's own filter."""
 
     topic: str
     group: str
@@ -20,7 +20,7 @@ class ReceiveAsk(NamedTuple):
 
 
 class Leased(NamedTuple):
-    """Messages on lease: log bytes, the lease of each stretch of them, and until when."""
+    """Leased messages: log bytes, the lease of each run of records, and the end of the leases."""
 
     runs: Sequence[LeasedRun]
     records: bytes | memoryview
@@ -31,7 +31,7 @@ class LeaseStore(Protocol):
     """One broker-store."""
 
     def receive(self, ask: ReceiveAsk, on_result: Callable[[Leased | StoreRefused | PeerAway], None]) -> None:
-        """Lease messages. Passes them to the callback, or why there are none."""
+        """Lease messages. Passes the messages or the error to the callback."""
         ...
 
     def settle(
@@ -42,26 +42,26 @@ class LeaseStore(Protocol):
         reasons: dict[int, str],
         on_result: Callable[[bytes | StoreRefused | PeerAway], None],
     ) -> None:
-        """Acknowledge and give back packed items. Passes an ItemStatus for each, durable, to the callback, or why there is none."""
+        """Acknowledge and give back packed items. Passes a durable ItemStatus for each, or the error, to the callback."""
         ...
 
     async def release(self, topic: str, group: str, items: Sequence[LeaseItem]) -> None:
-        """Give back what reached nobody; nothing is raised."""
+        """Give back messages that reached no client; raises nothing."""
         ...
 
     async def extend(
         self, topic: str, group: str, items: Sequence[LeaseItem], invisible_ms: int
     ) -> tuple[bytes, int]:
-        """Let leases end at another time; an ItemStatus for each, and that time."""
+        """Move the end of leases; return an ItemStatus for each, and the new time."""
         ...
 
     async def wait(self, topic: str, group: str, wait_ms: int) -> bool:
-        """Wait until there may be something, without leasing it. Cancelled: the store is told that nobody waits."""
+        """Wait until messages may be available, without leasing them. Cancelling ends the wait at the store too."""
         ...
 
 
 class LeaseStores(Protocol):
-    """Makes the client of a broker."""
+    """Creates store clients."""
 
     def at(self, broker: str, address: str) -> LeaseStore:
         """Return the client of a broker at an address."""

@@ -1,4 +1,4 @@
-"""What the gateway needs of schedulers: which one works for a broker now, and what can be asked of it.
+"""The port for schedulers: which one serves a broker now, and its requests.
 
 Adapter: link_schedules.py. Every call raises StoreRefused or PeerAway.
 """
@@ -22,10 +22,10 @@ from gateway.ports.stores import Broker
 
 
 class Scheduler(Protocol):
-    """One scheduler. Its orders may be repeated; a task that is created twice is two tasks."""
+    """One scheduler. Its requests may be repeated; creating a task twice makes two tasks."""
 
     async def list_schedules(self, query: ListSchedules) -> SchedulesPage:
-        """Return what waits for its time."""
+        """Return the scheduled messages."""
         ...
 
     async def cancel(self, order: ScheduleOrder) -> ScheduleAnswer:
@@ -41,11 +41,11 @@ class Scheduler(Protocol):
         ...
 
     async def list_parked(self, query: ListParked) -> SchedulesPage:
-        """Return what could not be delivered and was set aside."""
+        """Return the parked messages: those that could not be delivered."""
         ...
 
     async def resend_parked(self, order: ScheduleOrder) -> ScheduleAnswer:
-        """Deliver a message that was set aside."""
+        """Deliver a parked message."""
         ...
 
     async def create_task(self, task: CreateTask) -> TaskView:
@@ -53,11 +53,11 @@ class Scheduler(Protocol):
         ...
 
     async def show_task(self, order: TaskOrder) -> TaskView:
-        """Return a task as far as it is."""
+        """Return a task with its progress."""
         ...
 
     async def cancel_task(self, order: TaskOrder) -> TaskView:
-        """End a task where it is."""
+        """Stop a task at its current progress."""
         ...
 
     async def list_tasks(self, query: ListTasks) -> TasksPage:
@@ -69,7 +69,7 @@ class Schedulers(Protocol):
     """All schedulers."""
 
     async def holder(self, broker: Broker, topic: str) -> str | None:
-        """Return the address of whoever works on queue 0 of a system topic of a broker; None: nobody at the moment."""
+        """Return the address of the process that holds queue 0 of a broker's system topic; None if no process does."""
         ...
 
     def at(self, address: str) -> Scheduler:

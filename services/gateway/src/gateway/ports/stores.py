@@ -1,4 +1,4 @@
-"""What the gateway needs from outside, in its own words: stores, nameservers, rate limits, hints.
+"""The gateway's ports to stores, nameservers, rate limits and hints.
 
 Adapters: link_store.py and link_names.py over gantry_link, redis_limits.py, hints over NATS. Tests use memory.
 """
@@ -13,7 +13,7 @@ from gantry_wire.batch import BatchItem
 
 
 class StoreRefused(Exception):
-    """A store or nameserver answered with an error code; nothing was done."""
+    """A store or nameserver answered with an error code; it did nothing."""
 
     def __init__(self, code: int, remark: str, gantry_code: str = "") -> None:
         super().__init__(remark)
@@ -21,7 +21,7 @@ class StoreRefused(Exception):
 
 
 class PeerAway(Exception):
-    """No answer. `sent` says whether the request may have reached the peer and may have been carried out."""
+    """No response. `sent` says whether the peer may have received and carried out the request."""
 
     def __init__(self, peer: str, sent: bool, words: str) -> None:
         super().__init__(words)
@@ -29,14 +29,14 @@ class PeerAway(Exception):
 
 
 class Unusable(PeerAway):
-    """A peer answered with what cannot be used; the words say what and why. Nothing was done."""
+    """A peer sent an unusable response; the message says why. It did nothing."""
 
     def __init__(self, peer: str, words: str) -> None:
         super().__init__(peer, False, words)
 
 
 class Stored(Struct, gc=False):
-    """Where a message lies. `code` is 0, or the item's own refusal in a batch."""
+    """Where a message is stored. `code` is 0, or the item's own error code in a batch."""
 
     offset_message_id: str
     message_id: str
@@ -47,15 +47,15 @@ class Stored(Struct, gc=False):
     code: int = 0
     gantry_code: str = ""
     deliver_ms: int | None = None
-    """When a delayed message is due; `queue_id` is then its target and it has no offset yet."""
+    """When a delayed message is due; `queue_id` is then its target queue, and it has no offset yet."""
 
 
 StoreOutcome = list[Stored] | StoreRefused | PeerAway
-"""A result for each message of a request, or why there is none."""
+"""A result for each message of a request, or the error."""
 
 
 class Pulled(NamedTuple):
-    """Answer to a pull: RocketMQ's pull code, the offsets, and the log's own bytes."""
+    """Response to a pull: RocketMQ's pull code, the offsets, and bytes of the log."""
 
     code: int
     next_offset: int
@@ -65,7 +65,7 @@ class Pulled(NamedTuple):
 
 
 class TopicSettings(NamedTuple):
-    """A topic as one broker has it; queues per broker, perm in RocketMQ's bits."""
+    """A topic at one broker; queues per broker, perm in RocketMQ's bits."""
 
     topic: str
     read_queues: int
@@ -74,7 +74,7 @@ class TopicSettings(NamedTuple):
 
 
 class GroupSettings(NamedTuple):
-    """A consumer group as one broker has it."""
+    """A consumer group at one broker."""
 
     group: str
     is_enabled: bool
@@ -82,14 +82,14 @@ class GroupSettings(NamedTuple):
     retry_max_times: int
     retry_queues: int
     retry_policy: str = ""
-    """As stores keep it; "" for RocketMQ's delay levels."""
+    """In the stores' format; "" for RocketMQ's delay levels."""
     order: str = ""
     start: str = ""
     """Order and start of receives; "" for the default."""
 
 
 class QueueBounds(NamedTuple):
-    """Lowest offset still kept, and the offset the next message will get."""
+    """Lowest offset still stored, and the offset of the next message."""
 
     queue_id: int
     min_offset: int
@@ -97,7 +97,7 @@ class QueueBounds(NamedTuple):
 
 
 class QueueProgress(NamedTuple):
-    """How far a group is in one queue of one broker."""
+    """A group's progress in one queue of one broker."""
 
     topic: str
     queue_id: int
@@ -106,7 +106,7 @@ class QueueProgress(NamedTuple):
 
 
 class Store(Protocol):
-    """One broker-store. A call with a callback passes StoreRefused or PeerAway to it, every other one raises them."""
+    """One broker-store. Calls with a callback pass StoreRefused or PeerAway to it, all others raise them."""
 
     @property
     def broker(self) -> str:
@@ -121,7 +121,7 @@ class Store(Protocol):
         properties: str,
         on_result: Callable[[StoreOutcome], None],
     ) -> None:
-        """Store one message. Passes the result to the callback, in a list of one, or why there is none."""
+        """Store one message. Passes a list with the result, or the error, to the callback."""
         ...
 
     def send_batch(
@@ -131,7 +131,7 @@ class Store(Protocol):
         messages: Sequence[BatchItem],
         on_result: Callable[[StoreOutcome], None],
     ) -> None:
-        """Store messages in one queue, all or none. Passes a result for each to the callback, or why there is none."""
+        """Store messages in one queue, all or none. Passes a list of results, or the error, to the callback."""
         ...
 
     async def pull(
@@ -145,7 +145,7 @@ class Store(Protocol):
         *,
         sql: str = "",
     ) -> Pulled:
-        """Read a queue from an offset on; held up to `wait_ms` while there is nothing.
+        """Read a queue from an offset; held up to `wait_ms` while there is no message.
 
         `tags` as `a||b`, or a condition in SQL92; "" for all.
         """
@@ -162,7 +162,7 @@ class Store(Protocol):
         ...
 
     async def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the first offset stored at a time or later."""
+        """Return the first offset stored at or after a time."""
         ...
 
     async def queue_bounds(self, topic: str) -> list[QueueBounds]:
@@ -198,31 +198,31 @@ class Store(Protocol):
         ...
 
     async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int, *, dry: bool) -> int:
-        """Have a group go on at an offset of one queue, durably; its clients are told. With `dry` nothing is done.
+        """Reset a group's offset in one queue, durably, and notify its clients. With `dry`, do nothing.
 
-        Returns how many messages come again beyond those below the committed offset: what was acknowledged or is on lease.
+        Returns how many messages will be delivered again above the committed offset: acknowledged or leased ones.
         """
         ...
 
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:
-        """Return how far a group is; `topic` "" for all it has offsets of."""
+        """Return a group's progress; `topic` "" for all topics with offsets."""
         ...
 
     async def redriven(self, group: str, from_offset: int) -> list[tuple[int, int]]:
-        """Return which dead letters of a group were sent again: ranges [first, end) from an offset on, ascending."""
+        """Return the dead letters of a group that were redriven: ranges [first, end) from an offset, ascending."""
         ...
 
     async def runtime_info(self) -> dict[str, str]:
-        """Return the broker's own figures."""
+        """Return the broker's own metrics."""
         ...
 
     async def settings(self, changes: dict[str, str]) -> dict[str, str]:
-        """Change settings, all or none, and return all that are in force."""
+        """Change settings, all or none, and return all settings in force."""
         ...
 
 
 class Stores(Protocol):
-    """Makes the client of a broker; connections are kept and shared by address."""
+    """Creates store clients; connections are kept and shared by address."""
 
     def at(self, broker: str, address: str) -> Store:
         """Return the client of a broker at an address."""
@@ -239,14 +239,14 @@ class QueueData(NamedTuple):
 
 
 class RouteData(NamedTuple):
-    """A topic's route as a nameserver tells it: the queues, and each broker's master address."""
+    """A topic's route from a nameserver: the queues, and each broker's master address."""
 
     queues: tuple[QueueData, ...]
     addresses: dict[str, str]
 
 
 class Broker(NamedTuple):
-    """One broker of a cluster with its master's address, and the numeric hosts that address may mean."""
+    """One broker of a cluster with its master's address, and the numeric hosts of that address."""
 
     name: str
     cluster: str
@@ -255,22 +255,22 @@ class Broker(NamedTuple):
 
 
 class Names(Protocol):
-    """The nameservers. Reads raise PeerAway when none answered; what one of them lacks is looked for at the others.
+    """The nameservers. A read tries the others if one lacks the value, and raises PeerAway if none responds.
 
-    Writes go to every one and return the addresses that did not take it.
+    Writes go to all of them and return the addresses that did not accept the write.
     """
 
     @property
     def addresses(self) -> Sequence[str]:
-        """The nameservers as they were last read."""
+        """The last known nameserver addresses."""
         ...
 
     async def route(self, topic: str) -> RouteData | None:
-        """Return a topic's route; None when no nameserver knows it."""
+        """Return a topic's route; None if no nameserver knows it."""
         ...
 
     async def route_at(self, address: str, topic: str) -> RouteData | None:
-        """Return a topic's route as one nameserver tells it."""
+        """Return a topic's route from one nameserver."""
         ...
 
     async def brokers(self) -> list[Broker]:
@@ -303,7 +303,7 @@ class Names(Protocol):
 
 
 class RateLimits(Protocol):
-    """Token buckets shared by all gateways. Never raises: without its server everything passes."""
+    """Token buckets shared by all gateways. Never raises: without Redis, everything passes."""
 
     async def take(self, client: str, topic: str, count: int) -> int:
         """Take `count` tokens; return 0, or the milliseconds to wait."""
@@ -337,7 +337,7 @@ Ts = TypeVarTuple("Ts")
 async def outcome_of(
     call: Callable[[Unpack[Ts], Callable[[T | StoreRefused | PeerAway], None]], None], *arguments: *Ts
 ) -> T:
-    """Make a call that passes its outcome to a callback; return the result, or raise why there is none."""
+    """Make a call that passes its outcome to a callback; return the result or raise the error."""
     future: asyncio.Future[T | StoreRefused | PeerAway] = asyncio.get_running_loop().create_future()
 
     def on_result(outcome: T | StoreRefused | PeerAway) -> None:

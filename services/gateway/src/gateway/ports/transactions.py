@@ -1,4 +1,4 @@
-"""What the gateway needs for transactions: the brokers that keep the halves, and the checkers that work for them.
+"""The port for transactions: the brokers that store the half messages, and their txn-checkers.
 
 Adapter: link_transactions.py. Every call raises StoreRefused or PeerAway, and may be repeated.
 """
@@ -24,23 +24,23 @@ class Checker(Protocol):
         ...
 
     async def receive_checks(self, query: ReceiveChecks) -> ChecksPage:
-        """Return what a producer group has to decide; held while there is nothing."""
+        """Return the transactions that a producer group has to decide; held while there are none."""
         ...
 
 
 class TransactionParties(Protocol):
-    """Who is asked about transactions."""
+    """The brokers and checkers."""
 
     async def decide(self, broker: Broker, order: DecideTransaction) -> TransactionView:
         """Commit or roll back a transaction of a broker."""
         ...
 
     async def state(self, broker: Broker, key: str) -> TransactionView:
-        """Return what became of a transaction of a broker."""
+        """Return the state of a transaction of a broker."""
         ...
 
     async def holder(self, broker: Broker, topic: str) -> str | None:
-        """Return the address of whoever works on queue 0 of a system topic of a broker; None: nobody at the moment."""
+        """Return the address of the process that holds queue 0 of a broker's system topic; None if no process does."""
         ...
 
     def at(self, address: str) -> Checker:

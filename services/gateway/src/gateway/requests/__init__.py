@@ -1,1 +1,1 @@
-"""Reads and checks what a request carries: JSON bodies, names, numbers, limits. Never asks a store."""
+"""Reads and checks requests: JSON bodies, names, numbers, limits. Never calls a store."""

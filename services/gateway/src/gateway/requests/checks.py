@@ -1,4 +1,4 @@
-"""Names and numbers that come in paths and queries, checked. Pure."""
+"""Checks names and numbers in paths and queries. Pure."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ NAME_CHARS_MAX = 100
 
 
 def topic_of(text: str) -> str:
-    """Return a legal topic name that clients may use; raise 400, or 403 for the broker's own topics."""
+    """Return a valid topic name that clients may use; raise 400, or 403 for the broker's own topics."""
     try:
         wire_names.check_topic(text)
     except IllegalName as error:
@@ -27,14 +27,14 @@ def topic_of(text: str) -> str:
 
 
 def sendable(topic: str) -> str:
-    """Return the topic where clients may send to it."""
+    """Return the topic if clients may send to it."""
     if topic in wire_names.SEND_FORBIDDEN_TOPICS:
         raise forbidden(f"sending to topic {topic} is forbidden: it belongs to the system", "topic")
     return topic
 
 
 def group_of(text: str) -> str:
-    """Return a legal group name; raise 400."""
+    """Return a valid group name; raise 400."""
     try:
         wire_names.check_group(text)
     except IllegalName as error:
@@ -45,7 +45,7 @@ def group_of(text: str) -> str:
 
 
 def not_derived(group: str) -> str:
-    """Return the group where its name is not that of a topic of a group; raise 403."""
+    """Return the group, unless its name is that of a group's topic; raise 403."""
     if group.startswith((wire_names.RETRY_PREFIX, wire_names.DLQ_PREFIX)):
         words = f"group {group} is called like a topic that belongs to a group; take a name without %RETRY% and %DLQ% at its start"
         raise forbidden(words, "group")
@@ -53,12 +53,12 @@ def not_derived(group: str) -> str:
 
 
 def queue_id_of(text: str) -> int:
-    """Return the queue id in a path."""
+    """Return the queue id of a path."""
     return number(text, "queueId", 0, INT32_MAX)
 
 
 def number(text: str, field: str, least: int, most: int) -> int:
-    """Return a whole number within bounds; raise 400 naming both."""
+    """Return an integer within bounds; raise 400 that names both bounds."""
     limit = f"{least}…{most}"
     if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 20):
         raise invalid(field, f"{field} is no whole number", limit)
@@ -69,7 +69,7 @@ def number(text: str, field: str, least: int, most: int) -> int:
 
 
 def query_of(query_string: bytes, known: Collection[str] = ()) -> dict[str, str]:
-    """Return the query as a dict; raise 400 where a name is not `known` or stands twice, or it is not UTF-8 or too long."""
+    """Return the query as a dict. Raise 400 if a name is unknown or repeated, or the query is not UTF-8 or too long."""
     if not query_string:
         return {}
     try:
@@ -94,7 +94,7 @@ def query_of(query_string: bytes, known: Collection[str] = ()) -> dict[str, str]
 
 
 def offset_in(query: Mapping[str, str]) -> int:
-    """Return the `offset` of a query, 0 when it is not given."""
+    """Return the `offset` of a query; 0 by default."""
     return number(query.get("offset", "0"), "offset", 0, INT64_MAX)
 
 

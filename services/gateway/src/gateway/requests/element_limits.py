@@ -1,6 +1,6 @@
-"""Refuses bodies of far too many elements before anything is decoded: millions of tiny ones cost seconds, a scan stops at the limit. Pure.
+"""Refuses bodies with too many elements before decoding: decoding millions of tiny ones takes seconds, a scan stops at the limit. Pure.
 
-Only large bodies with many separators are looked at closer; the checks behind the decoders stay, and hold for the rest.
+Only large bodies with many separators are scanned. The checks behind the decoders cover the rest.
 """
 
 import re
@@ -19,15 +19,15 @@ from gateway.requests.limits import (
 )
 
 VALUES_MAX = 100_000
-"""Values and names of one request, nested ones too: a hundred for each of the most messages."""
+"""Values and names of one request, including nested ones: a hundred per message of the largest batch."""
 FREE_BYTES = 256 * 1024
-"""Whatever a smaller body holds is decoded in less than a tenth of a second; counting its separators takes 2 µs/KB, which sends would pay."""
+"""Smaller bodies decode in less than 0.1 s. Counting their separators would cost sends 2 µs/KB."""
 FREE_VALUES = 16_384
-"""So many are decoded in milliseconds: a body that cannot hold more is not looked at."""
+"""This many elements decode in milliseconds: a body that cannot hold more is not scanned."""
 DEPTH_NAMED = 6
-"""No list or object with a limit of its own lies deeper."""
+"""No list or object with its own limit is nested deeper."""
 DEPTH_MAX = 1024
-"""Every decoder here stops before it is so deep, and says where: that much is left to it."""
+"""Every decoder stops at a smaller depth and reports the place, so deeper nesting is left to the decoder."""
 NAME_BYTES_MAX = 40
 
 _PROPERTIES_MAX = CLIENT_PROPERTIES_BYTES_MAX // len("n\x01v\x02")
@@ -47,13 +47,13 @@ LIMITS: Mapping[str, int] = {
     "retryPolicy.delaysMs": POLICY_DELAYS_MAX,
     "groups[].retryPolicy.delaysMs": POLICY_DELAYS_MAX,
 }
-"""By place, how many elements a list or an object may have."""
+"""Element limits of lists and objects, by place."""
 EVENT_LIMITS: Mapping[str, int] = {"": MESSAGES_MAX}
-"""Those of a batch of CloudEvents: what lies in the events is the client's own."""
+"""Element limits of a batch of CloudEvents; the contents of an event belong to the client."""
 FREE_LIMITS: Mapping[str, int] = {}
 
 tokens = re.compile(
-    # A text is one token, also one that never ends; possessive, so that nothing is read twice.
+    # An unterminated text is one token too. Possessive, so that no byte is read twice.
     rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{},]',
     re.DOTALL,
 ).finditer
@@ -62,7 +62,7 @@ _LIST, _OBJECT = ord("["), ord("{")
 
 
 class _Open:
-    """A list or an object that has begun, and how many commas stood in it; without a place where nothing in it has a limit."""
+    """An open list or object and its number of commas. Has no place if nothing inside it has a limit."""
 
     __slots__ = ("commas", "is_list", "kind", "limit", "path")
 
@@ -72,9 +72,9 @@ class _Open:
 
 
 def refuse_crowded(body: bytes, limits: Mapping[str, int] = LIMITS) -> None:
-    """Raise the problem 400 that names the list or object with too many elements, or the body where all are too many.
+    """Raise the problem 400 that names the list or object with too many elements, or the body if its total is too high.
 
-    Reads no further than it must, and says nothing of a body that is no JSON.
+    Stops as early as possible, and ignores a body that is not JSON.
     """
     if len(body) > FREE_BYTES and _separators(body) > FREE_VALUES:
         _look(body, limits)
@@ -103,7 +103,7 @@ def _look(body: bytes, limits: Mapping[str, int]) -> None:
         elif sign in {_LIST, _OBJECT}:
             if len(opened) >= DEPTH_MAX:
                 return
-            end = min(name[1] - 1, name[0] + NAME_BYTES_MAX + 2)  # never a copy of a long text
+            end = min(name[1] - 1, name[0] + NAME_BYTES_MAX + 2)  # never copies a long text
             opened.append(_begin(opened, body[name[0] + 1 : end], limits, is_list=sign == _LIST))
         else:
             if opened:
@@ -116,7 +116,7 @@ def _look(body: bytes, limits: Mapping[str, int]) -> None:
 
 
 def _begin(opened: list[_Open], name: bytes, limits: Mapping[str, int], *, is_list: bool) -> _Open:
-    """Return the list or object that begins inside those opened; `name` is the text before it."""
+    """Return the list or object that opens inside the open ones; `name` is the text before it."""
     kind: str | None = ""
     path = ""
     if opened:
@@ -132,7 +132,7 @@ def _begin(opened: list[_Open], name: bytes, limits: Mapping[str, int], *, is_li
 
 
 def _too_many(where: _Open) -> Problem:
-    """Return what the check behind the decoder says."""
+    """Return the problem that the check behind the decoder would raise."""
     if where.path in {"acks", "nacks"}:
         limit = f"1…{ITEMS_MAX}"
         return invalid("acks", f"acks and nacks are over {ITEMS_MAX} together, they may be {limit}", limit)

@@ -1,4 +1,4 @@
-"""Types of fields and parameters that several calls share, with their bounds: reading and the OpenAPI both come from them. Pure."""
+"""Field and parameter types that several calls share, with their bounds. Both decoding and the OpenAPI use them. Pure."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ BROKER_CHARS_MAX = 255
 KEY_CHARS_MAX = 1024
 
 OFFSET_MAX = 2**53 - 1
-"""The largest whole number that every JSON reader keeps exactly."""
+"""The largest integer that every JSON reader represents exactly."""
 
 TopicText = Annotated[str, Meta(pattern=TOPIC_PATTERN, max_length=TOPIC_CHARS_MAX)]
 GroupText = Annotated[str, Meta(pattern=GROUP_PATTERN, max_length=GROUP_CHARS_MAX)]
@@ -66,17 +66,17 @@ TimeText = Annotated[
 
 
 class Body(Struct, rename="camel", forbid_unknown_fields=True):
-    """A body of a request: names in camelCase, nothing unknown."""
+    """A request body: names in camelCase, no unknown fields."""
 
 
 class Shown(Struct, rename="camel"):
-    """A body of an answer: names in camelCase, every field present."""
+    """A reply body: names in camelCase, every field present."""
 
 
 def one_of(*kinds: str) -> dict[str, Any]:
-    """Return the schema of a value that is of one of these kinds; msgspec describes no union of structs without tags."""
+    """Return the schema of a union of these types; msgspec does not describe unions of untagged structs."""
     return {"anyOf": [{"$ref": REFERENCE.format(name=kind)} for kind in kinds]}
 
 
 REFERENCE = "#/components/schemas/{name}"
-"""How the OpenAPI document names a schema."""
+"""Name of a schema in the OpenAPI document."""

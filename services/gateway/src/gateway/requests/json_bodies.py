@@ -1,4 +1,4 @@
-"""JSON bodies and parameters read into msgspec Structs; an error becomes a problem that names the field and its limit. Pure."""
+"""Decodes JSON bodies and parameters into msgspec Structs; an error becomes a problem that names the field and its limit. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ WORDS_MAX = 300
 
 
 def read_json(decoder: msgspec.json.Decoder[T], body: bytes, limits: Mapping[str, int] = LIMITS) -> T:
-    """Decode a body; raise the problem 400 that says which field is wrong, and its limit.
+    """Decode a body; raise the problem 400 that names the invalid field and its limit.
 
-    `limits` says by place how many elements there may be: more are refused before anything is decoded.
+    `limits` gives the maximum number of elements by place; more are refused before decoding.
     """
     refuse_crowded(body, limits)
     try:
@@ -43,7 +43,7 @@ def read_json(decoder: msgspec.json.Decoder[T], body: bytes, limits: Mapping[str
 
 
 def read_parameters(kind: type[T], given: Mapping[str, str]) -> T:
-    """Read the parameters of a path and a query; raise the problem 400 that says which is wrong, and its limit."""
+    """Decode the parameters of a path and a query; raise the problem 400 that names the invalid one and its limit."""
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -58,14 +58,14 @@ def read_parameters(kind: type[T], given: Mapping[str, str]) -> T:
 
 
 def _no_json(error: msgspec.DecodeError, body: bytes) -> Problem:
-    """Return the problem of a body that cannot be read as JSON."""
+    """Return the problem of a body that is not JSON."""
     if "truncated" in str(error) and _SURROGATE.search(body):
         return invalid("body", "a text holds half of a surrogate pair, as \\ud800: it is no Unicode text")
     return invalid("body", f"the body is no JSON: {error}")
 
 
 def _read(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Decode; where a number with a point is refused, decode again with 8.0 read as 8: JSON has one kind of number."""
+    """Decode. If an integer is written with a decimal point, decode again with 8.0 as 8: JSON has one number type."""
     try:
         return decode(body)
     except msgspec.ValidationError as error:
@@ -85,7 +85,7 @@ def _whole(value: object) -> object:
 
 
 def _problem(words: str, kind: Any) -> Problem:
-    """Return the problem for msgspec's words about a value of this kind."""
+    """Return the problem for msgspec's error message about a value of this type."""
     match = _PATH.match(words)
     assert match is not None, "the pattern takes any text"
     words, path = match["words"], match["path"] or ""
@@ -93,7 +93,7 @@ def _problem(words: str, kind: Any) -> Problem:
         path = f"{path}.{named['name']}" if path else named["name"]
         words = "no such field" if words.startswith("Object contains") else "the field is missing"
     if pattern := _MATCHING.match(words):
-        rule = in_words(pattern["pattern"].replace(r"\\", "\\"))  # msgspec shows it quoted
+        rule = in_words(pattern["pattern"].replace(r"\\", "\\"))  # msgspec quotes it
         return invalid(path[:WORDS_MAX], f"the value may have {rule}", rule)
     if _CHOICE.match(words):
         choices = _choices(kind, path)
@@ -105,13 +105,13 @@ def _problem(words: str, kind: Any) -> Problem:
 
 
 def _choices(kind: Any, path: str) -> str:
-    """Return the values that the field at a path may have, as `'a', 'b' or 'c'`."""
+    """Return the valid values of the field at a path, as `'a', 'b' or 'c'`."""
     values = [repr(value) for one in _schemas_at(kind, path) for value in one.get("enum", ()) if value]
     return " or ".join((", ".join(values[:-1]), values[-1])) if len(values) > 1 else "".join(values)
 
 
 def _schemas_at(kind: Any, path: str) -> list[Schema]:
-    """Return the schemas of the field at a path in a value of this kind."""
+    """Return the schemas of the field at a path in a value of this type."""
     (root,), schemas = msgspec.json.schema_components([kind], ref_template="{name}")
     found = _plain(root, schemas)
     for step in _STEP.findall(path):
@@ -121,7 +121,7 @@ def _schemas_at(kind: Any, path: str) -> list[Schema]:
 
 
 def _plain(schema: Schema, schemas: dict[str, Schema]) -> list[Schema]:
-    """Return the schemas that a value may match, without references."""
+    """Return the alternatives of a schema, with references resolved."""
     if "$ref" in schema:
         return _plain(schemas[schema["$ref"]], schemas)
     return [plain for one in schema.get("anyOf", ()) for plain in _plain(one, schemas)] or [schema]

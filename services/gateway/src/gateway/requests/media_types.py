@@ -13,12 +13,12 @@ def media_type_of(headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def check_json_type(headers: Mapping[bytes, bytes]) -> None:
-    """Raise 415 where a body is not said to be JSON."""
+    """Raise 415 unless the body is declared as JSON."""
     media_type = media_type_of(headers)
     if media_type != JSON_TYPE and not media_type.endswith(b"+json"):
         raise unsupported("this call takes JSON: add the header Content-Type: application/json")
 
 
 def unsupported(words: str) -> Problem:
-    """Refuse a media type: 415."""
+    """Return 415 for a media type."""
     return Problem(415, "UNSUPPORTED_MEDIA_TYPE", words, field="Content-Type")

@@ -1,4 +1,4 @@
-"""Marks of pages that are put together from several brokers: where each of them goes on. Opaque to clients. Pure."""
+"""Page tokens of lists merged from several brokers: where each broker continues. Opaque to clients. Pure."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
@@ -8,12 +8,12 @@ from gateway.http.problems import invalid
 
 MARK_CHARS_MAX = 8192
 Marks = dict[str, str | None]
-"""By broker: its own mark, None where it has no more. A broker that is not in it begins."""
+"""Each broker's own token; None if it has no more. A broker that is missing starts at the beginning."""
 _decode = msgspec.json.Decoder(Marks).decode
 
 
 def read_marks(text: str, field: str = "after") -> Marks:
-    """Return the marks of a page; 400 for what is none."""
+    """Return the broker tokens of a page token; raise 400 for an invalid one."""
     if not text:
         return {}
     try:
@@ -23,7 +23,7 @@ def read_marks(text: str, field: str = "after") -> Marks:
 
 
 def write_marks(marks: Marks) -> str | None:
-    """Return the mark of the next page; None where no broker has more."""
+    """Return the token of the next page; None if no broker has more."""
     if all(mark is None for mark in marks.values()):
         return None
     return urlsafe_b64encode(msgspec.json.encode(marks)).rstrip(b"=").decode()

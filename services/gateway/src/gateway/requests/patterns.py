@@ -1,4 +1,4 @@
-"""The patterns of names and ids in words: nobody who sent a wrong name should have to read a regular expression. Pure."""
+"""The patterns of names and ids in words, so that errors need not show a regular expression. Pure."""
 
 import re
 
@@ -17,7 +17,7 @@ _NO_BLANKS = "all but blanks"
 
 
 def in_words(pattern: str) -> str:
-    """Return which characters a pattern takes, and how many; the pattern itself where nobody has put it into words."""
+    """Return which characters a pattern allows, and how many; the pattern itself if it has no description."""
     shape = _SHAPE.match(pattern)
     characters = None if shape is None else _NO_BLANKS if shape["blank"] else _SETS.get(shape["set"])
     if shape is None or characters is None:

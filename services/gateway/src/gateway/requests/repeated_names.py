@@ -1,6 +1,6 @@
-"""Finds a name that stands twice in one object of JSON: which of the two values is meant, nobody knows. Pure.
+"""Finds a name that occurs twice in one JSON object: such a value is ambiguous. Pure.
 
-Codecs keep the last one in silence. Looking for it costs a second reading.
+Codecs silently keep the last one. Finding it needs a second parse.
 """
 
 import json
@@ -12,15 +12,15 @@ Pairs = list[tuple[str, Any]]
 
 
 class _Twice(Exception):
-    """Stops the reader at the first object with a name that stands twice."""
+    """Stops the parser at the first object with a repeated name."""
 
 
 class _Object(list[tuple[str, Any]]):
-    """An object as it was written; a list in it is a plain list."""
+    """A JSON object as written; JSON arrays are plain lists."""
 
 
 def refuse_twice(body: bytes) -> None:
-    """Raise the problem 400 with the path of a name that stands twice in one object. The body is known to be JSON."""
+    """Raise the problem 400 with the path of a name that occurs twice in one object. The body must be valid JSON."""
     try:
         _quick(body.decode())
     except _Twice:
@@ -37,7 +37,7 @@ _whole = json.JSONDecoder(object_pairs_hook=_Object, parse_int=str, parse_float=
 
 
 def _path(value: object, path: str) -> str:
-    """Return the path of the first name that stands twice, "" where none does."""
+    """Return the path of the first repeated name; "" if there is none."""
     if isinstance(value, _Object):
         seen: set[str] = set()
         for name, held in value:

@@ -1,1 +1,1 @@
-"""Which brokers exist, which hold a topic, and which process works for a broker. Never reads a request."""
+"""Which brokers exist, which hold a topic, and which process serves a broker. Never reads a request."""

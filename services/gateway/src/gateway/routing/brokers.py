@@ -1,7 +1,7 @@
-"""Which brokers are expected: those of the latest answers, for a while those that went away since, and whoever holds queues.
+"""The expected brokers: the registered ones, those that left recently, and those in the topics' queue lists.
 
-The queue lists of topics name those even to a gateway that started while they were away. A name that is not in here is
-unknown (404); one that is, but is not registered, is away (503). Pure.
+Thanks to the queue lists, even a gateway that started while a broker was away knows it. An unknown name is 404; a known
+broker that is not registered is 503. Pure.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from gateway.ports.stores import Broker
 
 BROKERS_MAX = 10_000
 LISTS_SECONDS = 5.0
-"""How long what the queue lists of all topics said holds."""
+"""How long the queue lists of all topics stay valid."""
 
 
 class KnownBrokers:
@@ -23,10 +23,10 @@ class KnownBrokers:
         self._read: float | None = None
 
     def saw(self, brokers: Iterable[Broker], now: float) -> None:
-        """Note brokers as alive at `now`; forget what was not seen for too long."""
+        """Record brokers as alive at `now`; forget those not seen for too long."""
         for broker in brokers:
             before = self._seen.get(broker.name)
-            if not broker.cluster and before is not None:  # a route names no cluster
+            if not broker.cluster and before is not None:  # a route has no cluster name
                 broker = before[0]._replace(address=broker.address)  # noqa: PLW2901
             self._seen[broker.name] = (broker, now)
         if len(self._seen) > BROKERS_MAX:
@@ -34,31 +34,31 @@ class KnownBrokers:
 
     @property
     def has_lists(self) -> bool:
-        """Whether the queue lists were ever read."""
+        """Whether the queue lists have ever been read."""
         return self._read is not None
 
     def are_lists_old(self, now: float) -> bool:
-        """Say whether the queue lists are to be read again."""
+        """Return whether the queue lists are due to be read again."""
         return self._read is None or now > self._read + LISTS_SECONDS
 
     def listed(self, names: Iterable[str], now: float) -> None:
-        """Note who stands in the queue lists of topics, as they were read at `now`."""
+        """Record the brokers in the topics' queue lists, as read at `now`."""
         self._holders = frozenset(sorted(names)[:BROKERS_MAX])
         self._read = now
 
     def get(self, name: str, now: float) -> Broker | None:
-        """Return the broker, alive or lately gone; None: no such broker was seen."""
+        """Return a broker that is alive or left recently; None if none was seen."""
         entry = self._seen.get(name)
         if entry is None or now > entry[1] + self._remember_seconds:
             return None
         return entry[0]
 
     def is_expected(self, name: str, now: float) -> bool:
-        """Say whether a broker of this name takes part, be it away."""
+        """Return whether a broker of this name belongs to the cluster, alive or away."""
         return name in self._holders or self.get(name, now) is not None
 
     def all(self, now: float) -> list[Broker]:
-        """Return every broker that is expected at `now`, by name; one that was never seen has neither cluster nor address."""
+        """Return every expected broker at `now`, by name; one that was never seen has no cluster and no address."""
         seen = [
             broker
             for broker, when in self._seen.values()

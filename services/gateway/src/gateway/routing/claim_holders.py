@@ -1,6 +1,6 @@
-"""Finds who works for a broker (the holder of a claim), and asks again while one takes over from another.
+"""Finds the process that serves a broker (the holder of a claim), and asks again while one takes over from another.
 
-A claim lasts three seconds, so a call waits a little longer than that before it says that nobody works there.
+A claim lasts three seconds, so a call waits slightly longer before it reports that there is no holder.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ FindHolder = Callable[[Broker, str], Awaitable[str | None]]
 """Asks a broker for the address of the holder of queue 0 of a topic."""
 
 _NOT_SOON = frozenset({"DISK_FULL", "STORE_STOPPED"})
-"""What a store says that no other holder would change: told at once."""
+"""Errors that another holder would return too: raised at once."""
 _NOT_NOW = frozenset(
     {
         ResponseCode.SYSTEM_ERROR,
@@ -31,11 +31,11 @@ _NOT_NOW = frozenset(
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
     }
 )
-"""Refusals of one that does not work for the broker any more, or not yet."""
+"""Errors of a process that no longer serves the broker, or not yet."""
 
 
 class Holding:
-    """Who works for which broker, for a short while."""
+    """The claim holders by broker, cached for a short time."""
 
     def __init__(
         self,
@@ -45,21 +45,21 @@ class Holding:
         who: str,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """`who` names the service in words."""
+        """`who` is the service's name in problems."""
         self._fleet, self._find, self._now, self.who = fleet, find, now, who
         self._patience_seconds = patience_seconds
         self._known: dict[tuple[str, str], tuple[str, float]] = {}
 
     async def broker(self, name: str, field: str = "broker") -> Broker:
-        """Return a registered broker; 404 for one that is not known, 503 for one that is away."""
+        """Return a registered broker; raise 404 if it is unknown, 503 if it is away."""
         return await self._fleet.broker(name, field)
 
     async def brokers(self, only: str | None = None) -> tuple[list[Broker], list[str]]:
-        """Return the brokers to ask, or only the one named, and those that are away."""
+        """Return the brokers to ask (all, or the named one), and those that are away."""
         return ([await self.broker(only)], []) if only else await self._fleet.brokers()
 
     async def address(self, broker: Broker, topic: str) -> str | None:
-        """Return the holder's address, None where nobody works there now; PeerAway or StoreRefused from the broker."""
+        """Return the holder's address, None if there is none; raises the broker's PeerAway or StoreRefused."""
         known = self._known.get((broker.name, topic))
         if known is not None and self._now() < known[1]:
             return known[0]
@@ -69,7 +69,7 @@ class Holding:
         return address
 
     async def is_held(self, broker: Broker, topic: str) -> bool:
-        """Say whether somebody works for the broker now."""
+        """Return whether the broker has a holder now."""
         try:
             return await self.address(broker, topic) is not None
         except (StoreRefused, PeerAway):
@@ -88,9 +88,9 @@ class Holding:
         is_ready: Callable[[T], bool] = lambda _answer: True,
         may_repeat: bool = True,
     ) -> T:
-        """Ask the holder, again while there is none or it is not ready; raise the problem when patience ends.
+        """Ask the holder; retry while there is none or it is not ready; raise the problem after the time limit.
 
-        A call that may not be repeated is not, once it may have reached somebody.
+        A call that must not be repeated is not retried once it may have been received.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_seconds

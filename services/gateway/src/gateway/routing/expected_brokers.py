@@ -1,4 +1,4 @@
-"""Asks nameservers who is registered, and which brokers are expected: one place, for all that must not mistake away for unknown."""
+"""Asks nameservers for the registered and the expected brokers, for all callers that must tell away from unknown."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from gateway.routing.queue_lists import ORDER_NAMESPACE, holders_in
 
 
 async def see_brokers(names: Names, known: KnownBrokers, now: Callable[[], float]) -> list[Broker]:
-    """Return the brokers that are registered, and note in `known` who is expected; PeerAway when no nameserver answers."""
+    """Return the registered brokers, and record the expected ones in `known`; raise PeerAway if no nameserver responds."""
     alive = await names.brokers()
     known.saw(alive, now())
     if known.are_lists_old(now()):
@@ -16,7 +16,7 @@ async def see_brokers(names: Names, known: KnownBrokers, now: Callable[[], float
             lists = await names.values(ORDER_NAMESPACE)
         except PeerAway:
             if not known.has_lists:
-                raise  # nobody knows who is missing
+                raise  # nobody knows which brokers are missing
         except StoreRefused:  # a nameserver without such lists
             known.listed((), now())
         else:

@@ -1,6 +1,6 @@
-"""All brokers and nameservers at once: what must be done on every one of them, and who was missing.
+"""All brokers and nameservers at once: changes that every one of them must make, and which were missing.
 
-A change is done only when every known broker took it; a broker that is away counts as missing, not as unknown.
+A change is complete only if every known broker made it; a broker that is away is missing, not unknown.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ _CLIENTS_FAULT = frozenset(
 
 
 class Fleet:
-    """Every broker that is expected."""
+    """Every expected broker."""
 
     def __init__(self, names: Names, stores: Stores, known: KnownBrokers, now: Callable[[], float]) -> None:
         self._names, self._stores, self._known, self._now = names, stores, known, now
 
     async def brokers(self) -> tuple[list[Broker], list[str]]:
-        """Return the brokers that are registered, and the names of expected ones that are not. 503 when there is none."""
+        """Return the registered brokers, and the names of expected ones that are not registered. 503 if none is registered."""
         try:
             alive = await see_brokers(self._names, self._known, self._now)
         except PeerAway as error:
@@ -45,7 +45,7 @@ class Fleet:
         return alive, gone
 
     async def broker(self, name: str, field: str = "broker") -> Broker:
-        """Return a registered broker; 503 for one that is expected and away, 404 for one that nobody heard of."""
+        """Return a registered broker; raise 503 if it is expected but away, 404 if it is unknown."""
         alive, gone = await self.brokers()
         for broker in alive:
             if broker.name == name:
@@ -59,10 +59,10 @@ class Fleet:
     async def each(
         self, do: Callable[[Store], Awaitable[T]], *, absent: frozenset[int] = frozenset()
     ) -> tuple[dict[str, T], list[str]]:
-        """Ask every broker at once; return answers by name and the names of those away.
+        """Ask every broker at once; return the responses by name, and the names of those away.
 
-        A refusal with a code of `absent` means that this broker lacks the thing: it is in neither. Another refusal
-        that the client caused is raised, any other counts as missing.
+        A broker that refuses with a code of `absent` lacks the thing: it is in neither. Other refusals are raised if the client
+        caused them; otherwise the broker is missing.
         """
         alive, missing = await self.brokers()
         answers = await asyncio.gather(*(do(self.store(broker)) for broker in alive), return_exceptions=True)
@@ -84,7 +84,7 @@ class Fleet:
 
 
 def demand_all(missing: Sequence[str], what: str) -> None:
-    """Raise 503 that names who is missing."""
+    """Raise 503 that names the missing brokers."""
     if not missing:
         return
     problem = Problem(

@@ -1,4 +1,4 @@
-"""Who holds queues of a topic and cannot be asked: the routes leave out brokers that are away."""
+"""Brokers that hold queues of a topic but are away: routes leave them out."""
 
 from gateway.http.problems import Problem
 from gateway.ports.stores import PeerAway
@@ -7,21 +7,21 @@ from gateway.routing.route_cache import Route, RouteCache
 
 
 class Holders:
-    """Compares the route of a topic with who is known to hold it."""
+    """Compares the route of a topic with the brokers known to hold it."""
 
     def __init__(self, fleet: Fleet, routes: RouteCache) -> None:
         self._fleet, self._routes = fleet, routes
 
     async def missing(self, route: Route) -> list[str]:
-        """Return the brokers that hold queues of the topic, or held some lately, and are registered nowhere now.
+        """Return the unregistered brokers that hold queues of the topic, or held some recently.
 
-        Where no list says which brokers the topic lies on, each broker that went away lately may hold some of it.
+        If no list names the topic's brokers, any broker that left recently may hold some of it.
         """
         try:
             alive, gone = await self._fleet.brokers()
             history = await self._routes.read_list(route.topic)
         except (Problem, PeerAway):
-            return []  # without nameservers the route is the one from before: its brokers are asked themselves
+            return []  # without nameservers this is the old route, and its brokers are asked themselves
         holders = route.holders & set(gone)
         if history is None:
             holders |= set(gone)

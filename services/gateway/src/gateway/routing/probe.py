@@ -16,7 +16,7 @@ WAIT_MS = 1000
 
 
 class Probe:
-    """Remembers which stores were seen to work."""
+    """Remembers which stores passed the probe."""
 
     def __init__(self, fleet: Fleet, ids: UniqueIds, wall_ms: Callable[[], int]) -> None:
         self._fleet, self._ids, self._wall_ms = fleet, ids, wall_ms
@@ -24,13 +24,13 @@ class Probe:
         self._lock = asyncio.Lock()
 
     async def check(self, brokers_min: int) -> tuple[bool, dict[str, str]]:
-        """Return whether at least `brokers_min` stores are registered and all work, and a word on each of them."""
+        """Return whether at least `brokers_min` stores are registered and all pass, and the state of each."""
         try:
             brokers, _gone = await self._fleet.brokers()
         except Problem as problem:
             return False, {"*": problem.detail}
         words: dict[str, str] = {}
-        async with self._lock:  # callers at the same time share one round trip
+        async with self._lock:  # concurrent callers share one round trip
             for broker in brokers:
                 if (broker.name, broker.address) not in self._done:
                     words[broker.name] = await self._round_trip(self._fleet.store(broker))

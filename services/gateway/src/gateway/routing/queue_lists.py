@@ -1,7 +1,7 @@
-"""The queue list of a topic that keyed and sharded sends hash over: stable, whatever is alive at the moment.
+"""The queue list of a topic that keyed and sharded sends hash over: stable, whichever brokers are alive.
 
-Kept in the nameservers' KV config (`broker-a:8;broker-b:8`, as RocketMQ's order configuration). After a change keyed
-sends keep to the list before until the idempotency window has passed, so that a repeat meets its first.
+Stored in the nameservers' KV config (`broker-a:8;broker-b:8`, like RocketMQ's order configuration). After a change, keyed
+sends keep the previous list until the idempotency window has passed, so that a retry finds its original.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,10 @@ ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 PREVIOUS_NAMESPACE = "GANTRY_ORDER_PREVIOUS"
 
 QUEUES_MAX = 65_536
-"""Queues of a topic over all its brokers that a gateway keeps: what one store allows, or 64 with 1024 each."""
+"""Maximum queues of a topic over all brokers: the limit of one store, or 64 stores with 1024 each."""
 
 _DIGITS_MAX = 18
-"""Longer numbers are too large in any case."""
+"""Longer numbers are always too large."""
 
 Queue = tuple[str, int]
 """Broker name and queue id."""
@@ -29,20 +29,20 @@ class QueueList(NamedTuple):
     queues: tuple[Queue, ...]
 
     def queue_of(self, key: str) -> Queue:
-        """Return the queue of a key: the Java clients' hash, so that both choose alike over the same list."""
+        """Return the queue of a key. Uses the Java clients' hash, so that both choose the same queue of a list."""
         return self.queues[abs(java_hash(key)) % len(self.queues)]
 
     def text(self) -> str:
-        """Return the list as the KV config keeps it."""
+        """Return the list in the format of the KV config."""
         return ";".join(f"{broker}:{count}" for broker, count in self.counts)
 
     def only(self, broker: str) -> "QueueList | None":
-        """Return the part of one broker."""
+        """Return the share of one broker."""
         return of_counts({name: count for name, count in self.counts if name == broker})
 
 
 class ListHistory(NamedTuple):
-    """The list of a topic and, after a change, the one before with the time of the change (ms)."""
+    """The list of a topic and, after a change, the previous one with the time of the change (ms)."""
 
     current: QueueList
     previous: QueueList | None = None
@@ -56,7 +56,7 @@ class ListHistory(NamedTuple):
 
 
 def of_counts(counts: dict[str, int]) -> QueueList | None:
-    """Return the list for so many write queues per broker, or None where there is none at all. 503 for more than are kept."""
+    """Return the list for these write queues per broker; None if there are none. Raises 503 over the maximum."""
     total = sum(max(count, 0) for count in counts.values())
     if total > QUEUES_MAX:
         raise away(
@@ -69,7 +69,7 @@ def of_counts(counts: dict[str, int]) -> QueueList | None:
 
 
 def parse(text: str) -> QueueList | None:
-    """Read `broker-a:8;broker-b:8`; None when it is no such list."""
+    """Parse `broker-a:8;broker-b:8`; None if it is not such a list."""
     counts: dict[str, int] = {}
     for part in filter(None, text.split(";")):
         broker, colon, count = part.rpartition(":")
@@ -80,7 +80,7 @@ def parse(text: str) -> QueueList | None:
 
 
 def holders_in(text: str) -> set[str]:
-    """Return the brokers that a list gives queues to; none where it is no such list."""
+    """Return the brokers with queues in a list; none if it is not such a list."""
     parts = [part.rpartition(":") for part in text.split(";") if part]
     if not all(broker and count.isascii() and count.isdigit() for broker, _colon, count in parts):
         return set()
@@ -88,7 +88,7 @@ def holders_in(text: str) -> set[str]:
 
 
 def parse_previous(text: str) -> tuple[QueueList, int] | None:
-    """Read `<list>@<ms of the change>`."""
+    """Parse `<list>@<ms of the change>`."""
     words, at, changed_ms = text.rpartition("@")
     queue_list = parse(words)
     if (
@@ -101,5 +101,5 @@ def parse_previous(text: str) -> tuple[QueueList, int] | None:
 
 
 def previous_text(queue_list: QueueList, changed_ms: int) -> str:
-    """Write what `parse_previous` reads."""
+    """Format what `parse_previous` parses."""
     return f"{queue_list.text()}@{changed_ms}"

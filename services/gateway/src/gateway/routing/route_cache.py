@@ -1,6 +1,6 @@
-"""Routes by topic: asked once, kept, refreshed by hint and by a slow poll. A miss is never kept.
+"""Routes by topic: read once, cached, refreshed by hints and by a slow poll. A missing route is never cached.
 
-Also knows how a missing route is meant: no such topic, or every broker of it away.
+Also tells why a route is missing: no such topic, or all its brokers away.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ PERM_READ = 4
 
 
 class Route:
-    """Where the queues of a topic lie."""
+    """Where the queues of a topic are."""
 
     __slots__ = ("addresses", "brokers", "holders", "lately", "next_queue", "topic", "used", "writable")
 
@@ -37,10 +37,10 @@ class Route:
         self.addresses = data.addresses
         self.brokers: dict[str, QueueData] = {queue.broker: queue for queue in data.queues}
         self.holders: frozenset[str] = frozenset(self.brokers)
-        """Every broker that stood in a route of this topic while it was kept."""
+        """Every broker that was in a route of this topic while it was cached."""
         self.lately: dict[str, tuple[QueueData, str]] = {}
-        """Share and address of brokers that stood in it before and that no nameserver knows now: dead, or the nameserver
-        has just started and they have not registered again. Only they themselves can tell, so they are tried."""
+        """Share and address of brokers that left the route and are unknown to all nameservers: dead, or the nameserver
+        has just started and they have not registered again. Only they can tell, so they are still tried."""
         self.writable: list[Queue] = [
             (queue.broker, queue_id)
             for queue in sorted(data.queues)
@@ -51,18 +51,18 @@ class Route:
         self.used = now
 
     def share(self, broker: str) -> QueueData | None:
-        """Return a broker's share of the topic, also of one that nameservers lost sight of."""
+        """Return a broker's share of the topic, even if nameservers have lost the broker."""
         if broker in self.brokers and broker in self.addresses:
             return self.brokers[broker]
         return self.lately[broker][0] if broker in self.lately else None
 
     def shares(self) -> dict[str, QueueData]:
-        """Return the shares of all brokers that can be reached, also of those that nameservers lost sight of."""
+        """Return the shares of all brokers with an address, even of those that nameservers have lost."""
         seen = {name: share for name, share in self.brokers.items() if name in self.addresses}
         return {name: share for name, (share, _address) in self.lately.items()} | seen
 
     def address(self, broker: str) -> str:
-        """Return where a broker with a share is reached."""
+        """Return the address of a broker with a share."""
         return self.addresses.get(broker) or self.lately[broker][1]
 
     def round_robin(self) -> Queue | None:
@@ -84,12 +84,12 @@ class RouteCache:
         self._lists: dict[str, ListHistory] = {}
         self._stale_lists: set[str] = set()
         self._times_forgotten = 0
-        """Counts over all topics: a list that was asked for before the last of them may be from before a change."""
+        """Counts over all topics. A list requested before the last `forget` may predate a change."""
         self._asking: dict[str, asyncio.Future[Route | None]] = {}
         self._changed_since_asked: set[str] = set()
 
     def fresh(self, topic: str) -> Route | None:
-        """Return the route when it is at hand; the hot path's way round `get`."""
+        """Return the cached route if it is fresh; the hot path calls this before `get`."""
         route = self._routes.get(topic)
         if route is None or topic in self._stale:
             return None
@@ -102,7 +102,8 @@ class RouteCache:
         if route is None:
             if problem := await self._brokers_away(topic):
                 raise problem
-            # A broker may have come back between the two questions: only who is missed twice is missing.
+            # A broker may have returned between the two reads: a topic is missing only if it is missing
+            # twice.
             route = await self._ask_once(topic)
         if route is None:
             self._drop(topic)
@@ -110,7 +111,7 @@ class RouteCache:
         return route
 
     def forget(self, topic: str) -> None:
-        """Ask again before the next use; called for a hint, and when a broker of the route did not answer."""
+        """Read again before the next use; called for a hint, and when a broker of the route did not respond."""
         self._times_forgotten += 1
         if topic in self._asking:
             self._changed_since_asked.add(topic)
@@ -120,9 +121,9 @@ class RouteCache:
             self._stale_lists.add(topic)
 
     async def refresh(self, idle_seconds: float) -> None:
-        """Ask for every route and list again; drop those not used for `idle_seconds`. The slow poll behind the hints.
+        """Read every route and list again; drop those not used for `idle_seconds`. The slow poll behind the hints.
 
-        What is at hand serves until the answer is there: a nameserver that hangs holds up nobody.
+        The cached values serve until the response arrives: a nameserver that hangs blocks nobody.
         """
         await self._see_brokers()
         for topic, route in list(self._routes.items()):
@@ -137,7 +138,7 @@ class RouteCache:
                 await self._refresh_list(topic)
 
     async def _refresh_list(self, topic: str) -> None:
-        """Read a list again; the one at hand stays where no nameserver answers, and where there is none any more until its next use."""
+        """Read a list again. Keep the current one if no nameserver responds; mark it stale if it no longer exists."""
         asked_at = self._times_forgotten
         with suppress(PeerAway, Problem):
             history = await self.read_list(topic)
@@ -148,11 +149,11 @@ class RouteCache:
                 self._list_is_as_of(topic, asked_at)
 
     def listed(self, topic: str) -> ListHistory | None:
-        """Return the configured queue list when it is at hand."""
+        """Return the configured queue list if it is cached and fresh."""
         return None if topic in self._stale_lists else self._lists.get(topic)
 
     async def queue_list(self, topic: str) -> ListHistory:
-        """Return the configured queue list; made from the route when the topic has none yet."""
+        """Return the configured queue list; create it from the route if the topic has none yet."""
         known = self._lists.get(topic)
         if known is not None and topic not in self._stale_lists:
             return known
@@ -160,9 +161,7 @@ class RouteCache:
         try:
             history = await self.read_list(topic)
         except (PeerAway, Problem):
-            if (
-                known is not None
-            ):  # better the list from before than none: the stores go on without nameservers
+            if known is not None:  # an old list is better than none: the stores work without nameservers
                 self._list_is_as_of(topic, asked_at)
                 return known
             raise
@@ -173,21 +172,21 @@ class RouteCache:
             if current is None:
                 raise away(f"topic {topic} has no queue to write to")
             await self._names.put_value(ORDER_NAMESPACE, topic, current.text())
-            # Another gateway may have written at the same moment: what stands there now is the list.
+            # Another gateway may have written at the same moment: the stored list decides.
             history = await self.read_list(topic) or ListHistory(current)
         self._lists[topic] = history
         self._list_is_as_of(topic, asked_at)
         return history
 
     def _list_is_as_of(self, topic: str, asked_at: int) -> None:
-        """Have a list asked for again before its next use where something was forgotten since it was asked for."""
+        """Mark a list stale if `forget` was called since it was requested."""
         if asked_at == self._times_forgotten:
             self._stale_lists.discard(topic)
         else:
             self._stale_lists.add(topic)
 
     async def read_list(self, topic: str) -> ListHistory | None:
-        """Read the configured list from the nameservers, past the cache."""
+        """Read the configured list from the nameservers, bypassing the cache."""
         text = await self._names.value(ORDER_NAMESPACE, topic)
         current: QueueList | None = parse(text) if text else None
         if current is None:
@@ -197,7 +196,7 @@ class RouteCache:
         return ListHistory(current, *previous) if previous else ListHistory(current)
 
     async def _ask_once(self, topic: str) -> Route | None:
-        """Ask the nameservers; callers that ask for one topic at the same time share the answer."""
+        """Ask the nameservers; concurrent callers for one topic share the response."""
         asking = self._asking.get(topic)
         if asking is None:
             asking = asyncio.ensure_future(self._ask(topic))
@@ -206,7 +205,7 @@ class RouteCache:
         return await asyncio.shield(asking)
 
     def _answered(self, topic: str) -> None:
-        """End a question; where the topic was forgotten meanwhile, its answer may be from before the change."""
+        """Finish a read. If the topic was forgotten meanwhile, the response may predate the change."""
         del self._asking[topic]
         if topic in self._changed_since_asked:
             self._changed_since_asked.discard(topic)
@@ -217,7 +216,7 @@ class RouteCache:
         try:
             data, alive = await self._ask_names(topic, old)
         except PeerAway as error:
-            if old is not None:  # better an old route than none: the stores go on without nameservers
+            if old is not None:  # an old route is better than none: the stores work without nameservers
                 self._stale.discard(topic)
                 return old
             raise (
@@ -229,7 +228,7 @@ class RouteCache:
             return self._without_route(topic, old, alive)
         self._stale.discard(topic)
         if not self._known.has_lists:
-            await self._see_brokers()  # whoever names a broker in a send or a pull may mean one that is away
+            await self._see_brokers()  # a send or a pull may name a broker that is away
         now = self._now()
         self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
         route = Route(topic, data, old.next_queue if old else self._first_queue, now)
@@ -246,11 +245,11 @@ class RouteCache:
         return route
 
     async def _ask_names(self, topic: str, old: Route | None) -> tuple[RouteData | None, set[str]]:
-        """Return the route, and the registered brokers where one of the old route is missing from it.
+        """Return the route and, if a broker of the old route is missing from it, the registered brokers.
 
-        Brokers register one after another with a nameserver that has just started. A missing one that is registered may
-        have registered after the route was read, so the route is read again: a broker leaves a topic when it is alive
-        and missing twice.
+        Brokers register one by one with a nameserver that has just started. A missing but registered broker may have
+        registered after the route was read, so the route is read again: a broker leaves a topic only if it is alive and
+        missing twice.
         """
         data = await self._names.route(topic)
         if old is None:
@@ -262,7 +261,7 @@ class RouteCache:
         return (await self._names.route(topic) if missing & alive else data), alive
 
     def _without_route(self, topic: str, old: Route | None, alive: set[str]) -> Route | None:
-        """Keep an old route whose brokers are all gone from the nameserver: they, or it, are just starting again."""
+        """Keep an old route if none of its brokers is registered: the brokers, or the nameserver, are restarting."""
         if old is not None and alive.isdisjoint(old.brokers):
             self._stale.discard(topic)
             return old
@@ -270,7 +269,7 @@ class RouteCache:
         return None
 
     async def _brokers_away(self, topic: str) -> Problem | None:
-        """Return the problem 503 where a topic has no route because its configured brokers are all away."""
+        """Return the problem 503 if a topic has no route because all its configured brokers are away."""
         listed = await self._names.value(ORDER_NAMESPACE, topic)
         queue_list = parse(listed) if listed else None
         names = {name for name, _count in queue_list.counts} if queue_list else set[str]()
@@ -279,7 +278,7 @@ class RouteCache:
         return None
 
     async def _are_alive(self, names: set[str]) -> bool:
-        """Say whether any of these brokers is registered."""
+        """Return whether any of these brokers is registered."""
         return not names.isdisjoint({broker.name for broker in await self._see_brokers()})
 
     async def _see_brokers(self) -> list[Broker]:

@@ -1,1 +1,1 @@
-"""Adapters: the ports over gantry_link and Redis. Never decides; imported by the composition root only."""
+"""Adapters: the ports over gantry_link and Redis. Make no decisions; imported by the composition root only."""

@@ -15,7 +15,7 @@ from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused
 
 PATTERNS_MAX = 4096
-"""Requests of one store whose bytes are kept."""
+"""Requests of one store whose bytes are cached."""
 
 
 class LinkLeaseStores:
@@ -26,7 +26,7 @@ class LinkLeaseStores:
         self._stores: dict[tuple[str, str], LinkLeaseStore] = {}
 
     def at(self, broker: str, address: str) -> "LinkLeaseStore":
-        """Return the client of a broker at an address; making one costs nothing."""
+        """Return the client of a broker at an address; creating one costs nothing."""
         store = self._stores.get((broker, address))
         if store is None:
             client = LeaseClient(self._pool, address, self._timeout_seconds)
@@ -83,7 +83,7 @@ class LinkLeaseStore:
         try:
             await self._client.release(LeaseItemsHeader(group=group, topic=topic), items)
         except LinkError:
-            return  # then the leases end by time
+            return  # then the leases expire
 
     async def extend(
         self, topic: str, group: str, items: Sequence[LeaseItem], invisible_ms: int

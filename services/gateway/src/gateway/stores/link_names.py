@@ -1,4 +1,4 @@
-"""The Names port over gantry_link: questions to one nameserver, changes to every one."""
+"""The Names port over gantry_link: reads ask one nameserver, writes go to all."""
 
 import asyncio
 import ipaddress
@@ -31,16 +31,16 @@ class LinkNames:
 
     @property
     def addresses(self) -> Sequence[str]:
-        """The nameservers as they were last read."""
+        """The last known nameserver addresses."""
         return self._addresses
 
     async def read_addresses(self) -> None:
-        """Bring `addresses` up to date; PeerAway when none was ever known."""
+        """Update `addresses`; raise PeerAway if none was ever known."""
         with self._translated():
             self._addresses = await self._client.addresses.current()
 
     async def route(self, topic: str) -> RouteData | None:
-        """105; None when no nameserver knows the topic."""
+        """105; None if no nameserver knows the topic."""
         try:
             return _route(await self._client.route(topic))
         except BrokerRefused as error:
@@ -107,7 +107,7 @@ class LinkNames:
         return _failed(await self._client.kv_delete(namespace, key))
 
     async def _resolve(self, address: str) -> tuple[str, ...]:
-        """Return the numeric hosts behind a broker's address; a name is asked for once a minute."""
+        """Return the numeric hosts of a broker's address; a host name is resolved once a minute."""
         host, _, port = address.rpartition(":")
         host = host.strip("[]")
         try:
@@ -143,7 +143,7 @@ def _away(peer: str, error: LinkError) -> PeerAway:
 
 
 def _route(data: TopicRouteData) -> RouteData:
-    """Return a route in the gateway's words. Raises Unusable for one of so many queues that they would fill the memory."""
+    """Convert a route. Raises Unusable for a route with too many queues to keep in memory."""
     for counts in (
         [one.write_queue_nums for one in data.queue_datas],
         [one.read_queue_nums for one in data.queue_datas],
@@ -164,7 +164,7 @@ def _route(data: TopicRouteData) -> RouteData:
 
 
 def _failed(answers: Answers) -> list[str]:
-    """Return the nameservers that did not take a change; one that had nothing to delete has taken it."""
+    """Return the nameservers that did not accept a write. One that had nothing to delete accepted it."""
     return [
         address
         for address, answer in answers.items()

@@ -1,4 +1,4 @@
-"""What the adapters of schedulers and checkers share: who holds a claim, and errors in the ports' words."""
+"""Shared by the adapters of schedulers and checkers: claim holders, and errors of the ports."""
 
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def translated(name: str, asked: Awaitable[T]) -> T:
-    """Return an answer of `name`; raise its refusal, or that it is away."""
+    """Return the response of `name`; raise its refusal, or that it is away."""
     try:
         return await asked
     except BrokerRefused as error:
@@ -22,7 +22,7 @@ async def translated(name: str, asked: Awaitable[T]) -> T:
 
 
 class LinkHolders:
-    """Asks brokers who works for them."""
+    """Asks brokers for their claim holders."""
 
     def __init__(self, pool: ConnectionPool, timeout_seconds: float) -> None:
         self._pool, self._timeout_seconds = pool, timeout_seconds

@@ -21,7 +21,7 @@ class LinkSchedulers(LinkHolders):
     """Clients by address over one pool of connections."""
 
     def at(self, address: str) -> "LinkScheduler":
-        """Return the client of the scheduler at an address; making one costs nothing."""
+        """Return the client of the scheduler at an address; creating one costs nothing."""
         return LinkScheduler(address, SchedulerClient(self._pool, address, self._timeout_seconds))
 
 

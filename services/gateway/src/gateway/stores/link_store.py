@@ -1,4 +1,4 @@
-"""The Store port over gantry_link: builds headers, reads replies, turns link errors into the port's."""
+"""The Store port over gantry_link: builds headers, decodes responses, converts link errors into the port's."""
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
@@ -41,10 +41,10 @@ from gateway.routing.probe import PROBE_TOPIC
 PULL_MAY_WAIT, PULL_HAS_FILTER = 2, 4
 POSITION_HEX_CHARS = 16
 DLQ_QUEUE_ID = 0
-"""RocketMQ gives a topic of dead letters one queue."""
+"""RocketMQ gives a dead-letter topic one queue."""
 SINGLE_TAG = "SINGLE_TAG"
 PATTERNS_MAX = 16_384
-"""Queues whose frames are kept prepared."""
+"""Queues whose frame templates are cached."""
 _DURABLE = "fsync"
 _LESS_DURABLE = "stored, but not with the durability asked for"
 
@@ -57,7 +57,7 @@ class LinkStores:
         self._stores: dict[tuple[str, str], LinkStore] = {}
 
     def at(self, broker: str, address: str) -> "LinkStore":
-        """Return the client of a broker at an address; making one costs nothing, connections come with its calls."""
+        """Return the client of a broker at an address; creating one costs nothing, its calls open connections."""
         store = self._stores.get((broker, address))
         if store is None:
             client = StoreClient(self._pool, address, self._timeout_seconds)
@@ -150,7 +150,7 @@ class LinkStore:
         *,
         sql: str = "",
     ) -> Pulled:
-        """11, on behalf of a client that commits no offsets."""
+        """11, from a client that commits no offsets."""
         header = PullHeader(
             consumer_group=GATEWAY_GROUP,
             topic=topic,
@@ -254,7 +254,7 @@ class LinkStore:
         ]
 
     async def put_group(self, settings: GroupSettings) -> None:
-        """200; what HTTP does not show of a group (RocketMQ's other settings) stays as it is."""
+        """200; keeps the group's settings that HTTP does not have (RocketMQ's others)."""
         with self._translated():
             known = (await self._client.groups()).subscription_group_table.get(settings.group)
             config = known or SubscriptionGroupConfig(group_name=settings.group)
@@ -274,7 +274,7 @@ class LinkStore:
             await self._client.delete_group(group, clean_offset=with_offsets)
 
     async def set_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """15, answered when the store has it."""
+        """15, answered once stored."""
         with self._translated():
             await self._client.commit_offset(group, topic, queue_id, offset)
 
@@ -296,7 +296,7 @@ class LinkStore:
         ]
 
     async def redriven(self, group: str, from_offset: int) -> list[tuple[int, int]]:
-        """Return which dead letters of a group were sent again."""
+        """Return the dead letters of a group that were redriven."""
         with self._translated():
             state = await self._settling.state(
                 dlq_topic(group), DLQ_QUEUE_ID, group=REDRIVE_GROUP, from_offset=from_offset
@@ -310,14 +310,14 @@ class LinkStore:
             return await self._client.runtime_info()
 
     async def settings(self, changes: dict[str, str]) -> dict[str, str]:
-        """25 where there are changes, then 26."""
+        """25 if there are changes, then 26."""
         with self._translated():
             if changes:
                 await self._client.update_broker_config(changes)
             return await self._client.broker_config()
 
     def _send_header(self, topic: str, queue_id: int) -> SendHeaderV2:
-        """Return the fields all sends share; no default topic, so that no send creates a topic."""
+        """Return the fields common to all sends; without a default topic, so that no send creates a topic."""
         return SendHeaderV2(
             producer_group=GATEWAY_GROUP,
             topic=topic,
@@ -344,13 +344,13 @@ class LinkStore:
 
 
 def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
-    """Return attributes as a change to what the store has: `-name` removes one, others than these stay."""
+    """Return attributes as changes to the store's: `-name` removes one, all others stay."""
     wanted = {RETRY_POLICY: settings.retry_policy, ORDER: settings.order, START: settings.start}
     return {name if value else f"-{name}": value for name, value in wanted.items()}
 
 
 def _stored(sent: Sent) -> StoreOutcome:
-    """Return what a store did with a message; less than the durability asked for is a refusal."""
+    """Convert a store's response to a message. Less than the requested durability is an error."""
     code, reply = sent
     if code:
         return StoreRefused(code, _LESS_DURABLE)

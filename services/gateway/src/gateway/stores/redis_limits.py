@@ -1,6 +1,6 @@
-"""Rate limits as token buckets in Redis, shared by all gateways. The only file that knows Redis.
+"""Rate limits as token buckets in Redis, shared by all gateways. Only this module knows Redis.
 
-Without Redis everything passes: a limit may be forgotten, a message may not.
+Without Redis everything passes: skipping a limit is better than losing a message.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from gantry_chassis.logs import get_logger
 
 ANSWER_SECONDS = 0.1
 AWAY_SECONDS = 1.0
-"""How long Redis is not asked after it did not answer."""
+"""Pause before Redis is tried again after a failure."""
 
-# KEYS: buckets; ARGV: cost, then rate per second and burst of each. Takes from all or from none; returns ms to wait.
-# The server's own clock is used, so that gateways need not agree on the time.
+# KEYS: buckets; ARGV: cost, then rate per second and burst of each. Takes from all or from none; returns ms
+# to wait. Uses the server's clock, so that gateways need no common time.
 _TAKE = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -61,7 +61,7 @@ class RedisLimits:
         password: str = "",
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        """Rates in messages per second; 0 means that there is no such limit."""
+        """Rates in messages per second; 0 disables a limit."""
         self._redis = Redis.from_url(
             url,
             socket_timeout=answer_seconds,
@@ -78,7 +78,7 @@ class RedisLimits:
         """Calls that passed because Redis was away."""
 
     async def take(self, client: str, topic: str, count: int) -> int:
-        """Take `count` tokens of the client and, where `topic` is given, of the topic; return ms to wait, or 0."""
+        """Take `count` tokens of the client and, if `topic` is given, of the topic; return ms to wait, or 0."""
         keys: list[str] = []
         arguments: list[float] = [max(1, count)]
         for kind, name in (("client", client), ("topic", topic)):
