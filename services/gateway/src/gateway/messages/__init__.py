@@ -1,1 +1,1 @@
-"""The form of a message in HTTP: schemas, views, property names, filters. Pure; never asks a store."""
+"""The HTTP form of messages: schemas, views, property names, filters. Pure; never calls a store."""

@@ -1,6 +1,6 @@
-"""From log records to what HTTP shows of a message. Pure.
+"""Converts log records to the HTTP form of messages. Pure.
 
-Compressed bodies are unpacked where the standard library can (zlib); LZ4 and ZSTD come as they lie, and say so.
+Compressed bodies are decompressed if the standard library can (zlib); LZ4 and ZSTD are returned as stored, with their name.
 """
 
 import zlib
@@ -30,7 +30,7 @@ from gateway.messages.property_names import AS_FIELDS, HIDDEN, RESERVED, RESERVE
 from gateway.messages.schemas import MessageOut
 
 UNPACKED_BYTES_MAX = 16 * 1024 * 1024
-"""A compressed body that would become larger is given as it lies."""
+"""A compressed body that would decompress to more is returned as stored."""
 
 _NAMES = {SYS_COMPRESSION_LZ4: "lz4", SYS_COMPRESSION_ZSTD: "zstd"}
 
@@ -38,9 +38,9 @@ _NAMES = {SYS_COMPRESSION_LZ4: "lz4", SYS_COMPRESSION_ZSTD: "zstd"}
 def messages(
     records: bytes | memoryview, broker: str, *, as_base64: bool = False, with_system: bool = False
 ) -> list[MessageOut]:
-    """Return the messages in the bytes of a pull or query reply.
+    """Return the messages in the bytes of a pull or query response.
 
-    MalformedRecord where the bytes are no whole records; a damaged one is never shown.
+    Raises MalformedRecord for incomplete or damaged records; a damaged one is never shown.
     """
     return [
         message(record, broker, as_base64=as_base64, with_system=with_system)
@@ -49,7 +49,7 @@ def messages(
 
 
 def message(record: Record, broker: str, *, as_base64: bool = False, with_system: bool = False) -> MessageOut:
-    """Return one record as HTTP shows it."""
+    """Return the HTTP form of one record."""
     try:
         properties = parse_properties(record.properties)
     except MalformedProperties as error:
@@ -81,7 +81,7 @@ def message(record: Record, broker: str, *, as_base64: bool = False, with_system
 
 
 def rfc3339(timestamp_ms: int) -> str:
-    """Return milliseconds since 1970 as RFC 3339 in UTC; times beyond the calendar are cut to its ends."""
+    """Return milliseconds since 1970 as RFC 3339 in UTC; times outside the calendar are clamped."""
     seconds, milliseconds = divmod(timestamp_ms, 1000)
     return f"{_second(seconds)}.{milliseconds:03d}Z"
 
@@ -93,7 +93,7 @@ def _second(seconds: int) -> str:
 
 
 def _senders_key(properties: dict[str, str]) -> str | None:
-    """Return the idempotency key; a dead letter that was sent again has one of the task, which no sender gave."""
+    """Return the idempotency key; None for a redriven dead letter, whose key comes from the task."""
     settled = properties.get(GANTRY_SETTLED, "")
     return None if f":{REDRIVE_GROUP}:" in settled else properties.get(GANTRY_KEY)
 
@@ -103,7 +103,7 @@ def _is_system(name: str) -> bool:
 
 
 def _system(properties: dict[str, str]) -> dict[str, str]:
-    """Return what the broker and RocketMQ's clients noted on the message, as far as it is no field of its own."""
+    """Return the properties that the broker and RocketMQ's clients set, except those shown as fields."""
     return {
         name: value
         for name, value in properties.items()
@@ -119,7 +119,7 @@ def _text(body: bytes) -> str | None:
 
 
 def _unpacked(record: Record) -> tuple[bytes, str | None]:
-    """Return the body, and the name of its compression where it stays compressed."""
+    """Return the body, and the name of its compression if it stays compressed."""
     if not record.sys_flag & SYS_COMPRESSED:
         return record.body, None
     kind = record.sys_flag & SYS_COMPRESSION_MASK

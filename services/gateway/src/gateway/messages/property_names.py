@@ -1,15 +1,15 @@
-"""Names of message properties that belong to RocketMQ or to the broker: refused from clients, shown apart."""
+"""Property names reserved for RocketMQ or the broker: refused from clients, shown separately."""
 
 from gantry_wire import properties as p
 
 RESERVED_PREFIX = "__"
-"""Names of the broker's own begin so."""
+"""Prefix of the broker's own names."""
 
 AS_FIELDS = frozenset({p.TAGS, p.KEYS, p.UNIQ_KEY, p.SHARDING_KEY, p.GANTRY_KEY})
 """HTTP shows these as tag, keys, messageId, shardingKey and idempotencyKey."""
 
 HIDDEN = frozenset({p.GANTRY_SETTLED})
-"""The broker's own book-keeping, shown to nobody."""
+"""The broker's internal properties, never shown."""
 
 RESERVED = frozenset(
     {
@@ -26,4 +26,4 @@ RESERVED = frozenset(
         p.DLQ_ORIGIN_MESSAGE_ID,
     }
 )  # fmt: skip
-"""What RocketMQ's own clients refuse as a user property, and what its brokers write."""
+"""Names that RocketMQ's clients refuse as user properties, and that its brokers write."""

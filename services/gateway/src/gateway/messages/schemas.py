@@ -1,4 +1,4 @@
-"""Bodies of the hot calls, send and pull, as msgspec Structs: the decoder, the encoder and the OpenAPI come from them."""
+"""Bodies of send and pull as msgspec Structs, for the decoder, the encoder and the OpenAPI."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -17,7 +17,7 @@ DELAY_LEVEL_MAX = 18
 
 Text = Annotated[str, Meta(min_length=1)]
 FieldNames = Callable[[int, str], str]
-"""Turns place and field of a message into the name the client wrote (a path in JSON, a header)."""
+"""Converts place and field of a message to the name the client wrote (a path in JSON, a header)."""
 
 
 _SEPARATORS = "\\u0001\\u0002"
@@ -27,7 +27,7 @@ _ONE_DELAY = " A message is delayed in one way: by delayLevel, delayMs or delive
 
 
 def _described(words: str, pattern: str = "", **more: object) -> Meta:
-    """Return a description with rules that `send.drafts` checks: the OpenAPI document says them, decoding does not."""
+    """Return a description with rules that `send.drafts` checks: they are in the OpenAPI document, but decoding ignores them."""
     return Meta(description=words, extra_json_schema=({"pattern": pattern} if pattern else {}) | more)
 
 
@@ -57,7 +57,7 @@ Millis = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 
 
 class MessageIn(Body):
-    """One message to send: `body` (text) or `bodyBase64` (bytes), and what else is known of it."""
+    """One message to send: `body` (text) or `bodyBase64` (bytes), and its optional fields."""
 
     RULES: ClassVar[dict[str, Any]] = {
         "oneOf": [
@@ -65,7 +65,7 @@ class MessageIn(Body):
             for given, other in (("body", "bodyBase64"), ("bodyBase64", "body"))
         ]
     }
-    """What excludes what; the OpenAPI document says it beside the fields."""
+    """Mutually exclusive fields, for the OpenAPI document."""
 
     body: BodyText | None = None
     body_base64: BodyBytes | None = None
@@ -110,7 +110,7 @@ _FIELDS = len(MessageIn.__struct_fields__)
 
 
 def count_names(items: list[MessageIn]) -> int:
-    """Return how many different names were read from the JSON of these messages: of fields, and of properties."""
+    """Return how many different names these messages have: of fields, and of properties."""
     count = 1
     for item in items:
         count += _FIELDS - astuple(item).count(None)
@@ -128,7 +128,7 @@ class SendResult(Struct, rename="camel", omit_defaults=True):
     broker: str
     queue_id: int
     queue_offset: int | None
-    """None where the message waits for its time: it gets its offset when it is delivered."""
+    """None for a delayed message: it gets its offset on delivery."""
     durability: Literal["fsync", "written"]
     duplicate: bool = False
     deliver_at: str | None = None
@@ -151,12 +151,12 @@ class SendReply(Struct):
 
 
 class DeadLetter(Struct, rename="camel", omit_defaults=True):
-    """Why a message died, and what it was."""
+    """Why a message was dead-lettered, and its origin."""
 
     reason: str
     attempts: int
     redriven: bool
-    """Whether it was sent again; it stays listed until retention takes it."""
+    """Whether it was redriven; it stays listed until retention removes it."""
     consumer: str | None = None
     origin_topic: str | None = None
     origin_queue_id: int | None = None
@@ -165,7 +165,7 @@ class DeadLetter(Struct, rename="camel", omit_defaults=True):
 
 
 class MessageOut(Struct, rename="camel", omit_defaults=True):
-    """One message as it is read; UTF-8 bodies come as `body`, others as `bodyBase64`."""
+    """One message as read; UTF-8 bodies are in `body`, others in `bodyBase64`."""
 
     message_id: str
     topic: str
@@ -189,7 +189,7 @@ class MessageOut(Struct, rename="camel", omit_defaults=True):
 
 
 class PullReply(Struct, rename="camel"):
-    """What a pull found, and where to go on."""
+    """The messages of a pull, and the offset to continue at."""
 
     status: Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
     next_offset: int
@@ -199,7 +199,7 @@ class PullReply(Struct, rename="camel"):
 
 
 class DeadLettersReply(Struct, rename="camel"):
-    """Dead letters, oldest first. `next` goes into `after` of the next page; `missing` brokers could not be asked."""
+    """Dead letters, oldest first. Pass `next` as `after` to get the next page; `missing` brokers could not be asked."""
 
     messages: list[MessageOut]
     next: str | None
@@ -207,7 +207,7 @@ class DeadLettersReply(Struct, rename="camel"):
 
 
 class TimelineEvent(Struct, rename="camel", omit_defaults=True):
-    """One thing that happened to a message, or (without `at`) how it is now; where its record lies, and what is known beside."""
+    """One event of a message, or (without `at`) its current state; the place of its record, and further details."""
 
     event: str
     at: str | None
@@ -221,7 +221,7 @@ class TimelineEvent(Struct, rename="camel", omit_defaults=True):
 
 
 class TimelineReply(Struct, rename="camel"):
-    """What happened to a message, in order of time; what lies on brokers in `missing` is not told."""
+    """The events of a message, in order of time; events at the brokers in `missing` are not included."""
 
     message_id: str
     topic: str
@@ -230,7 +230,7 @@ class TimelineReply(Struct, rename="camel"):
 
 
 class MessagesReply(Struct, rename="camel"):
-    """Messages found by key or time; `truncated` when there are more than asked for."""
+    """Messages found by key or time; `truncated` if there are more than requested."""
 
     messages: list[MessageOut]
     truncated: bool

@@ -1,11 +1,11 @@
-"""Filters in SQL92 as clients write them: an illegal one is refused with the column and what was expected there. Pure."""
+"""SQL92 filters of clients: an invalid one is refused with the column and the expected input. Pure."""
 
 from gantry_wire.sql92 import EXPRESSION_CHARS_MAX, MalformedSql, SqlFilter, compile_filter
 from gateway.http.problems import Problem, invalid
 
 
 def checked_sql(expression: str, field: str) -> SqlFilter:
-    """Return the compiled filter; raise 400 where it is too long, 422 where it is no condition."""
+    """Return the compiled filter; raise 400 if it is too long, 422 if it is not a condition."""
     if len(expression) > EXPRESSION_CHARS_MAX:
         limit = f"{EXPRESSION_CHARS_MAX} characters"
         raise invalid(field, f"the filter has {len(expression)} characters, the limit is {limit}", limit)

@@ -1,1 +1,1 @@
-"""Pulls by offset, and messages looked up by id, key or time. Never changes anything."""
+"""Pulls by offset, and queries by id, key or time. Never changes anything."""

@@ -1,4 +1,4 @@
-"""Gathers what happened to a message: its records by unique key in every topic it may lie in, and what stores know of each."""
+"""Collects the events of a message: its records by unique key in every topic, and what the stores know of each."""
 
 import asyncio
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ from gateway.pull.timeline import SYSTEM_TOPICS, belongs, in_order, record_event
 from gateway.routing.fleet import Fleet, demand_all
 
 GROUP_TOPICS_MAX = 1024
-"""Retry and dead-letter topics of one broker that are looked into."""
+"""Maximum retry and dead-letter topics of one broker that are searched."""
 RECORDS_MAX = 32
-"""Records of one topic with one unique key."""
+"""Maximum records of one topic with one unique key."""
 AT_ONCE_MAX = 16
 _NOTHING = frozenset(
     {ResponseCode.QUERY_NOT_FOUND, ResponseCode.TOPIC_NOT_EXIST, ResponseCode.REQUEST_CODE_NOT_SUPPORTED}
@@ -26,15 +26,15 @@ _NOTHING = frozenset(
 
 
 class MessageHistory:
-    """Tells timelines."""
+    """Builds timelines."""
 
     def __init__(self, fleet: Fleet, queries: Queries, histories: Histories) -> None:
         self._fleet, self._queries, self._histories = fleet, queries, histories
 
     async def timeline(self, message_id: str, topic: str) -> TimelineReply:
-        """Return what happened to a message of a topic, by its unique id or the offset id of any of its records.
+        """Return the events of a message of a topic, by its unique id or the offset id of any of its records.
 
-        Without `topic` the id must be an offset id. 404 where nothing is known; brokers in `missing` could not be asked.
+        Without `topic` the id must be an offset id. Raises 404 if nothing is known; brokers in `missing` could not be asked.
         """
         if not topic:
             found = await self._queries.by_id(message_id, "")

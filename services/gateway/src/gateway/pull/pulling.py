@@ -1,6 +1,6 @@
-"""Pulls by offset: one queue of one broker, held until there is something or the time is over.
+"""Pulls by offset: one queue of one broker, held until a message arrives or the time is over.
 
-At shutdown held pulls answer at once, with what there is at that moment.
+At shutdown, held pulls return at once with the messages found by then.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from gateway.routing.brokers import KnownBrokers
 from gateway.routing.route_cache import RouteCache
 
 REPLY_BYTES_MAX = 4 * 1024 * 1024
-"""A store ends its replies at 256 KiB; larger answers are put together from several up to this."""
+"""A store ends its responses at 256 KiB; larger replies are joined from several, up to this size."""
 ROUNDS_MAX = 64
-"""Pulls for one answer: 1024 messages, at least 32 at a time where they are small, fewer where they are old."""
+"""Pulls for one reply: 1024 messages, at least 32 per pull if they are small, fewer if they are old."""
 
 Status = Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
 _STATUS: dict[int, Status] = {
@@ -33,7 +33,7 @@ _STATUS: dict[int, Status] = {
 
 
 class Client(Protocol):
-    """Who waits for an answer."""
+    """The client of a pull."""
 
     @property
     def is_lost(self) -> bool:
@@ -41,12 +41,12 @@ class Client(Protocol):
         ...
 
     def when_lost(self, call: Callable[[], object] | None) -> None:
-        """Have `call` called when its connection is closed, and nothing else any more; None: nothing."""
+        """Call `call` when its connection closes, instead of the callback set before; None removes it."""
         ...
 
 
 class Selection(NamedTuple):
-    """Which messages of a queue are wanted: those with certain tags, or those that meet a condition in SQL92; and how bodies are shown."""
+    """The requested messages of a queue, by tags or by a condition in SQL92; and the form of bodies."""
 
     tags: TagFilter
     sql: str = ""
@@ -54,7 +54,7 @@ class Selection(NamedTuple):
 
 
 class Puller:
-    """Pulls on behalf of clients; knows which pulls are being held."""
+    """Pulls on behalf of clients; tracks held pulls."""
 
     def __init__(
         self, routes: RouteCache, stores: Stores, known: KnownBrokers, now: Callable[[], float]
@@ -65,7 +65,7 @@ class Puller:
 
     @property
     def held_count(self) -> int:
-        """How many pulls are waiting for a message."""
+        """How many pulls wait for a message."""
         return len(self._held)
 
     @property
@@ -74,7 +74,7 @@ class Puller:
         return self._is_draining
 
     def drain(self) -> None:
-        """Let every held pull answer now, and hold none from here on."""
+        """Answer every held pull now, and hold none from now on."""
         self._is_draining = True
         for task in self._held:
             task.cancel()
@@ -91,9 +91,9 @@ class Puller:
         selection: Selection,
         client: Client,
     ) -> PullReply:
-        """Return what lies at `offset` of a queue; raises the problem where topic, broker or queue are not there.
+        """Return the messages at `offset` of a queue; raises the problem if topic, broker or queue do not exist.
 
-        A pull that is held ends when its client goes: ClientGone.
+        A held pull raises ClientGone when its client disconnects.
         """
         store = await self._store(topic, broker)
         queue = _Wanted(store, topic, queue_id, selection)
@@ -148,7 +148,7 @@ class Puller:
 
 
 class _Wanted:
-    """The queue a client reads, and what it wants of it."""
+    """The queue of a pull, and its filter."""
 
     __slots__ = ("_as_base64", "_expression", "_queue_id", "_sql", "_store", "_tags", "_topic")
 
@@ -163,19 +163,19 @@ class _Wanted:
         self._expression = "||".join(sorted(self._tags))
 
     async def pull(self, offset: int, count_max: int, wait_ms: int) -> Pulled:
-        """Ask the store once."""
+        """Pull from the store once."""
         return await self._store.pull(
             self._topic, self._queue_id, offset, count_max, wait_ms, self._expression, sql=self._sql
         )
 
     def messages(self, pulled: Pulled) -> list[MessageOut]:
-        """Return what was pulled. A store filters by the hash of a tag; what only shares the hash is left out here."""
+        """Return the pulled messages. A store filters by the hash of a tag; messages that only share the hash are removed here."""
         found = messages(pulled.records, self._store.broker, as_base64=self._as_base64)
         return [message for message in found if message.tag in self._tags] if self._tags else found
 
 
 async def _fill(queue: _Wanted, pulled: Pulled, found: list[MessageOut], count_max: int) -> Pulled:
-    """Add messages to `found` until there are enough; what was found stands whatever happens then."""
+    """Add messages to `found` until there are enough; keeps the messages found if a later pull fails."""
     size = len(pulled.records)
     for _ in range(ROUNDS_MAX):
         try:

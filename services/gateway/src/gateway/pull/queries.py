@@ -1,4 +1,4 @@
-"""Messages looked up by offset id, unique id, key or time. Never connects to a host that stands in an id."""
+"""Messages by offset id, unique id, key or time. Never connects to the host in an id."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ _NOT_THERE = frozenset(
 
 
 class Queries:
-    """Finds messages on whichever broker holds them."""
+    """Finds messages on all brokers."""
 
     def __init__(
         self, fleet: Fleet, routes: RouteCache, stores: Stores, known: KnownBrokers, now: Callable[[], float]
@@ -33,7 +33,7 @@ class Queries:
         self._holders = Holders(fleet, routes)
 
     async def by_id(self, message_id: str, topic: str) -> MessageOut:
-        """Return a message by its offset id, or by its unique id where `topic` is given; 404 when there is none."""
+        """Return a message by its offset id, or by its unique id if `topic` is given; raise 404 if there is none."""
         if topic:
             found, _more = await self.by_key(topic, message_id, 0, FOREVER_MS, 1, is_unique=True)
             if found:
@@ -66,7 +66,7 @@ class Queries:
             return messages(records, store.broker, with_system=True)
 
         found, problem = await self._each(route, ask)
-        if not (is_unique and found):  # the one message with an id may be found whoever is away
+        if not (is_unique and found):  # a unique id is complete with one message, even if a broker is away
             await self._demand_whole(route, problem)
         return _cut(found, count_max)
 
@@ -88,7 +88,7 @@ class Queries:
         return _cut(found, count_max)
 
     async def _demand_whole(self, route: Route, problem: Problem | None) -> None:
-        """Raise `problem`, or 503 where a broker that holds part of the topic is away: the answer would have a hole."""
+        """Raise `problem`, or 503 if a broker that holds part of the topic is away: the reply would be incomplete."""
         if problem is not None:
             raise problem
         demand_all(await self._holders.missing(route), f"topic {route.topic} cannot be searched as a whole")
@@ -96,7 +96,7 @@ class Queries:
     async def _each(
         self, route: Route, ask: Callable[[Store], Awaitable[list[MessageOut]]]
     ) -> tuple[list[MessageOut], Problem | None]:
-        """Ask every broker of the route that may be read; return what was found, and why one did not answer."""
+        """Ask every readable broker of the route; return the messages, and why one did not respond."""
         holders = [
             self._stores.at(data.broker, route.addresses[data.broker])
             for data in sorted(route.brokers.values())
@@ -173,14 +173,12 @@ async def _between(
 
 
 def _cut(found: list[MessageOut], count_max: int) -> tuple[list[MessageOut], bool]:
-    found.sort(
-        key=lambda message: message.store_timestamp
-    )  # of one length and in UTC, so text sorts as time does
+    found.sort(key=lambda message: message.store_timestamp)  # fixed length and UTC, so text sorts like time
     return found[:count_max], len(found) > count_max
 
 
 def _is_host(broker: Broker, host: str, port: int) -> bool:
-    """Say whether the host of an id is this broker: by its address, or by what its name resolves to."""
+    """Return whether the host of an id is this broker: by its address, or by the addresses of its host name."""
     name, _, its_port = broker.address.rpartition(":")
     return its_port == str(port) and (host in broker.hosts or name.strip("[]") == host)
 

@@ -1,4 +1,4 @@
-"""Messages looked up by id, key or time."""
+"""Messages by id, key or time."""
 
 from typing import Annotated
 
@@ -48,7 +48,7 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
         details=Details(reply_words="What happened, in order of time."),
     )
     async def show_timeline(id_: MessageId, topic: TopicOrAll = "") -> TimelineReply:
-        """Tell what happened to a message, from the log: stored, scheduled, settled, leased, acked, retried, dead, redriven."""
+        """List the events of a message, from the log: stored, scheduled, settled, leased, acked, retried, dead, redriven."""
         return await history.timeline(id_, topic_of(topic) if topic else "")
 
     return calls.all

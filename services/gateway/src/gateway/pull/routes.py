@@ -1,4 +1,4 @@
-"""GET /v1/topics/{topic}/queues/{broker}/{queueId}/messages: the other hot call; held while there is nothing."""
+"""GET /v1/topics/{topic}/queues/{broker}/{queueId}/messages: a hot call; held while there is no message."""
 
 from typing import Annotated, Literal
 
@@ -49,12 +49,12 @@ class PullQuery(Struct, rename="camel"):
 
 
 class PullRoute:
-    """Turns requests into pulls."""
+    """Handles pull requests."""
 
     def __init__(self, puller: Puller, limits: RateLimits | None) -> None:
         self._puller, self._limits = puller, limits
         self.messages = 0
-        """How many messages were answered."""
+        """How many messages were returned."""
 
     async def __call__(
         self, call: Call, topic: TopicName, broker: BrokerName, queue_id: QueueNumber, query: PullQuery
@@ -92,7 +92,7 @@ def _selected(query: PullQuery) -> Selection:
 
 
 def tags_of(expression: str) -> TagFilter:
-    """Return the filter of a tag expression such as `a || b`; nothing and `*` mean everything."""
+    """Return the filter of a tag expression such as `a || b`; "" and `*` mean all messages."""
     if len(expression) > FILTER_CHARS_MAX:
         limit = f"{FILTER_CHARS_MAX} characters"
         raise invalid("filter", f"the filter has {len(expression)} characters, the limit is {limit}", limit)

@@ -1,4 +1,4 @@
-"""What happened to a message, told from its records in the log: each place it went through says where it came from. Pure."""
+"""The timeline of a message, from its records in the log: each record shows where the message came from. Pure."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ from gateway.messages.schemas import TimelineEvent
 
 WAITING_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 SYSTEM_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC)
-"""Where a message may lie beside its own topic and those of groups."""
+"""Where a message may be stored besides its own topic and the groups' topics."""
 
 
 _TRANSACTIONAL = {HALF_TOPIC: "half", TRANS_CHECK_MAX_TIME_TOPIC: "gaveUp"}
@@ -35,7 +35,7 @@ _CAME_FROM = {SCHEDULE_TOPIC: "delivered", TIMER_TOPIC: "delivered", HALF_TOPIC:
 
 
 def belongs(record: Record, topic: str) -> bool:
-    """Say whether a record found by a message's id in a system topic is of the message of this topic."""
+    """Return whether a record with the message's id in a system topic belongs to the message of this topic."""
     held = record.topic.decode(errors="replace")
     if held == topic or held.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         return True
@@ -44,7 +44,7 @@ def belongs(record: Record, topic: str) -> bool:
 
 
 def record_event(record: Record, broker: str) -> TimelineEvent:
-    """Return what a record says: that the message came to lie where it lies, and why."""
+    """Return the event of a record: that the message was stored there, and why."""
     topic = record.topic.decode(errors="replace")
     properties = record.property_map()
     name, group, detail = _meaning(topic, properties, record.reconsume_times)
@@ -62,7 +62,7 @@ def record_event(record: Record, broker: str) -> TimelineEvent:
 
 
 def state_events(record: Record, broker: str, events: Iterable[MessageEvent]) -> list[TimelineEvent]:
-    """Return what the store knows of a record beside it: decisions, leases, acknowledgements."""
+    """Return the store's further events of a record: decisions, leases, acknowledgements."""
     return [
         TimelineEvent(
             one.kind,
@@ -80,14 +80,14 @@ def state_events(record: Record, broker: str, events: Iterable[MessageEvent]) ->
 
 
 def in_order(events: Iterable[TimelineEvent]) -> list[TimelineEvent]:
-    """Return events by time; one that holds now, and has no time, comes last. Of one moment the decision goes first."""
+    """Return events by time; a current state, which has no time, is last. At equal times the decision is first."""
     return sorted(events, key=lambda one: (one.at is None, one.at or "", one.event != "settled"))
 
 
 def _meaning(
     topic: str, properties: dict[str, str], reconsume_times: int
 ) -> tuple[str, str | None, dict[str, str]]:
-    """Return the event's name, the group it concerns, and further words."""
+    """Return the event's name, its group, and further details."""
     if topic in WAITING_TOPICS:
         return _waiting(properties, reconsume_times)
     if topic in _TRANSACTIONAL:
@@ -105,7 +105,7 @@ def _meaning(
 def _arrival(
     topic: str, properties: dict[str, str], reconsume_times: int
 ) -> tuple[str, str | None, dict[str, str]]:
-    """Return how a message came into a topic of clients, or into a group's retry topic."""
+    """Return how a message got into a client topic, or into a group's retry topic."""
     source = properties.get(GANTRY_SETTLED, "").partition(":")[0]
     group = topic.removeprefix(RETRY_PREFIX) if topic.startswith(RETRY_PREFIX) else None
     if source.startswith(DLQ_PREFIX):

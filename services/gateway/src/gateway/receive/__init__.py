@@ -1,1 +1,1 @@
-"""Receives with leases: receive, acknowledge, extend. Never keeps a lease itself; the stores do."""
+"""Receive, acknowledge and extend. Never stores a lease; the stores do."""

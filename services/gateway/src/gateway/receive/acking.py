@@ -24,7 +24,7 @@ _DONE = {ItemKind.ACK: ACKED, ItemKind.NACK: _NACKED}
 
 
 class Wanted(NamedTuple):
-    """What is asked for one handle."""
+    """The operation on one handle."""
 
     handle: str
     kind: ItemKind
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 
 
 class Part:
-    """What goes to one broker."""
+    """The request to one broker."""
 
     __slots__ = ("items", "places", "reasons")
 
@@ -55,7 +55,7 @@ class Acker:
         handles: Sequence[str],
         on_results: Callable[[list[Result] | None], None],
     ) -> bool:
-        """Acknowledge messages of one broker; False if nothing was done because they are of several, or the route is to be waited for.
+        """Acknowledge messages of one broker; False, with nothing done, if they are of several, or the route is not cached.
 
         Passes the results in order to the callback; None: every message is acknowledged.
         """
@@ -66,7 +66,7 @@ class Acker:
         return True
 
     async def ack(self, topic: str, group: str, handles: Sequence[str]) -> list[Result]:
-        """Acknowledge; a result for each, in order."""
+        """Acknowledge; return a result for each, in order."""
         together = _together(topic, group, handles)
         if together is None:
             return await self.settle(topic, group, [Wanted(handle, ItemKind.ACK) for handle in handles])
@@ -76,7 +76,7 @@ class Acker:
         results: asyncio.Future[list[Result] | None] = asyncio.get_running_loop().create_future()
 
         def on_results(found: list[Result] | None) -> None:
-            if not results.done():  # it is when its call was cancelled
+            if not results.done():  # done if its call was cancelled
                 results.set_result(found)
 
         self._acknowledge(route, group, together, len(handles), on_results)
@@ -105,12 +105,12 @@ class Acker:
         self._stores.at(broker, route.addresses[broker]).settle(route.topic, group, items, {}, on_settled)
 
     async def settle(self, topic: str, group: str, wanted: Sequence[Wanted]) -> list[Result]:
-        """Acknowledge and give back; a result for each, in order."""
+        """Acknowledge and give back; return a result for each, in order."""
         results, parts = _parts(topic, group, wanted)
         if not parts:
             return results
         route = self._routes.fresh(topic) or await self._routes.get(topic)
-        if len(parts) == 1:  # the usual case costs no task
+        if len(parts) == 1:  # the usual case needs no task
             ((broker, part),) = parts.items()
             await self._settle_part(route, group, broker, part, wanted, results)
         else:
@@ -125,7 +125,7 @@ class Acker:
     async def extend(
         self, topic: str, group: str, wanted: Sequence[Wanted], invisible_ms: int
     ) -> list[Result]:
-        """Let leases end at another time; a result for each, in order."""
+        """Extend leases; return a result for each, in order."""
         results, parts = _parts(topic, group, wanted)
         if not parts:
             return results
@@ -172,7 +172,7 @@ class Acker:
             results[place] = _DONE[wanted[place].kind] if done else _other(status)
 
     def _failure(self, topic: str, broker: str, error: StoreRefused | PeerAway | Problem) -> Problem:
-        """Say what a failure means: doing it again does no harm, so nothing here is doubtful."""
+        """Return the problem of a failure. Repeating these requests is safe."""
         if isinstance(error, Problem):
             return error
         if isinstance(error, PeerAway):
@@ -192,7 +192,7 @@ class Together(NamedTuple):
 
 
 def _together(topic: str, group: str, handles: Sequence[str]) -> Together | None:
-    """Return what goes to the one broker of all handles; None where they have to be read one by one."""
+    """Return the request if all handles are of one broker; None if they have to be decoded one by one."""
     read = Receipts(topic, group).read_all(handles)
     if read is None:
         return None
@@ -200,7 +200,7 @@ def _together(topic: str, group: str, handles: Sequence[str]) -> Together | None
 
 
 def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Result], dict[str, Part]]:
-    """Read all handles; return results (of those that are none, `invalidHandle`) and what goes to which broker."""
+    """Decode all handles; return results (`invalidHandle` for invalid ones) and the request of each broker."""
     receipts = Receipts(topic, group)
     results: list[Result] = [_INVALID] * len(wanted)
     by_broker: dict[bytes, Part] = {}
@@ -221,7 +221,7 @@ def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Resul
 
 
 def _address(route: Route, broker: str) -> str:
-    """Return where a broker is; 503 for one that is not in the route now: the handle names it, so it was."""
+    """Return a broker's address; 503 if it is not in the route: the handle shows that it was."""
     address = route.addresses.get(broker)
     if address is None:
         raise broker_away(broker)

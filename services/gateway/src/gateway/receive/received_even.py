@@ -1,6 +1,6 @@
-"""Leased messages of one queue that have one size and differ in body, id, place and times only: shown together, column by column. Pure.
+"""Formats leased messages of one queue that have one size and differ only in body, id, place and times, column by column. Pure.
 
-A receive of 32 such messages takes a third of the time that the way of single records in `received_view` needs for it.
+A receive of 32 such messages takes a third of the time of the single records in `received_view`.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from gateway.receive.receipts import Receipts
 from gateway.receive.received_kept import POSITION_CHARS, host_part, kept, shown_time
 
 TOGETHER_MIN = 3
-"""Fewer are shown one by one."""
+"""Fewer are formatted one by one."""
 
 _FIXED = Struct(">8si4s4xq8s4sq8xq12s8x4s")
-"""Size and magic, CRC, queue id, (flag), offset, position, system flags, born, (host), stored, the store's host with the count of
-deliveries, (prepared), size of the body. What is in brackets is not shown; texts are shared by all, but for the position."""
+"""Size and magic, CRC, queue id, (flag), offset, position, system flags, born, (host), stored, the store's host with the
+delivery count, (prepared), size of the body. Fields in brackets are not shown; all messages share the texts, except the position."""
 _UNIQUE = b"UNIQ_KEY\x01"
 _END = 2
 _HOST_SIZE = 8
@@ -32,7 +32,7 @@ _encode = msgspec.json.encode
 
 
 class Said(NamedTuple):
-    """What all messages of an answer share."""
+    """The values that all messages of a reply share."""
 
     topic: bytes
     broker: bytes
@@ -43,7 +43,7 @@ class Said(NamedTuple):
 
 
 class Even(NamedTuple):
-    """Messages as JSON, where they lie, and how many bytes of the log they take."""
+    """Messages as JSON, their places, and their bytes in the log."""
 
     parts: list[bytes]
     queue_id: int
@@ -52,19 +52,19 @@ class Even(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Where the parts of a record lie whose size is fixed by the record's own fields."""
+    """Offsets of the parts of a record whose size is fixed."""
 
     size: int
     body_size: int
     middle: bytes
-    """Topic, size of the properties, and those before the value of the unique key."""
+    """Topic, size of the properties, and the properties before the value of the unique key."""
     key_size: int
     behind: bytes
-    """Properties behind that value, with the end of it."""
+    """Properties after that value, with its terminator."""
 
 
 class _Columns(NamedTuple):
-    """What differs from one message to the next, and what they share."""
+    """The differing and the shared parts of the messages."""
 
     offsets: Sequence[int]
     positions: Sequence[bytes]
@@ -78,7 +78,7 @@ class _Columns(NamedTuple):
 
 
 def even_run(data: bytes, at: int, run: LeasedRun, said: Said) -> Even | None:
-    """Return the messages of a run that begins at `at`; None where they have to be looked at one by one."""
+    """Return the messages of a run that begins at `at`; None if they have to be formatted one by one."""
     count, lease, attempt = run
     shape = _shape_of(data, at, said.topic) if count >= TOGETHER_MIN else None
     columns = _columns(data, at, count, shape) if shape is not None else None
@@ -107,7 +107,7 @@ def even_run(data: bytes, at: int, run: LeasedRun, said: Said) -> Even | None:
 
 
 def _shape_of(data: bytes, at: int, topic: bytes) -> _Shape | None:
-    """Return how the record at `at` is divided; None where it is not one of this topic with a unique key."""
+    """Return the layout of the record at `at`; None unless it is one of this topic with a unique key."""
     body_at = at + _FIXED.size
     head = data[at:body_at]
     if len(head) < _FIXED.size or len(topic) > TOPIC_BYTES_MAX:
@@ -132,7 +132,7 @@ def _shape_of(data: bytes, at: int, topic: bytes) -> _Shape | None:
 
 
 def _columns(data: bytes, at: int, count: int, shape: _Shape) -> _Columns | None:
-    """Read records of one shape that are alike in all that JSON says but once; None where they are not, or one is damaged."""
+    """Decode records of one layout with equal shared parts; None if they differ, or one is damaged."""
     end = at + shape.size * count
     if end > len(data):
         return None
@@ -147,7 +147,7 @@ def _columns(data: bytes, at: int, count: int, shape: _Shape) -> _Columns | None
         any([column.count(column[0]) != count for column in shared])  # noqa: C419 - a generator costs more
         or int.from_bytes(sizes[0][4:]) != MAGIC_V1
         or int.from_bytes(flags[0]) & _PLAIN_FLAGS_NOT
-        or not b"".join(keys).isalnum()  # may it stand in JSON as it is?
+        or not b"".join(keys).isalnum()  # valid in JSON without escapes?
         or [crc32(body) & CRC_MASK for body in bodies] != list(crcs)
     ):
         return None
@@ -158,7 +158,7 @@ def _columns(data: bytes, at: int, count: int, shape: _Shape) -> _Columns | None
 
 
 def _literal(text: bytes) -> bytes:
-    """Return a text that stands in a template as it is."""
+    """Return a text escaped for a template."""
     return text.replace(b"%", b"%%")
 
 

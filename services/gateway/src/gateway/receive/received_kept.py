@@ -1,4 +1,4 @@
-"""What properties become in JSON, kept by their bytes: most messages of a topic share all but the unique key. Pure."""
+"""Caches the JSON of properties by their bytes: most messages of a topic share all but the unique key. Pure."""
 
 from functools import lru_cache
 
@@ -9,37 +9,37 @@ from gantry_wire.record import decode_record
 from gateway.messages.message_view import message, rfc3339
 
 KEPT_MAX = 4096
-"""Property bytes whose JSON is kept; then all are forgotten and the next ones kept."""
+"""Cached entries; a full cache is cleared."""
 POSITION_CHARS = 16
 
 _BODY_FIELD = b',"body":'
 
 Kept = tuple[bytes, bytes, bytes]
-"""JSON of keys and properties; of what stands before the body; of what stands behind it."""
+"""JSON of keys and properties; of the part before the body; of the part after it."""
 
 _kept: dict[tuple[bytes, bytes], Kept] = {}
 _encode = msgspec.json.encode
 
 
 def kept(others: bytes, topic: bytes, data: bytes, at: int) -> Kept:
-    """Return what the properties `others`, without the unique key, become; learned from the record at `at`."""
+    """Return the JSON of the properties `others`, without the unique key; computed from the record at `at` on a miss."""
     return _kept.get((others, topic)) or _keep(others, topic, data, at)
 
 
 @lru_cache(maxsize=KEPT_MAX)
 def shown_time(timestamp_ms: int) -> bytes:
-    """Return a time as JSON shows it, without its quotes."""
+    """Return a time in JSON form, without its quotes."""
     return rfc3339(timestamp_ms).encode()
 
 
 @lru_cache(maxsize=1024)
 def host_part(packed: bytes) -> bytes:
-    """Return the part of an offset message id that is the store's."""
+    """Return the store's part of an offset message id."""
     return offset_message_id(packed, 0).encode()[:-POSITION_CHARS]
 
 
 def _keep(others: bytes, topic: bytes, data: bytes, at: int) -> Kept:
-    """Have the slow way show a record, and keep what its properties became: keys and properties; and all around the body."""
+    """Format a record by the slow path and keep the JSON of its properties: keys and properties, and the text around the body."""
     one = message(decode_record(data, at), "")
     one.body = ""
     text = _encode(one)

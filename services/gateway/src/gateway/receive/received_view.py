@@ -1,7 +1,7 @@
-"""From leased records to the JSON of a receive's answer, message by message. Pure.
+"""Formats leased records as the JSON of a receive's reply. Pure.
 
-Most messages of a topic differ in body, id, place and times only: what their properties become in JSON is kept (`received_kept`), and
-those of one size are shown together (`received_even`). What is not of the plain kind goes the way of `message_view`.
+Most messages of a topic differ only in body, id, place and times: the JSON of their properties is cached (`received_kept`), and
+those of one size are formatted together (`received_even`). Unusual records are formatted by `message_view`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ Places = tuple[int, int, Sequence[int], int]
 
 
 class Shown(NamedTuple):
-    """Messages as JSON, and where they lie."""
+    """Messages as JSON, and their places."""
 
     parts: list[bytes]
     places: list[Places]
@@ -83,7 +83,7 @@ def shown(
 
 
 def _closer(data: bytes, at: int, broker: str, topic: str) -> Text:
-    """Return the text of any record. Raises MalformedRecord."""
+    """Return the JSON of any record. Raises MalformedRecord."""
     record = decode_record(data, at)
     is_retry = record.topic != topic.encode() and record.topic.startswith(_RETRY)
     one = message(record, broker)
@@ -93,7 +93,7 @@ def _closer(data: bytes, at: int, broker: str, topic: str) -> Text:
 
 
 def _plain(data: bytes, at: int, wanted_topic: bytes, broker: bytes) -> Text | None:
-    """Return the text of a plain record, None for one that needs a closer look."""
+    """Return the JSON of a plain record; None for an unusual one."""
     try:
         (
             size, magic, crc, queue_id, _flag, offset, position, sys_flag, born_ms, _born, stored_ms, host,
@@ -124,7 +124,7 @@ def _plain(data: bytes, at: int, wanted_topic: bytes, broker: bytes) -> Text | N
     if start < 0 or (start and properties[start - 1] != _END) or properties.find(_UNIQUE, start + 1) >= 0:
         return None
     unique, _, behind = properties[start + len(_UNIQUE) :].partition(b"\x02")
-    if not unique.isalnum():  # may it stand in JSON as it is?
+    if not unique.isalnum():  # valid in JSON without escapes?
         return None
     others = properties[:start] + behind
     found = kept(others, wanted_topic, data, at)

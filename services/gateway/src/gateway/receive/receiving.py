@@ -1,6 +1,6 @@
-"""Receives: messages leased at the brokers of a topic in turn; waited for at all of them without leasing.
+"""Receives: lease messages at the brokers of a topic in turn; while there are none, wait at all brokers without leasing.
 
-What is leased and cannot be written to the client is given back at once.
+Leased messages that cannot be written to the client are given back at once.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ from gateway.routing.route_cache import PERM_READ, Route, RouteCache
 FILTERS_MAX = 10_000
 """Groups whose filter is known to be at every broker."""
 VAIN_PAUSE_SECONDS = 0.005
-"""Between receives of one call that were told of something and found nothing."""
+"""Pause between receives of one call after a wait reported messages and the receive found none."""
 AWAY_PAUSE_SECONDS = 0.5
-"""How long to wait before a broker that does not answer is asked to wait again."""
+"""Pause before waiting again at a broker that does not respond."""
 
 
 class Taken(NamedTuple):
-    """Messages of one broker: their JSON, and what gives them back."""
+    """Messages of one broker: their JSON, and a call that gives them back."""
 
     store: LeaseStore
     shown: Shown
 
 
 Brokers = list[tuple[str, LeaseStore]]
-"""The brokers that hold a topic, in the order in which they are asked."""
+"""The brokers of a topic, in the order of requests."""
 
 
 class Batch:
-    """What one receive got."""
+    """The messages of one receive."""
 
     def __init__(self, topic: str, group: str) -> None:
         self._topic, self._group = topic, group
@@ -60,7 +60,7 @@ class Batch:
         )
 
     def give_back(self) -> None:
-        """Let others have the messages at once: they reach nobody."""
+        """Give the messages back: they reach no client."""
         for one in self._taken:
             items = [LeaseItem(ItemKind.RELEASE, *place) for place in one.shown.all_places()]
             task = asyncio.ensure_future(one.store.release(self._topic, self._group, items))
@@ -80,7 +80,7 @@ class LeasePass:
         ask: ReceiveAsk,
         on_batch: Callable[[Batch | Problem], None],
     ) -> None:
-        """`on_batch` gets the messages, or the problem if no broker gave any and one refused or none answered."""
+        """`on_batch` receives the messages, or the problem if there are none and a broker refused or none responded."""
         self._routes, self._brokers, self._ask, self._on_batch = routes, brokers, ask, on_batch
         self._batch = Batch(ask.topic, ask.group)
         self._receipts = Receipts(ask.topic, ask.group)
@@ -88,7 +88,7 @@ class LeasePass:
         self._next = 0
 
     def start(self) -> None:
-        """Ask the next broker; pass the batch on if it is complete or nobody is left to ask."""
+        """Ask the next broker; pass the batch on if it is complete or no broker is left."""
         ask, count = self._ask, self._batch.count
         if count >= ask.count_max or self._next == len(self._brokers):
             self._end()
@@ -138,11 +138,11 @@ class Receiver:
         """Receives that wait for a message."""
 
     def drain(self) -> None:
-        """Let every receive that waits answer now."""
+        """Answer every waiting receive now."""
         self._draining.set()
 
     def start(self, ask: ReceiveAsk, on_batch: Callable[[Batch | Problem], None]) -> bool:
-        """Lease what is there, `ask` without a filter; False if nothing was done because the route is to be waited for."""
+        """Lease available messages for an `ask` without a filter; False, with nothing done, if the route is not cached."""
         route = self._routes.fresh(ask.topic)
         brokers = [] if route is None else self._holders(route)
         if brokers:
@@ -152,9 +152,9 @@ class Receiver:
     async def receive(
         self, ask: ReceiveAsk, wait_seconds: float, gone: Callable[[], Awaitable[None]]
     ) -> Batch:
-        """Lease up to `ask.count_max` messages, waiting for the first while there is none; `gone` returns when the client is.
+        """Lease up to `ask.count_max` messages; wait for the first while there is none. `gone` returns when the client disconnects.
 
-        Raises the problem if topic or group do not allow it, or no broker answers.
+        Raises the problem if topic or group do not allow it, or no broker responds.
         """
         until = self._now() + wait_seconds
         batch = await self._lease(ask)
@@ -174,7 +174,9 @@ class Receiver:
                 await self._wait(await self._brokers(ask.topic), ask, left, watch)
                 if watch.done():
                     break
-                if is_vain:  # others took what was there, or a filter left it out: leave time to others
+                if (
+                    is_vain
+                ):  # another client took the messages, or a filter excluded them: pause before the next try
                     await asyncio.sleep(VAIN_PAUSE_SECONDS)
                 is_vain = True
                 batch = await self._lease(ask)
@@ -183,7 +185,7 @@ class Receiver:
             watch.cancel()
 
     async def _lease(self, ask: ReceiveAsk) -> Batch:
-        """Make one pass over the brokers; its messages are given back if the call is cancelled."""
+        """Make one pass over the brokers; gives its messages back if the call is cancelled."""
         brokers = self._in_turn(await self._brokers(ask.topic))
         if ask.expression_type:
             await self._spread_filter(brokers, ask)
@@ -222,13 +224,13 @@ class Receiver:
         ]
 
     def _in_turn(self, brokers: Brokers) -> Brokers:
-        """Return the brokers in the order in which they are asked: another one is first each time."""
+        """Return the brokers in the order of requests: each time another one is first."""
         self._turn += 1
         first = self._turn % len(brokers)
         return brokers[first:] + brokers[:first]
 
     async def _spread_filter(self, brokers: Brokers, ask: ReceiveAsk) -> None:
-        """See that every broker knows the group's filter: what is left out later means this one."""
+        """Ensure that every broker knows the group's filter before messages are filtered by it."""
         wanted = (ask.expression_type, ask.expression)
         missing = [
             (name, store)
@@ -257,7 +259,7 @@ class Receiver:
     async def _wait(
         self, brokers: Brokers, ask: ReceiveAsk, left: float, watch: "asyncio.Task[None]"
     ) -> None:
-        """Wait at all brokers until one may have something, the client is gone, or the time is over."""
+        """Wait at all brokers until one may have messages, the client disconnects, or the time is over."""
         wait_ms = max(1, int(left * 1000))
         until = self._now() + left
         waits = {asyncio.ensure_future(store.wait(ask.topic, ask.group, wait_ms)) for _name, store in brokers}
@@ -282,7 +284,7 @@ class Receiver:
 
 
 def _is_ready(wait: "asyncio.Task[bool]") -> bool:
-    """Whether a wait says that there may be something; a refusal is for the next receive to tell."""
+    """Whether a wait reports possible messages; an error is left for the next receive to report."""
     error = wait.exception()
     return isinstance(error, StoreRefused) or (error is None and wait.result())
 

@@ -45,12 +45,12 @@ HotRoute = Callable[[Call, str, str], Awaitable[Reply]]
 
 
 class ReceiveRoute:
-    """Turns requests into receives."""
+    """Handles receive requests."""
 
     def __init__(self, receiver: Receiver, limits: RateLimits | None) -> None:
         self.receiver, self._limits = receiver, limits
         self.messages = 0
-        """How many messages were given out."""
+        """How many messages were delivered."""
 
     async def __call__(self, call: Call, topic: TopicName, group: GroupName) -> Reply:
         """Answer one receive."""
@@ -74,18 +74,18 @@ class ReceiveRoute:
         return self.reply(await self.receiver.receive(ask, request.wait_seconds, call.gone))
 
     def reply(self, batch: Batch) -> Reply:
-        """Count what was given out, and say it."""
+        """Count the delivered messages, and return the reply."""
         self.messages += batch.count
         return Reply(200, batch.json(), on_lost=batch.give_back if batch.count else None)
 
 
 class AckRoute:
-    """Turns requests into acknowledgements."""
+    """Handles acknowledgements."""
 
     def __init__(self, acker: Acker, limits: RateLimits | None) -> None:
         self.acker, self._limits = acker, limits
         self.messages = 0
-        """How many handles were answered."""
+        """How many handles were settled."""
 
     async def __call__(self, call: Call, topic: TopicName, group: GroupName) -> Reply:
         """Answer one acknowledgement."""
@@ -112,13 +112,13 @@ class AckRoute:
         return self.reply(await self.acker.settle(topic, group, wanted))
 
     def reply(self, results: list[Result]) -> Reply:
-        """Count the handles that were answered, and say what became of them."""
+        """Count the settled handles, and return their results."""
         self.messages += len(results)
         return _reply(results)
 
 
 class ExtendRoute:
-    """Turns requests into extensions."""
+    """Handles extensions."""
 
     def __init__(self, acker: Acker, limits: RateLimits | None) -> None:
         self._acker, self._limits = acker, limits
@@ -141,7 +141,7 @@ class LeaseRoutes(NamedTuple):
 
     @property
     def by_verb(self) -> dict[str, HotRoute]:
-        """Each by the last part of its path."""
+        """By the last part of their path."""
         return {RECEIVE: self.receive, ACK: self.ack, EXTEND: self.extend}
 
     def operations(self) -> list[Operation]:
@@ -155,7 +155,7 @@ class LeaseRoutes(NamedTuple):
 class FastReceive:
     """Receives with a group's own filter under a known head, with the checks of `ReceiveRoute`.
 
-    Whatever is refused, or has to wait for the route, is left to the slow path before anything was done; a receive that finds nothing
+    Leaves requests that are refused, or that wait for the route, to the slow path before doing anything; a receive without messages
     waits there.
     """
 
@@ -191,7 +191,7 @@ class FastReceiving:
         self._wait_seconds, self._started = wait_seconds, started
 
     def on_batch(self, batch: Batch | Problem) -> None:
-        """Write the answer; messages that reach nobody are given back."""
+        """Write the reply; give back messages that cannot be written."""
         call, exchange = self._call, self._exchange
         if isinstance(batch, Batch) and batch.count and not exchange.is_lost:
             body, count = batch.json(), batch.count
@@ -246,7 +246,7 @@ class FastAcking:
         self._call, self._exchange, self._count, self._started = call, exchange, count, started
 
     def on_results(self, results: list[Result] | None) -> None:
-        """Write the answer; None: every message is acknowledged."""
+        """Write the reply; None: every message is acknowledged."""
         call, exchange, count = self._call, self._exchange, self._count
         if results is None:
             body = b'{"results":[' + b",".join([_ACKED_JSON] * count) + b"]}\n"
@@ -262,13 +262,13 @@ class FastAcking:
 
 
 class FastLeases:
-    """Makes the fast calls of receive and acknowledge."""
+    """Creates the fast calls of receive and acknowledge."""
 
     def __init__(self, routes: LeaseRoutes, answers: FastAnswers, *, is_limited: bool) -> None:
         self._routes, self._answers, self._is_limited = routes, answers, is_limited
 
     def fast_call(self, scope: dict[str, Any]) -> FastReceive | FastAck | None:
-        """Return the fast call for requests of this scope; None if only the slow path answers them."""
+        """Return the fast call for requests of this scope; None if only the slow path handles them."""
         parts = scope["path"].split("/")
         access = self._answers.access
         if len(parts) != 7 or self._is_limited or access.has_origins:
@@ -347,17 +347,17 @@ _DESCRIBED: dict[str, tuple[tuple[int, ...], Details]] = {
 
 
 def read_receive(body: bytes) -> ReceiveRequest:
-    """Read the body of a receive; raise the problem 400 that says what is wrong."""
+    """Decode the body of a receive; raise the problem 400 that names the error."""
     return read_json(_receive, body) if body.strip() else ReceiveRequest()
 
 
 def read_ack(body: bytes) -> AckRequest:
-    """Read the body of an acknowledgement; raise the problem 400 that says what is wrong."""
+    """Decode the body of an acknowledgement; raise the problem 400 that names the error."""
     return read_json(_ack, body)
 
 
 def check_names(topic: str, group: str) -> None:
-    """Raise 400 for names that are none, 403 for those of the system."""
+    """Raise 400 for invalid names, 403 for those of the system."""
     topic_of(topic)
     not_derived(group_of(group))
     if group == GATEWAY_GROUP or group.startswith((GANTRY_SYSTEM_PREFIX, SYSTEM_GROUP_PREFIX)):
@@ -378,7 +378,7 @@ async def _json_body(call: Call) -> bytes:
 
 
 def _filter_of(chosen: FilterIn | None) -> tuple[str, str]:
-    """Return kind and expression as the stores take them; "" for the group's own filter."""
+    """Return type and expression in the stores' form; "" for the group's own filter."""
     if chosen is None:
         return "", ""
     if chosen.type == "sql92":

@@ -1,4 +1,4 @@
-"""Bodies of receive and acknowledge, as msgspec Structs: the decoders, the encoder and the OpenAPI come from them."""
+"""Bodies of receive and acknowledge as msgspec Structs, for the decoders, the encoder and the OpenAPI."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -26,18 +26,18 @@ InvisibleSeconds = Annotated[
 
 
 _ITEMS = Meta(extra_json_schema={"maxItems": ITEMS_MAX})
-"""The limit holds for both lists together; the route checks it."""
+"""The limit applies to both lists together; the route checks it."""
 
 
 class FilterIn(Body):
-    """Which messages a group wants."""
+    """The messages that a group receives."""
 
     expression: Annotated[str, Meta(max_length=FILTER_CHARS_MAX, description="`a || b`, or a condition.")]
     type: Literal["tag", "sql92"] = "tag"
 
 
 class ReceiveRequest(Body):
-    """What to receive, and for how long."""
+    """How many messages to receive, and for how long."""
 
     max_messages: Annotated[int, Meta(ge=1, le=RECEIVE_MESSAGES_MAX)] = MESSAGES_DEFAULT
     wait_seconds: Annotated[
@@ -51,7 +51,7 @@ class ReceiveRequest(Body):
 
 
 class ReceivedMessage(MessageOut, kw_only=True):
-    """A message on lease: acknowledge it with its handle before `invisibleUntil`."""
+    """A leased message: acknowledge it with its handle before `invisibleUntil`."""
 
     receipt_handle: str
     invisible_until: str
@@ -59,19 +59,19 @@ class ReceivedMessage(MessageOut, kw_only=True):
 
 
 class ReceiveReply(Struct):
-    """The messages received; none where there were none."""
+    """The messages received; empty if there were none."""
 
     messages: list[ReceivedMessage]
 
 
 class AckIn(Body):
-    """A message that is done."""
+    """A message to acknowledge."""
 
     receipt_handle: Handle
 
 
 class NackIn(Body):
-    """A message that is wanted again."""
+    """A message to give back for another delivery."""
 
     receipt_handle: Handle
     delay_seconds: (
@@ -87,19 +87,19 @@ class NackIn(Body):
 
 
 class AckRequest(Struct, rename="camel", forbid_unknown_fields=True):
-    """Messages that are done, and messages that are wanted again."""
+    """Messages to acknowledge, and messages to give back."""
 
     RULES: ClassVar[dict[str, Any]] = {
         "anyOf": [{"required": [name], "properties": {name: {"minItems": 1}}} for name in ("acks", "nacks")]
     }
-    """At least one of them; the OpenAPI document says it beside the fields."""
+    """At least one of them is required, for the OpenAPI document."""
 
     acks: Annotated[list[AckIn], _ITEMS] = []
     nacks: Annotated[list[NackIn], _ITEMS] = []
 
 
 class ExtendIn(Body):
-    """A message that takes longer."""
+    """A message that needs more time."""
 
     receipt_handle: Handle
 
@@ -112,7 +112,7 @@ class ExtendRequest(Body):
 
 
 class AckResult(Struct, rename="camel", omit_defaults=True):
-    """What became of one handle."""
+    """The result of one handle."""
 
     status: Literal["acked", "nacked", "extended", "leaseExpired", "invalidHandle"]
     invisible_until: str = ""

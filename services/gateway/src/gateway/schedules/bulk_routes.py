@@ -1,4 +1,4 @@
-"""Messages that wait for their time, many at once: tasks that cancel or move them; and those that were set aside."""
+"""Delayed messages in bulk: tasks that cancel or move them; and parked messages."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: i
 
     @calls.post("/v1/schedules:bulkCancel", 400, 403, 404, 413, 415, 507)
     async def cancel_schedules(body: BulkBody) -> TaskShown:
-        """Begin a task that cancels many."""
+        """Start a task that cancels many messages."""
         task = CreateTask(
             kind="bulkCancel",
             broker=body.broker,
@@ -40,7 +40,7 @@ def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: i
 
     @calls.post("/v1/schedules:bulkMove", 400, 403, 404, 413, 415, 507)
     async def move_schedules(body: BulkMoveBody) -> TaskShown:
-        """Begin a task that moves many to one instant, or each by a time."""
+        """Start a task that moves many messages to one time, or each by a duration."""
         if (body.deliver_at is None) == (body.shift_ms is None):
             raise invalid("deliverAt", "give deliverAt or shiftMs: one of the two", "deliverAt or shiftMs")
         if body.deliver_at is not None:
@@ -62,7 +62,7 @@ def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: i
 
 
 def parked_routes(schedules: Schedules) -> list[Operation]:
-    """Return the routes of what was set aside."""
+    """Return the routes of parked messages."""
     calls = Operations("schedules")
 
     @calls.get("/v1/parked", 400, 403, 404)
@@ -72,7 +72,7 @@ def parked_routes(schedules: Schedules) -> list[Operation]:
         max_: PageSize = LIMIT_DEFAULT,
         after: After = "",
     ) -> SchedulesShown:
-        """List messages that could not be delivered for so long that they were set aside."""
+        """List parked messages: those whose delivery failed for too long."""
         query = ListParked(
             topic=topic_of(topic) if topic else None, broker=broker or None, limit=max_, after=after
         )
@@ -84,7 +84,7 @@ def parked_routes(schedules: Schedules) -> list[Operation]:
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
-        """Try to deliver a message that was set aside."""
+        """Try to deliver a parked message."""
         return done(await schedules.resend_parked(order_of(id_, topic, broker)))
 
     return calls.all

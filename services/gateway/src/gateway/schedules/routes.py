@@ -1,4 +1,4 @@
-"""Messages that wait for their time: list, cancel, move, deliver now."""
+"""Delayed messages: list, cancel, move, deliver now."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal, cast
@@ -49,7 +49,7 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
         max_: PageSize = LIMIT_DEFAULT,
         after: After = "",
     ) -> SchedulesShown:
-        """List messages that wait for their time: due at `from` or later and before `to`, by due time."""
+        """List delayed messages that are due in [`from`, `to`), by due time."""
         query = ListSchedules(
             topic=topic_of(topic) if topic else None,
             key=key or None,
@@ -94,7 +94,7 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
 
 
 def _moved_to(body: MoveBody, now_ms: int, horizon_ms: int) -> int:
-    """Return the time that a move asks for."""
+    """Return the time that a move requests."""
     if body.delay_ms is not None and body.deliver_at is None:
         return now_ms + checked_delay(body.delay_ms, horizon_ms, "delayMs")
     if body.deliver_at is not None and body.delay_ms is None:
@@ -103,14 +103,16 @@ def _moved_to(body: MoveBody, now_ms: int, horizon_ms: int) -> int:
 
 
 def order_of(message_id: str, topic: str, broker: str) -> ScheduleOrder:
-    """Return the order for one message."""
+    """Return the request for one message."""
     return ScheduleOrder(id=message_id, broker=broker or None, topic=topic_of(topic) if topic else None)
 
 
 def done(answer: ScheduleAnswer) -> ScheduleDone:
-    """Return what became of a message."""
+    """Return the result for a message."""
     return ScheduleDone(
-        status=cast("Literal['cancelled', 'moved', 'delivered']", answer.status),  # the others were problems
+        status=cast(
+            "Literal['cancelled', 'moved', 'delivered']", answer.status
+        ),  # all other results were raised as problems
         message_id=answer.id,
         broker=answer.broker,
         deliver_at=None if answer.deliver_at_ms is None else rfc3339(answer.deliver_at_ms),
@@ -118,7 +120,7 @@ def done(answer: ScheduleAnswer) -> ScheduleDone:
 
 
 def shown_page(page: SchedulePage) -> SchedulesShown:
-    """Return a page as HTTP shows it."""
+    """Return the HTTP form of a page."""
     shown = [
         ScheduleShown(
             message_id=one.id,

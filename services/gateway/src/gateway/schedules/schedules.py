@@ -1,6 +1,6 @@
-"""Messages that wait for their time: listed, cancelled, moved, delivered now, on whichever broker they lie.
+"""Delayed messages: listed, cancelled, moved, delivered now, on any broker.
 
-The answers are definite: "there is none" only where every broker was asked and its index had reached the end of its queues.
+Results are definite: a message is reported missing only if every broker was asked and its index was complete.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _FOUND = frozenset({"cancelled", "moved", "delivered", "alreadyDelivered"})
 _UNDECIDED = frozenset({"notReady"})
 
 AskPage = Callable[[Scheduler, str, str | None, int], Awaitable[SchedulesPage]]
-"""Asks for schedules of one broker, after a mark, so many at most."""
+"""Reads schedules of one broker, after a mark, up to a number."""
 
 
 class SchedulePage(NamedTuple):
-    """Schedules by due time; `next` asks for the page behind it, `missing` are brokers that could not be asked."""
+    """Schedules by due time; `next` is the mark of the next page, `missing` brokers could not be asked."""
 
     schedules: list[Schedule]
     next: str | None
@@ -42,7 +42,7 @@ class SchedulePage(NamedTuple):
 
 
 class Schedules:
-    """What waits for its time, over all brokers."""
+    """The delayed messages of all brokers."""
 
     def __init__(self, holding: Holding, schedulers: Schedulers) -> None:
         self._holding, self._schedulers = holding, schedulers
@@ -58,7 +58,7 @@ class Schedules:
         return await self._page(ask, query.broker, query.after or "", query.limit)
 
     async def parked(self, query: ListParked) -> SchedulePage:
-        """Return what could not be delivered and was set aside."""
+        """Return parked messages: those that could not be delivered."""
 
         def ask(scheduler: Scheduler, broker: str, after: str | None, limit: int) -> Awaitable[SchedulesPage]:
             return scheduler.list_parked(
@@ -85,7 +85,7 @@ class Schedules:
         )
 
     async def resend_parked(self, order: ScheduleOrder) -> ScheduleAnswer:
-        """Deliver a message that was set aside."""
+        """Deliver a parked message."""
         return await self._order(order, lambda scheduler, one: scheduler.resend_parked(one))
 
     async def _order(
@@ -93,7 +93,7 @@ class Schedules:
         order: ScheduleOrder,
         give: Callable[[Scheduler, ScheduleOrder], Awaitable[ScheduleAnswer]],
     ) -> ScheduleAnswer:
-        """Give an order to every broker until one has the message; raise 409, 404, or why nobody knows."""
+        """Send a request to every broker until one has the message; raise 409, 404, or why it is unknown."""
         brokers, gone = await self._holding.brokers(order.broker)
 
         async def at(broker: Broker) -> ScheduleAnswer:
@@ -156,7 +156,7 @@ class Schedules:
             count = sum(one.broker == broker.name for one in shown)
             if count == len(page.schedules):
                 marks[broker.name] = page.next
-            elif count:  # only the scheduler can mark a place in its order: it is asked for so many
+            elif count:  # only the scheduler can create a mark: this request returns one
                 marks[broker.name] = (await at(broker, count)).next
             else:
                 marks.setdefault(broker.name, "")
@@ -172,7 +172,7 @@ def _is_definite(answer: ScheduleAnswer, broker: str) -> bool:
 async def _first_found(
     asked: list[Coroutine[Any, Any, ScheduleAnswer]],
 ) -> ScheduleAnswer | Problem | None:
-    """Return the answer of the broker that has the message, else why one could not say; None where no broker has it."""
+    """Return the response of the broker that has the message, else why a broker could not tell; None if no broker has it."""
     tasks = [asyncio.ensure_future(one) for one in asked]
     trouble: ScheduleAnswer | Problem | None = None
     try:

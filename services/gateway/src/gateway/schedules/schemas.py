@@ -1,4 +1,4 @@
-"""Bodies of the calls that a scheduler carries out: schedules, tasks, dead letters."""
+"""Bodies of the calls that schedulers carry out: schedules, tasks, dead letters."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -21,7 +21,7 @@ Key = Annotated[str, Meta(min_length=1, max_length=KEY_CHARS_MAX, pattern=r"^\S+
 
 
 class ScheduleShown(Shown):
-    """A message that waits for its time. `attempts` and `error`: deliveries that failed so far, and why the last did."""
+    """A delayed message. `attempts` and `error`: failed deliveries so far, and the last error."""
 
     message_id: str
     broker: str
@@ -36,7 +36,7 @@ class ScheduleShown(Shown):
 
 
 class SchedulesShown(Shown):
-    """Schedules by due time. `next` goes into `after` of the next page; `missing` brokers could not be asked."""
+    """Schedules by due time. Pass `next` as `after` to get the next page; `missing` brokers could not be asked."""
 
     schedules: list[ScheduleShown]
     next: str | None
@@ -44,7 +44,7 @@ class SchedulesShown(Shown):
 
 
 class ScheduleDone(Shown):
-    """What became of a message that waited."""
+    """The result for a delayed message."""
 
     status: Literal["cancelled", "moved", "delivered"]
     message_id: str
@@ -53,14 +53,14 @@ class ScheduleDone(Shown):
 
 
 class MoveBody(Body):
-    """When a message is to be delivered instead: one of the two."""
+    """The new delivery time: one of the two."""
 
     deliver_at: Instant | None = None
     delay_ms: Annotated[Millis | None, Meta(description="From now on.")] = None
 
 
 class BulkBody(Body):
-    """Which schedules are meant: at least one of these fields."""
+    """Selects schedules: at least one of these fields."""
 
     topic: TopicText | None = None
     key: Key | None = None
@@ -74,21 +74,21 @@ class BulkBody(Body):
 
 
 class BulkMoveBody(BulkBody):
-    """Which schedules are meant, and when they are to be delivered: at one instant, or each so much later (or earlier)."""
+    """Selects schedules, and sets their new delivery time: one instant, or a shift of each to later (or earlier)."""
 
     deliver_at: Instant | None = None
     shift_ms: Annotated[int, Meta(ge=-INT64_MAX, le=INT64_MAX)] | None = None
 
 
 class FilterBody(Body):
-    """Which messages are meant: by tags, or by a condition in SQL92 over properties."""
+    """Selects messages: by tags, or by a condition in SQL92 over properties."""
 
     expression: Annotated[str, Meta(min_length=1, max_length=EXPRESSION_CHARS_MAX)]
     type: Literal["tag", "sql92"] = "tag"
 
 
 class RedriveBody(Body):
-    """How dead letters come back. To the group's own retry topic where no topic is named."""
+    """Where to redrive dead letters. Without a topic, to the group's retry topic."""
 
     filter: FilterBody | None = None
     max_per_second: Rate | None = None
@@ -100,7 +100,7 @@ class RedriveBody(Body):
 
 
 class TaskFailureShown(Shown):
-    """A message that a task could not do."""
+    """A message that a task failed to process."""
 
     broker: str
     topic: str
@@ -110,7 +110,7 @@ class TaskFailureShown(Shown):
 
 
 class TaskShown(Shown):
-    """A task as far as it is; `outcomes` counts messages by what became of them, `failures` are the first of `failed`."""
+    """A task with its progress; `outcomes` counts messages by result, `failures` are the first of `failed`."""
 
     id: str
     kind: Literal["redrive", "bulkMove", "bulkCancel"]
@@ -131,7 +131,7 @@ class TaskShown(Shown):
 
 
 class TasksShown(Shown):
-    """Tasks, the newest first; those of the brokers in `missing` are not among them."""
+    """Tasks, the newest first, without those of the brokers in `missing`."""
 
     tasks: list[TaskShown]
     missing: list[str]

@@ -33,19 +33,19 @@ def task_routes(tasks: Tasks) -> list[Operation]:
 
     @calls.get("/v1/tasks/{id:id}", 400, 404)
     async def show_task(id_: TaskId) -> TaskShown:
-        """Show a task as far as it is."""
+        """Show a task with its progress."""
         return shown_task(await tasks.show(id_))
 
     @calls.post("/v1/tasks/{id:id}:cancel", 400, 404)
     async def cancel_task(id_: TaskId) -> TaskShown:
-        """End a task where it is; one that ended before stays as it is."""
+        """Stop a task at its current progress; a finished one does not change."""
         return shown_task(await tasks.cancel(id_))
 
     return calls.all
 
 
 def shown_task(task: TaskView) -> TaskShown:
-    """Return a task as HTTP shows it."""
+    """Return the HTTP form of a task."""
     definition = task.definition
     return TaskShown(
         id=task.id,

@@ -1,4 +1,4 @@
-"""Long tasks that schedulers carry out: begun, shown, listed, cancelled."""
+"""Long tasks that schedulers carry out: started, shown, listed, cancelled."""
 
 import asyncio
 
@@ -15,13 +15,13 @@ TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
 
 
 class Tasks:
-    """Tasks, on whichever broker their records lie."""
+    """Tasks, on whichever broker their records are stored."""
 
     def __init__(self, holding: Holding, schedulers: Schedulers) -> None:
         self._holding, self._schedulers = holding, schedulers
 
     async def create(self, task: CreateTask) -> TaskView:
-        """Begin a task; its records lie on the broker it names, else on the first that has a scheduler."""
+        """Start a task; its records are stored on the broker it names, else on the first with a scheduler."""
         brokers, _gone = await self._holding.brokers(task.broker)
         broker = await self._served(brokers)
         return await self._holding.ask(
@@ -32,17 +32,17 @@ class Tasks:
         )
 
     async def show(self, task_id: str) -> TaskView:
-        """Return a task; 404 when there is none."""
+        """Return a task; raise 404 if there is none."""
         broker = await self._broker_of(task_id)
         return await self._ask(broker, task_id, is_cancelled=False)
 
     async def cancel(self, task_id: str) -> TaskView:
-        """End a task where it is; 404 when there is none. One that ended before stays as it is."""
+        """Stop a task at its current progress; raise 404 if there is none. A finished one does not change."""
         broker = await self._broker_of(task_id)
         return await self._ask(broker, task_id, is_cancelled=True)
 
     async def all(self, query: ListTasks, only: str | None) -> tuple[list[TaskView], list[str]]:
-        """Return tasks, the newest first, and the brokers whose tasks are not among them."""
+        """Return tasks, the newest first, and the brokers whose tasks are missing."""
         brokers, gone = await self._holding.brokers(only)
 
         async def at(broker: Broker) -> TasksPage:
@@ -60,7 +60,7 @@ class Tasks:
                 gone.append(broker.name)
             elif isinstance(answer, BaseException):
                 raise answer
-            else:  # one scheduler may answer for several brokers
+            else:  # one scheduler may serve several brokers
                 found |= {task.id: task for task in answer.tasks if only in {None, task.broker}}
         if all(isinstance(answer, Problem) for answer in answers):
             demand_all(gone, "tasks cannot be listed")
@@ -82,7 +82,7 @@ class Tasks:
             raise
 
     async def _served(self, brokers: list[Broker]) -> Broker:
-        """Return the first broker that has a scheduler now; the first of all where none has, to wait for one there."""
+        """Return the first broker that has a scheduler now; if none has, the first of all, to wait for one there."""
         for broker in brokers:
             if len(brokers) == 1 or await self._holding.is_held(broker, TASKS_TOPIC):
                 return broker
