@@ -49,7 +49,7 @@ class Transactions(Sends):
                 RequestCode.SEND_MESSAGE_V2, 7, half_header(topic, queue_id, KEY_PLACE), body
             )
             before, _, after = frame.partition(KEY_PLACE.encode())
-            self._templates.append((before, after))
+            self._templates.append([before, after])
         end = EndTransactionHeader(
             producer_group=GROUP, tran_state_table_offset=OFFSET_PLACE, commit_log_offset=POSITION_PLACE,
             commit_or_rollback=COMMIT, from_transaction_check=False, msg_id=KEY_PLACE, transaction_id=KEY_PLACE,

@@ -66,6 +66,7 @@ class Rules(Protocol):
     clock: StoreClock
     add_part: Callable[[Entry], None]
     """Adds a further entry to the batch being placed."""
+    has_fast_path: bool
 
     def targets(self) -> FindTarget:
         """Return the function that finds the outputs' queues during one placement."""

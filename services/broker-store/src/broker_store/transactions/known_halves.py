@@ -7,6 +7,7 @@ never become a shape.
 from broker_store.commit.message import Message, Mode
 from broker_store.commit.targets import Target
 from broker_store.transactions.recent_halves import HalfKind
+from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.headers import SendHeader
 from gantry_wire.properties import UNIQ_KEY
 
@@ -40,8 +41,8 @@ class KnownHalves:
     """Shapes by their constant parts."""
 
     def __init__(self) -> None:
-        self._shapes: dict[_Key, HalfShape] = {}
-        self._seen: set[_Key] = set()
+        self._shapes: BoundedCache[_Key, HalfShape] = BoundedCache(SHAPES_MAX)
+        self._seen: BoundedCache[_Key, bool] = BoundedCache(SHAPES_MAX)
         """Keys of halves that came once. A second one is worth a shape."""
 
     def find(self, header: SendHeader, target: Target, text: str) -> tuple[HalfShape, str] | None:
@@ -67,11 +68,7 @@ class KnownHalves:
         if len(pieces) != _PIECES:
             return  # the key occurs elsewhere too
         key = (header.topic, header.queue_id, before, behind)
-        if key not in self._seen:
-            if len(self._seen) >= SHAPES_MAX:
-                self._seen.clear()
-            self._seen.add(key)
-            return
-        if len(self._shapes) >= SHAPES_MAX:
-            self._shapes.clear()
-        self._shapes[key] = HalfShape(target, kind, mode, message, pieces)
+        if self._seen.get(key):
+            self._shapes.keep(key, HalfShape(target, kind, mode, message, pieces))
+        else:
+            self._seen.keep(key, True)
