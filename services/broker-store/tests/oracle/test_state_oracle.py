@@ -28,6 +28,11 @@ def test_lives_leave_no_disk_whose_derived_state_differs_from_its_log(number, se
     assert tally.states >= 3 * tally.lives
 
 
+def test_a_life_that_left_removed_messages_in_a_queue_after_a_crash():
+    """Units that came back from the unit journal pointed below the log's beginning: the next start rebuilt everything."""
+    live(540704397, Tally())
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_many_lives_leave_no_disk_whose_derived_state_differs_from_its_log(lives, seed):

@@ -9,7 +9,7 @@ from broker_store.clocks.clock_note import store_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
-from broker_store.commit.queues import QueueTable
+from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.store_events import StoreEvents
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
 from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
@@ -337,6 +337,7 @@ class Opening:
         if note is None or note.units_from == NOT_USED or not recovery.is_crash or self.is_rebuild:
             return ""
         journal, queues = self.store.unit_journal, self.store.queues
+        resumed: set[Queue] = set()
 
         def take(run: Run) -> bool:
             # The deletion of a topic removed what lies below the offset recorded then.
@@ -348,12 +349,16 @@ class Opening:
             if queue is None:
                 queue = queues.open(run.topic, run.queue_id)
                 recovery.know(queue.units)
+            resumed.add(queue)
             return queue.units.resume(run.first + max(gone, 0), units)
 
         journal.start = note.units_from
         # Where retention cut the log above the checkpoint, the walk begins there: units of removed records
         # are not missing.
-        return journal.replay(note.units_from, min(recovery.start, note.position), take)
+        missing = journal.replay(note.units_from, min(recovery.start, note.position), take)
+        for queue in resumed:
+            queue.units.delete_before(self.store.log.min_position)
+        return missing
 
     def _what_is_missing(self, note: QueueNote) -> list[Loss]:
         store = self.store
