@@ -89,7 +89,8 @@ async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> 
         raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
     if not settings.token:
         _log.warning(
-            "no access control: whoever reaches this port may send, read and delete", listen=settings.listen
+            "no access control: any client that reaches this port may send, read and delete",
+            listen=settings.listen,
         )
     _log.debug("settings", **masked(settings))
     _log.info("ready", http=f"http://{joined(settings.listen, port)}")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.http.problems import Problem
 from gateway.requests import element_limits as crowds
-from gateway.requests.element_limits import EVENT_LIMITS, LIMITS, VALUES_MAX, refuse_crowded
+from gateway.requests.element_limits import EVENT_LIMITS, LIMITS, VALUES_MAX, refuse_too_many_elements
 from gateway.requests.json_bodies import read_json
 
 SIZE = 15_000_000
@@ -112,21 +112,21 @@ async def test_every_call_refuses_them(client, method, path, kind, read):
 
 def test_the_most_that_is_allowed_passes():
     message = {"body": ",[{" * 1000, "keys": ["k"] * 64, "properties": {f"p{n}": "v" for n in range(20)}}
-    refuse_crowded(json.dumps({"messages": [message] * 1000}).encode())
-    refuse_crowded(json.dumps({"acks": [{"receiptHandle": "h" * 100}] * 1024}).encode())
-    refuse_crowded(json.dumps([{"data": {"keys": list(range(20_000))}}] * 2).encode(), EVENT_LIMITS)
+    refuse_too_many_elements(json.dumps({"messages": [message] * 1000}).encode())
+    refuse_too_many_elements(json.dumps({"acks": [{"receiptHandle": "h" * 100}] * 1024}).encode())
+    refuse_too_many_elements(json.dumps([{"data": {"keys": list(range(20_000))}}] * 2).encode(), EVENT_LIMITS)
 
 
 @pytest.mark.parametrize("text", ['"' * 2, "," * MANY, '\\"' * MANY, "\\\\" * MANY, "[{" * MANY])
 def test_what_stands_in_texts_counts_for_nothing(text, read):
-    refuse_crowded(b'{"messages":[{"body":"' + text.replace('""', "").encode() + b'"}]}')
+    refuse_too_many_elements(b'{"messages":[{"body":"' + text.replace('""', "").encode() + b'"}]}')
     assert read[0] < 20
 
 
 @pytest.mark.parametrize("text", [b'"', b'\\"', b"\\", b'",'])
 def test_what_is_no_json_is_read_once_at_most(text, read):
     with contextlib.suppress(Problem):
-        refuse_crowded(b"," * crowds.FREE_VALUES + b'{"' + text * 500_000)
+        refuse_too_many_elements(b"," * crowds.FREE_VALUES + b'{"' + text * 500_000)
     assert read[0] <= 4 * VALUES_MAX
 
 
@@ -147,7 +147,7 @@ def test_a_limit_holds_for_just_the_lists_that_are_over_it(value, limit):
 
 @pytest.mark.parametrize("text", [b"[" * SIZE, b'{"a":' * 1_000_000])
 def test_what_is_too_deep_is_left_to_the_decoder_that_stops_there(text, read):
-    refuse_crowded(text)
+    refuse_too_many_elements(text)
     assert read[0] < 3 * crowds.DEPTH_MAX
     with pytest.raises(Problem) as raised:
         read_json(msgspec.json.Decoder(), text)

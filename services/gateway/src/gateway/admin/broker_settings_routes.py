@@ -1,4 +1,4 @@
-"""The settings of one broker: show, change. The names are RocketMQ's, and what may be changed the broker says."""
+"""The settings of one broker: show, change. Uses RocketMQ's names; the broker decides which may be changed."""
 
 from typing import Annotated
 

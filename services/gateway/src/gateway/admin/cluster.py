@@ -1,4 +1,4 @@
-"""Who takes part: brokers with their own figures, clusters, nameservers."""
+"""The cluster: brokers with their own metrics, clusters, nameservers."""
 
 import asyncio
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from gateway.routing.fleet import Fleet
 
 
 class BrokerView(NamedTuple):
-    """A broker and what it says of itself; {} when it does not answer."""
+    """A broker and its own metrics; {} if it does not respond."""
 
     broker: Broker
     is_alive: bool
@@ -18,13 +18,13 @@ class BrokerView(NamedTuple):
 
 
 class ClusterView:
-    """Asks everybody how they are."""
+    """Reads the state of all brokers and nameservers."""
 
     def __init__(self, fleet: Fleet, names: Names, known: KnownBrokers) -> None:
         self._fleet, self._names, self._known = fleet, names, known
 
     async def brokers(self, now: float) -> list[BrokerView]:
-        """Return every broker that is expected, also those that are away."""
+        """Return every expected broker, including those that are away."""
         try:
             alive, _gone = await self._fleet.brokers()
         except Problem:
@@ -35,7 +35,7 @@ class ClusterView:
         return sorted([*views, *(BrokerView(broker, False, {}) for broker in away)])
 
     async def nameservers(self) -> dict[str, bool]:
-        """Return every nameserver's address, and whether it answers."""
+        """Return every nameserver's address, and whether it responds."""
         addresses = list(self._names.addresses)
         answers = await asyncio.gather(*(self._answers(address) for address in addresses))
         return dict(zip(addresses, answers, strict=True))

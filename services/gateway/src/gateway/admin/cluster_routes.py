@@ -1,4 +1,4 @@
-"""Brokers, the cluster, and its definitions (topics and groups as a whole)."""
+"""Brokers, the cluster, and its configuration (all topics and groups)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -20,7 +20,7 @@ from gateway.admin.schemas import (
     TopicDefinition,
 )
 from gateway.admin.topic_routes import refuse_to_change
-from gateway.admin.topics import TopicAdmin, perm_bits, perm_words
+from gateway.admin.topics import TopicAdmin, perm_bits, perm_name
 from gateway.http.problems import invalid
 from gateway.ports.stores import GroupSettings, TopicSettings
 from gateway.requests.checks import not_derived
@@ -38,12 +38,12 @@ def cluster_routes(
 
     @calls.get("/v1/brokers")
     async def list_brokers() -> BrokerList:
-        """List the brokers with their own figures."""
+        """List the brokers with their own metrics."""
         return BrokerList(brokers=[_broker(one) for one in await view.brokers(now())])
 
     @calls.get("/v1/cluster")
     async def show_cluster() -> ClusterShown:
-        """Show clusters, brokers and nameservers, and who does not answer."""
+        """Show clusters, brokers and nameservers, and which do not respond."""
         brokers = await view.brokers(now())
         nameservers = await view.nameservers()
         members: dict[str, list[str]] = {}
@@ -59,7 +59,7 @@ def cluster_routes(
 
     @calls.get("/v1/definitions")
     async def export_definitions() -> Definitions:
-        """Export topics and groups, in the form that PUT takes."""
+        """Export topics and groups, in the format of PUT."""
         held_topics, _missing = await topics.all(with_system=False)
         held_groups, _missing = await groups.all()
         return Definitions(
@@ -69,7 +69,7 @@ def cluster_routes(
 
     @calls.put("/v1/definitions", 400, 403, 413, 415)
     async def apply_definitions(body: Definitions) -> Applied:
-        """Create and change what is named; safe to repeat. What is not named stays as it is."""
+        """Create and change the given topics and groups; safe to repeat. Others do not change."""
         for one in body.topics:
             refuse_to_change(one.topic)
         for one in body.groups:
@@ -99,7 +99,7 @@ def _refuse_twice(names: list[str], field: str, kind: str) -> None:
 
 
 async def _each(put: Callable[[T], Awaitable[object]], wanted: Iterable[T]) -> None:
-    """Put all, some at once; the first problem is raised when all are through, since the call is safe to repeat."""
+    """Put all, several at once; the first problem is raised after all have finished, since the call is safe to repeat."""
     slots = asyncio.Semaphore(APPLIED_AT_ONCE_MAX)
 
     async def one(settings: T) -> None:
@@ -129,9 +129,9 @@ def _broker(one: BrokerView) -> BrokerShown:
 
 
 def _topic_definition(held: dict[str, TopicSettings]) -> list[TopicDefinition]:
-    """Return a topic as its first broker has it; one that may be neither read nor written cannot be defined here."""
+    """Return a topic with the settings of its first usable broker; nothing if it can be neither read nor written: PUT has no such perm."""
     for settings in held.values():
-        perm = perm_words(settings.perm)
+        perm = perm_name(settings.perm)
         if perm != "none":
             counts = {
                 "read_queues": max(1, settings.read_queues),

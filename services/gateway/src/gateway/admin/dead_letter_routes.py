@@ -1,4 +1,4 @@
-"""Dead letters of a consumer group: why they died, and the task that sends them again."""
+"""Dead letters of a consumer group: list, and redrive by a task."""
 
 from typing import Annotated, Literal
 
@@ -35,7 +35,7 @@ def dead_letter_routes(
         "/v1/groups/{group:plain}/deadLetters",
         400,
         404,
-        details=Details(reply_words="Dead letters, oldest first."),
+        details=Details(reply_description="Dead letters, oldest first."),
     )
     async def list_dead_letters(
         group: GroupName,
@@ -43,13 +43,13 @@ def dead_letter_routes(
         after: After = "",
         encoding: Annotated[Literal["", "base64"], Meta(description="Give every body as `bodyBase64`.")] = "",
     ) -> DeadLettersReply:
-        """List what a group gave up, with why: the last error, attempts, consumer, and where it came from."""
+        """List the dead letters of a group, with their reason: the last error, attempts, consumer, and origin."""
         page = await letters.page(group, after, max_, as_base64=bool(encoding))
         return DeadLettersReply(page.messages, page.next, page.missing)
 
     @calls.post("/v1/groups/{group:plain}/deadLetters:redrive", 400, 403, 404, 413, 415, 422, 507)
     async def redrive(group: GroupName, body: RedriveBody | None = None) -> TaskShown:
-        """Begin a task that sends dead letters again, each once; what was redriven before is left out."""
+        """Start a task that sends dead letters again, each once; letters already redriven are skipped."""
         wanted = body or RedriveBody()
         await groups.get(group)
         if wanted.to_topic is not None and wanted.to_topic != ORIGINAL:

@@ -1,4 +1,4 @@
-"""Dead letters of a group: read from `%DLQ%group`, where they lie with the reason why they died."""
+"""Dead letters of a group: read from `%DLQ%group`, where each is stored with its reason."""
 
 import asyncio
 from bisect import bisect_right
@@ -28,12 +28,12 @@ from gateway.routing.fleet import Fleet, demand_all
 from gateway.routing.route_cache import PERM_READ, PERM_WRITE
 
 QUEUE_ID = 0
-"""RocketMQ gives a topic of dead letters one queue."""
+"""RocketMQ gives a dead-letter topic one queue."""
 ROUNDS_MAX = 64
 
 
 class DeadLetterPage(NamedTuple):
-    """Dead letters in the order in which they died; `next` asks for the page behind them."""
+    """Dead letters in the order of their deaths; `next` is the mark of the next page."""
 
     messages: list[MessageOut]
     next: str | None
@@ -47,7 +47,7 @@ class DeadLetters:
         self._fleet, self._groups = fleet, groups
 
     async def page(self, group: str, after: str, limit: int, *, as_base64: bool) -> DeadLetterPage:
-        """Return dead letters of a group, oldest first; 404 for a group that is nowhere and has none."""
+        """Return dead letters of a group, oldest first; raise 404 for a group that does not exist and has none."""
         marks = read_marks(after)
         alive, missing = await self._fleet.brokers()
         wanted = [broker for broker in alive if marks.get(broker.name, "") is not None]
@@ -86,7 +86,7 @@ class DeadLetters:
         return DeadLetterPage(shown, write_marks(marks), sorted(set(missing)))
 
     async def make_retry_topic(self, group: str) -> None:
-        """Make the group's retry topic on each broker that lacks it: a group that was never retried has none."""
+        """Create the group's retry topic on each broker that lacks it: a group without retries has none."""
         queues = max(1, next(iter((await self._groups.get(group)).values())).retry_queues)
         topic = retry_topic(group)
 
@@ -100,7 +100,7 @@ class DeadLetters:
     async def _of_broker(
         self, group: str, broker: Broker, offset: int, limit: int, *, as_base64: bool
     ) -> tuple[list[MessageOut], int]:
-        """Return up to `limit` dead letters of one broker, and where its queue ends; (nothing, 0) where it has no queue."""
+        """Return up to `limit` dead letters of one broker, and the end of its queue; (nothing, 0) if it has no queue."""
         store = self._fleet.store(broker)
         found: list[MessageOut] = []
         end = 0
@@ -122,7 +122,7 @@ class DeadLetters:
 
 
 async def _pull(store: Store, group: str, offset: int, count: int) -> Pulled | None:
-    """Pull from the group's dead letters; None where this broker has none."""
+    """Pull from the group's dead letters; None if this broker has none."""
     try:
         return await store.pull(dlq_topic(group), QUEUE_ID, offset, count, 0, "")
     except StoreRefused as error:
@@ -132,13 +132,13 @@ async def _pull(store: Store, group: str, offset: int, count: int) -> Pulled | N
 
 
 def _is_in(ranges: list[tuple[int, int]], offset: int) -> bool:
-    """Whether an offset lies in one of ascending ranges [first, end)."""
+    """Whether an offset is in one of ascending ranges [first, end)."""
     at = bisect_right(ranges, offset, key=itemgetter(0))
     return at > 0 and offset < ranges[at - 1][1]
 
 
 def _death(message: MessageOut, *, is_redriven: bool) -> DeadLetter:
-    """Return what stands on a dead letter; of one that RocketMQ wrote only its topic, id and tries are known."""
+    """Return the reason of a dead letter; one that RocketMQ wrote only has topic, id and attempts."""
     noted = message.system_properties or {}
     topic, queue_id, offset = _place(noted.get(GANTRY_ORIGIN, ""))
     attempts = noted.get(GANTRY_DLQ_ATTEMPTS, "")
@@ -155,7 +155,7 @@ def _death(message: MessageOut, *, is_redriven: bool) -> DeadLetter:
 
 
 def _place(text: str) -> tuple[str | None, int | None, int | None]:
-    """Read `topic:queue:offset`."""
+    """Parse `topic:queue:offset`."""
     topic, _, rest = text.partition(":")
     queue_id, _, offset = rest.partition(":")
     if not (topic and queue_id.isdecimal() and offset.isdecimal()):

@@ -1,4 +1,4 @@
-"""How a group's further settings stand in its attributes at the stores: the retry policy, the order and the start of receives. Pure."""
+"""Converts a group's further settings to and from its attributes at the stores: the retry policy, the order and the start of receives. Pure."""
 
 import re
 from typing import NamedTuple
@@ -13,7 +13,7 @@ MAX_MS_DEFAULT = 2 * 3_600_000
 
 
 class RetryPolicy(NamedTuple):
-    """Waits before a message comes again: a list, of which the last is repeated, or (without one) growing ones. In ms."""
+    """Delays before each retry, in ms: a list whose last entry repeats, or (without a list) growing ones."""
 
     delays_ms: tuple[int, ...] = ()
     initial_ms: int = 0
@@ -22,7 +22,7 @@ class RetryPolicy(NamedTuple):
     jitter: float = 0.0
 
     def text(self) -> str:
-        """Return the policy as stores keep it."""
+        """Return the policy in the stores' format."""
         if self.delays_ms:
             return "list:" + ",".join(f"{delay}ms" for delay in self.delays_ms)
         return (
@@ -32,7 +32,7 @@ class RetryPolicy(NamedTuple):
 
 
 def read_policy(text: str) -> RetryPolicy | None:
-    """Return a policy as stores keep it; None where there is none, or none that can be read."""
+    """Parse a policy in the stores' format; None if there is none, or it is invalid."""
     kind, _, rest = text.strip().partition(":")
     try:
         if kind == "list":

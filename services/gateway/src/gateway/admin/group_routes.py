@@ -62,20 +62,20 @@ def group_routes(admin: GroupAdmin) -> list[Operation]:
 
     @calls.post("/v1/groups/{group:plain}:resume", 400, 403, 404)
     async def resume_group(group: GroupName) -> Status:
-        """Let deliveries to a paused group go on."""
+        """Resume deliveries to a paused group."""
         await admin.set_enabled(group, is_enabled=True)
         return Status(status="resumed")
 
     @calls.put("/v1/groups/{group:plain}/offsets", 400, 403, 404, 413, 415)
     async def put_offsets(group: GroupName, body: OffsetsBody) -> Status:
-        """Set where a group goes on; durable when answered."""
+        """Set a group's offsets; durable when answered."""
         changes = [OffsetChange(one.topic, one.broker, one.queue_id, one.offset) for one in body.offsets]
         await admin.set_offsets(group, changes)
         return Status(status="stored")
 
     @calls.get("/v1/groups/{group:plain}/lag", 400, 404)
     async def lag(group: GroupName, topic: TopicOrAll = "") -> LagShown:
-        """Show how far a group is behind, by queue."""
+        """Show a group's lag, by queue."""
         lags, missing = await admin.lag(group, topic)
         queues = [_lag_queue(one) for one in lags]
         return LagShown(group=group, total=sum(queue.lag for queue in queues), queues=queues, missing=missing)
@@ -84,7 +84,7 @@ def group_routes(admin: GroupAdmin) -> list[Operation]:
 
 
 def settings_of(group: str, body: GroupBody) -> GroupSettings:
-    """Return what the stores keep of a group."""
+    """Return the group's settings at the stores."""
     return GroupSettings(
         group,
         not body.paused,
@@ -98,7 +98,7 @@ def settings_of(group: str, body: GroupBody) -> GroupSettings:
 
 
 def shown_options(settings: GroupSettings) -> dict[str, Any]:
-    """Return the fields of a group that stand in its attributes, as HTTP shows them."""
+    """Return the fields of a group that the stores keep as attributes, in their HTTP form."""
     return {
         "retry_policy": _shown_policy(settings.retry_policy),
         "order": "shardingKey" if settings.order == "shardingKey" else "none",

@@ -1,4 +1,4 @@
-"""Consumer groups: created, changed, paused, deleted on every broker; their offsets and how far behind they are."""
+"""Consumer groups: created, changed, paused, deleted on every broker; their offsets and lag."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _ABSENT = frozenset({int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST), int(Respons
 
 
 class OffsetChange(NamedTuple):
-    """Where a group shall go on in one queue."""
+    """A group's new offset in one queue."""
 
     topic: str
     broker: str
@@ -38,7 +38,7 @@ class OffsetChange(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How far a group is behind in one queue; the age is of the oldest message it has not consumed."""
+    """A group's lag in one queue; the age is that of the oldest message it has not consumed."""
 
     broker: str
     progress: QueueProgress
@@ -46,7 +46,7 @@ class Lag(NamedTuple):
 
 
 def is_system_group(group: str) -> bool:
-    """Say whether a group belongs to the system: hidden from lists, not to be changed."""
+    """Return whether a group belongs to the system: hidden from lists, not to be changed."""
     return group in _PRESET or group.startswith(_SYSTEM_PREFIXES)
 
 
@@ -57,7 +57,7 @@ class GroupAdmin:
         self._fleet, self._routes, self._stores, self._wall_ms = fleet, routes, stores, wall_ms
 
     async def all(self) -> tuple[dict[str, dict[str, GroupSettings]], list[str]]:
-        """Return every group of clients, its settings by broker; and the brokers that could not be asked."""
+        """Return every group of clients with its settings by broker, and the brokers that could not be asked."""
         found, missing = await self._fleet.each(lambda store: store.groups())
         groups: dict[str, dict[str, GroupSettings]] = {}
         for broker, held in sorted(found.items()):
@@ -67,7 +67,7 @@ class GroupAdmin:
         return dict(sorted(groups.items())), sorted(set(missing))
 
     async def get(self, group: str) -> dict[str, GroupSettings]:
-        """Return a group's settings by broker; 404 when every broker said that it has none."""
+        """Return a group's settings by broker; raise 404 if no broker has the group."""
         found, missing = await self._fleet.each(lambda store: store.groups())
         held = {
             broker: settings
@@ -81,7 +81,7 @@ class GroupAdmin:
         return held
 
     async def put(self, settings: GroupSettings) -> None:
-        """Create or change a group on every broker; 503 names those that do not have it."""
+        """Create or change a group on every broker; raise 503 that names the brokers without the change."""
         refuse_to_change(not_derived(settings.group))
         _done, missing = await self._fleet.each(lambda store: store.put_group(settings))
         demand_all(missing, f"group {settings.group} is not everywhere yet")
@@ -99,7 +99,7 @@ class GroupAdmin:
         demand_all(missing, f"group {group} is not {'resumed' if is_enabled else 'paused'} everywhere")
 
     async def delete(self, group: str, *, with_offsets: bool) -> None:
-        """Delete a group from every broker; 404 when none has it."""
+        """Delete a group from every broker; raise 404 if none has it."""
         refuse_to_change(group)
         await self.get(group)
         _done, missing = await self._fleet.each(
@@ -108,7 +108,7 @@ class GroupAdmin:
         demand_all(missing, f"group {group} is not deleted everywhere")
 
     async def set_offsets(self, group: str, changes: list[OffsetChange]) -> None:
-        """Set offsets of a group, durably. Every one is checked before any is set."""
+        """Set offsets of a group, durably. Checks all before it sets any."""
         refuse_to_change(group)
         await self.get(group)
         stores = [await self._checked(number, change) for number, change in enumerate(changes)]
@@ -117,13 +117,13 @@ class GroupAdmin:
                 await store.set_offset(group, change.topic, change.queue_id, change.offset)
         except StoreRefused as error:
             raise refused(error) from error
-        except PeerAway as error:  # setting an offset again does no harm, so nothing here is doubtful
+        except PeerAway as error:  # setting an offset again is safe, so no result is unknown
             raise unanswered(error, is_write=False) from error
 
     async def lag(self, group: str, topic: str) -> tuple[list[Lag], list[str]]:
-        """Return how far the group is behind in every queue of a topic, and the brokers that could not be asked.
+        """Return the group's lag in every queue of a topic, and the brokers that could not be asked.
 
-        `topic` may be "": all topics it has an offset of on any broker. 404 for an unknown group or topic.
+        `topic` may be "": all topics with an offset of the group on any broker. Raises 404 for an unknown group or topic.
         """
         found, missing = await self._fleet.each(lambda store: store.progress(group, topic), absent=_ABSENT)
         if not topic:
@@ -137,7 +137,7 @@ class GroupAdmin:
         alive, _gone = await self._fleet.brokers()
         stores = {broker.name: self._fleet.store(broker) for broker in alive}
         rows = [(broker, one) for broker, one in rows if broker in stores]
-        missing += found.keys() - stores.keys()  # gone since it answered
+        missing += found.keys() - stores.keys()  # deleted since it responded
         slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
         async def one(broker: str, progress: QueueProgress) -> Lag:
@@ -148,10 +148,10 @@ class GroupAdmin:
         return list(lags), sorted(set(missing))
 
     async def _add_other_topics(self, group: str, found: dict[str, list[QueueProgress]]) -> list[str]:
-        """Add what each broker holds of topics in which the group has an offset on another one only.
+        """Add each broker's queues of topics in which only another broker has an offset of the group.
 
-        A broker names by itself just the topics it has an offset of; the messages of the others wait there as well.
-        Returns the brokers that did not answer.
+        A broker only reports topics with an offset of the group, but the messages of the others wait there as well.
+        Returns the brokers that did not respond.
         """
         topics = {one.topic for held in found.values() for one in held}
         missing: list[str] = []
@@ -169,7 +169,7 @@ class GroupAdmin:
         return missing
 
     async def _checked(self, number: int, change: OffsetChange) -> Store:
-        """Return the store of a change; raise the problem where topic, broker, queue or offset are not there."""
+        """Return the store of a change; raise the problem if topic, broker, queue or offset do not exist."""
         try:
             route = await self._routes.get(change.topic)
         except Problem as problem:
@@ -193,7 +193,7 @@ class GroupAdmin:
         return store
 
     async def _age_ms(self, store: Store, progress: QueueProgress) -> int:
-        """Return the age of the message at the group's offset, 0 when nothing waits or it cannot be read."""
+        """Return the age of the message at the group's offset; 0 if no message waits or it cannot be read."""
         if progress.offset >= progress.max_offset:
             return 0
         try:

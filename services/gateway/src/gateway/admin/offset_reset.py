@@ -1,4 +1,4 @@
-"""Resets where a group goes on in a topic: by time, offset, earliest or latest, in every queue or in one; or only says so."""
+"""Resets a group's offsets in a topic by time, offset, earliest or latest, in every queue or in one; or only computes the result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ _NO_PROGRESS = frozenset({ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCod
 
 
 class ResetTo(NamedTuple):
-    """Where to go on: at an offset, at a time (ms since 1970), at the beginning, or at the end."""
+    """The target: an offset, a time (ms since 1970), the earliest or the latest offset."""
 
     offset: int | None = None
     time_ms: int | None = None
@@ -27,7 +27,7 @@ class ResetTo(NamedTuple):
 
 
 class QueueReset(NamedTuple):
-    """One queue: where the group is, and where it goes on."""
+    """One queue: the group's current and its new offset."""
 
     broker: str
     queue_id: int
@@ -35,11 +35,11 @@ class QueueReset(NamedTuple):
     end: int
     bounds: QueueBounds
     given_again: int = 0
-    """Messages from `end` on that were acknowledged out of order, or are on lease: they come again, above `begin` too."""
+    """Messages from `end` on that are acknowledged out of order, or leased: they are delivered again, even if the offset moves forward."""
 
     @property
     def moved(self) -> int:
-        """Messages that are skipped (above 0) or replayed (below 0): what the queue does not hold counts for neither."""
+        """Messages that are skipped (above 0) or replayed (below 0); counts only messages that the queue still has."""
         low, high = self.bounds.min_offset, self.bounds.max_offset
         return self.end - min(max(self.begin, low), high)
 
@@ -60,7 +60,7 @@ class OffsetReset:
         queue_id: int | None,
         is_dry: bool,
     ) -> list[QueueReset]:
-        """Return what was reset, or would be. Safe to repeat: 503 names the brokers where it may not be done."""
+        """Return the offsets that were reset, or would be. Safe to repeat: 503 names the brokers where the reset may be incomplete."""
         refuse_to_change(group)
         await self._groups.get(group)
         route = await self._routes.get(topic)
@@ -80,7 +80,7 @@ class OffsetReset:
         return sorted(resets, key=lambda one: (one.broker, one.queue_id))
 
     async def _asked(self, route: Route, broker: str | None) -> list[Store]:
-        """Return the stores that hold the queues; 503 where one of them is away."""
+        """Return the stores that hold the queues; raise 503 if one of them is away."""
         if broker is not None:
             address = route.addresses.get(broker)
             if address is None:
@@ -130,7 +130,7 @@ async def _plan(store: Store, group: str, topic: str, to: ResetTo, queue_id: int
 
 
 async def _target(store: Store, topic: str, bounds: QueueBounds, to: ResetTo) -> int:
-    """Return the new offset; one that the queue does not have is moved to its nearer end."""
+    """Return the new offset, clamped to the queue's bounds."""
     if to.offset is not None:
         offset = to.offset
     elif to.time_ms is not None:
@@ -156,7 +156,7 @@ async def _carry_out(
 
 
 def _check_queue(resets: list[QueueReset], to: ResetTo, queue_id: int) -> None:
-    """Refuse a queue that is nowhere, and an offset that the one queue asked for does not have."""
+    """Refuse a queue that does not exist, and an offset outside the requested queue."""
     if not resets:
         raise invalid("queueId", f"the topic has no queue {queue_id} there")
     bounds = resets[0].bounds

@@ -1,7 +1,7 @@
-"""A folder of reports, read-only: which there are, and the bytes of one file. Never writes, never follows a link, never runs Spark.
+"""A folder of reports, read-only: the list of reports, and the bytes of one file. Never writes, follows a link or runs Spark.
 
-A report is a folder in it that holds `report.html` (docs/reports.md). Every step of a path is opened from the folder before it
-and must not be a link, so that no name, however it is written, leads out.
+A report is a folder in it that contains `report.html` (docs/reports.md). Every path component is opened relative to its parent
+and must not be a link, so no path leads out of the folder.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ INDEX: Final = "index.html"
 NAME_PATTERN: Final = r"[A-Za-z0-9_][A-Za-z0-9._=+@-]{0,199}"
 PATH_PATTERN: Final = rf"{NAME_PATTERN}(/{NAME_PATTERN}){{0,3}}"
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A file is answered from memory; the tables of a report are aggregates, far below it."""
+"""A file is read into memory; report tables are aggregates, far smaller."""
 REPORTS_MAX: Final = 1000
 FILES_MAX: Final = 1000
 
@@ -32,14 +32,14 @@ MEDIA_TYPES: Final = {
     ".sql": "text/plain; charset=utf-8",
     ".txt": "text/plain; charset=utf-8",
 }
-"""What is served, and as what; other files are not."""
+"""The media types of served files; other files are not served."""
 
 _NAME = re.compile(NAME_PATTERN)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _NO_FILE = {errno.ELOOP, errno.ENXIO}
-"""What opening a link and a socket is answered with."""
+"""Errors of opening a link or a socket."""
 
 
 class FileTooLarge(Exception):
@@ -62,7 +62,7 @@ class Report(NamedTuple):
 
 
 def reports(folder: str) -> list[Report]:
-    """Return the reports of a folder, newest first, at most REPORTS_MAX. Raises OSError when the folder cannot be read."""
+    """Return the reports of a folder, newest first, at most REPORTS_MAX. Raises OSError if the folder cannot be read."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if _NAME.fullmatch(entry.name)]
     found = [report for name in names if (report := _report(folder, name)) is not None]
@@ -70,7 +70,7 @@ def reports(folder: str) -> list[Report]:
 
 
 def read(folder: str, path: str) -> bytes | None:
-    """Return the bytes of a file at a path below the folder; None where no such file is served. Raises FileTooLarge, OSError."""
+    """Return the bytes of a file at a path below the folder; None if no such file is served. Raises FileTooLarge, OSError."""
     steps = path.split("/")
     if not all(map(_NAME.fullmatch, steps)) or media_type(path) is None:
         return None
@@ -86,7 +86,7 @@ def read(folder: str, path: str) -> bytes | None:
 
 
 def media_type(path: str) -> str | None:
-    """Return the media type of a file by its name; None where it is not served."""
+    """Return the media type of a file by its name; None if it is not served."""
     return MEDIA_TYPES.get(PurePosixPath(path).suffix.lower())
 
 
@@ -107,7 +107,7 @@ def _read(root: int, steps: list[str]) -> bytes | None:
 
 
 def _report(folder: str, name: str) -> Report | None:
-    """Return what is known of a report; None for a folder that is none, or that goes away as we look."""
+    """Return a report; None for a folder that is not one, or that was removed meanwhile."""
     path = f"{folder}/{name}"
     try:
         page = os.lstat(f"{path}/{PAGE}")

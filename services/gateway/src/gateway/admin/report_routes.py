@@ -1,4 +1,4 @@
-"""Reports that `./gantry report` wrote into a folder, where the setting `reports_dir` names it. Read-only; never runs Spark."""
+"""The reports that `./gantry report` wrote into the folder of the setting `reports_dir`. Read-only; never runs Spark."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-cache"),
 )
-"""A page brings its own styles and scripts and may call nothing: message keys stand in it, and whoever sends chooses those."""
+"""A page contains its own styles and scripts and may load nothing else: it shows message keys, which any sender may choose."""
 _NOT_SET = (
     "this gateway serves no reports: set reports_dir to the folder that ./gantry report --out writes into"
 )
@@ -34,7 +34,7 @@ FilePath = Annotated[
 
 
 _FILE = Details(
-    reply_words="The file.",
+    reply_description="The file.",
     reply_content={
         kind: {"schema": {"type": "string", "format": "binary"}}
         for kind in sorted({kind.partition(";")[0] for kind in MEDIA_TYPES.values()})
@@ -43,7 +43,7 @@ _FILE = Details(
 
 
 def report_routes(folder: str) -> list[Operation]:
-    """Return the routes over a folder of reports; empty: there is none, and each call says so."""
+    """Return the routes over a folder of reports; without a folder, each call returns a problem that says so."""
     calls = Operations("reports")
 
     @calls.get("/v1/reports", 404)
@@ -57,12 +57,12 @@ def report_routes(folder: str) -> list[Operation]:
 
     @calls.get(f"/v1/reports/{INDEX}", 404, 422, details=_FILE)
     async def show_index() -> Reply:
-        """Show the page that lists the reports, where the folder has one."""
+        """Show the page that lists the reports, if the folder has one."""
         return await _answer(folder, INDEX)
 
     @calls.get("/v1/reports/{name}/{path:path}", 404, 422, details=_FILE)
     async def show_report(name: ReportName, path: FilePath) -> Reply:
-        """Show a file of a report: `report.html` is its page, `report.json` its figures, `tables/….parquet` its tables."""
+        """Show a file of a report: `report.html` is its page, `report.json` its values, `tables/….parquet` its tables."""
         return await _answer(folder, f"{name}/{path}")
 
     return calls.all
@@ -78,9 +78,9 @@ async def _answer(folder: str, path: str) -> Reply:
     try:
         content = await asyncio.to_thread(report_files.read, _set(folder), path)
     except report_files.FileTooLarge as error:
-        words = f"{path} has more than {FILE_BYTES_MAX} bytes: take it from the folder of reports itself"
+        detail = f"{path} has more than {FILE_BYTES_MAX} bytes: take it from the folder of reports itself"
         raise Problem(
-            422, "INVALID_PARAMETER", words, field="path", limit=f"{FILE_BYTES_MAX} bytes"
+            422, "INVALID_PARAMETER", detail, field="path", limit=f"{FILE_BYTES_MAX} bytes"
         ) from error
     except OSError as error:
         raise _unreadable(error) from error

@@ -1,4 +1,4 @@
-"""POST /v1/groups/{group}/offsets:reset: where a group goes on in a topic."""
+"""POST /v1/groups/{group}/offsets:reset: resets a group's offsets in a topic."""
 
 from gateway.admin.offset_reset import OffsetReset, ResetTo
 from gateway.admin.schemas import QueueResetShown, ResetBody, ResetShown
@@ -14,7 +14,7 @@ def reset_routes(resetting: OffsetReset) -> list[Operation]:
 
     @calls.post("/v1/groups/{group:plain}/offsets:reset", 400, 403, 404, 413, 415)
     async def reset_offsets(group: GroupName, body: ResetBody) -> ResetShown:
-        """Have a group go on elsewhere in a topic, with clients or without; durable when answered, safe to repeat."""
+        """Reset a group's offsets in a topic, with clients or without; durable when answered, safe to repeat."""
         resets = await resetting.reset(
             group,
             topic_of(body.topic),
@@ -42,7 +42,7 @@ def reset_routes(resetting: OffsetReset) -> list[Operation]:
 
 
 def reset_to(to: str | int) -> ResetTo:
-    """Read `to`: a number, also in quotes, is an offset; 400 for what is neither that nor a time nor a word for an end."""
+    """Parse `to`: a number, also in quotes, is an offset; raise 400 if it is neither that nor a time nor `earliest` or `latest`."""
     if isinstance(to, int):
         return ResetTo(offset=to)
     if to in {"earliest", "latest"}:
@@ -50,6 +50,6 @@ def reset_to(to: str | int) -> ResetTo:
     if to.removeprefix("-").isdigit():
         return ResetTo(offset=number(to, "to", 0, OFFSET_MAX))
     if "T" not in to.upper():
-        words = "to is earliest, latest, a time in RFC 3339 or an offset"
-        raise invalid("to", words, "earliest, latest, a time, an offset")
+        detail = "to is earliest, latest, a time in RFC 3339 or an offset"
+        raise invalid("to", detail, "earliest, latest, a time, an offset")
     return ResetTo(time_ms=time_ms(to, "to"))

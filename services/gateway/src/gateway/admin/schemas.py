@@ -21,7 +21,7 @@ from gateway.requests.limits import DEFINITIONS_MAX, OFFSETS_MAX, POLICY_DELAYS_
 
 KEY_PATTERN = r"^[A-Za-z0-9_.]{1,128}$"
 VALUE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
-"""Settings travel as lines `key=value`."""
+"""Settings are sent as lines `key=value`."""
 
 Queues = Annotated[int, Meta(ge=1, le=QUEUES_MAX)]
 WaitMs = Annotated[int, Meta(ge=0, le=40 * 86_400_000)]
@@ -32,7 +32,7 @@ SettingValue = Annotated[str, Meta(pattern=VALUE_PATTERN, max_length=4096)]
 
 
 class TopicBody(Body):
-    """How a topic shall be, on every broker."""
+    """The settings of a topic, on every broker."""
 
     read_queues: Queues = TOPIC_QUEUES_DEFAULT
     write_queues: Queues = TOPIC_QUEUES_DEFAULT
@@ -40,7 +40,7 @@ class TopicBody(Body):
 
 
 class QueueShown(Shown):
-    """One queue: offsets from `minOffset` up to, without, `maxOffset` can be read."""
+    """One queue: offsets from `minOffset` up to, but excluding, `maxOffset` can be read."""
 
     broker: str
     queue_id: int
@@ -58,7 +58,7 @@ class TopicHolder(Shown):
 
 
 class TopicShown(Shown):
-    """A topic; queues of the brokers in `missing` cannot be asked at the moment."""
+    """A topic, without the queues of the brokers in `missing`."""
 
     topic: str
     perm: PermShown
@@ -78,7 +78,7 @@ class TopicListed(Shown):
 
 
 class TopicList(Shown):
-    """All topics; what only brokers in `missing` hold is not among them."""
+    """All topics, except those that only brokers in `missing` have."""
 
     topics: list[TopicListed]
     missing: list[str]
@@ -95,19 +95,19 @@ class TopicPut(Shown):
 
 
 class Status(Shown):
-    """What was done."""
+    """The result of the call."""
 
     status: Literal["deleted", "paused", "resumed", "stored"]
 
 
 class ListPolicy(Body, tag_field="type", tag="list"):
-    """Waits one after the other before a message comes again; the last one is repeated."""
+    """Delays before each retry; the last one repeats."""
 
     delays_ms: Annotated[list[WaitMs], Meta(min_length=1, max_length=POLICY_DELAYS_MAX)]
 
 
 class ExponentialPolicy(Body, tag_field="type", tag="exponential"):
-    """Waits that grow from `initialMs` to `maxMs`; each varies by `jitter` (0.2: a fifth either way)."""
+    """Delays that grow from `initialMs` to `maxMs`; each varies by `jitter` (0.2: by a fifth either way)."""
 
     initial_ms: WaitMs
     multiplier: Annotated[float, Meta(ge=1, le=100)] = 2.0
@@ -119,7 +119,7 @@ Policy = ListPolicy | ExponentialPolicy
 
 
 class GroupBody(Body):
-    """How a consumer group shall be, on every broker."""
+    """The settings of a consumer group, on every broker."""
 
     retry_max_times: Annotated[int, Meta(ge=-1, le=1000)] = 16
     retry_queues: Queues = 1
@@ -147,14 +147,14 @@ class GroupShown(Shown):
 
 
 class GroupList(Shown):
-    """All consumer groups of clients; what only brokers in `missing` hold is not among them."""
+    """All consumer groups of clients, except those that only brokers in `missing` have."""
 
     groups: list[GroupShown]
     missing: list[str]
 
 
 class OffsetBody(Body):
-    """Where a group shall go on in one queue."""
+    """A group's new offset in one queue."""
 
     topic: TopicText
     broker: BrokerText
@@ -163,13 +163,13 @@ class OffsetBody(Body):
 
 
 class OffsetsBody(Body):
-    """Offsets to set; every one is checked before any is set."""
+    """Offsets to set; all are checked before any is set."""
 
     offsets: Annotated[list[OffsetBody], Meta(min_length=1, max_length=OFFSETS_MAX)]
 
 
 class ResetBody(Body):
-    """Where a group shall go on in a topic: `earliest`, `latest`, a time in RFC 3339, or an offset."""
+    """A group's new position in a topic: `earliest`, `latest`, a time in RFC 3339, or an offset."""
 
     topic: TopicText
     to: Annotated[str | Offset, Meta(description="`earliest`, `latest`, a time in RFC 3339, or an offset.")]
@@ -182,7 +182,7 @@ class ResetBody(Body):
 
 
 class QueueResetShown(Shown):
-    """One queue: where the group was, and where it goes on."""
+    """One queue: the group's old and new offset."""
 
     topic: str
     broker: str
@@ -192,7 +192,7 @@ class QueueResetShown(Shown):
 
 
 class ResetShown(Shown):
-    """What was reset, or would be; so many messages are skipped, or come again."""
+    """The offsets that were reset, or would be, with the numbers of messages skipped and delivered again."""
 
     group: str
     topic: str
@@ -203,7 +203,7 @@ class ResetShown(Shown):
 
 
 class LagQueue(Shown):
-    """How far a group is behind in one queue; the age is 0 when nothing waits."""
+    """A group's lag in one queue; the age is 0 if no message waits."""
 
     topic: str
     broker: str
@@ -215,7 +215,7 @@ class LagQueue(Shown):
 
 
 class LagShown(Shown):
-    """How far a group is behind in all; `total` leaves out the queues of the brokers in `missing`."""
+    """A group's lag in all queues; `total` excludes the queues of the brokers in `missing`."""
 
     group: str
     total: int
@@ -224,7 +224,7 @@ class LagShown(Shown):
 
 
 class BrokerShown(Shown):
-    """A broker, with the most telling of its own figures."""
+    """A broker, with the most important of its own metrics."""
 
     broker: str
     cluster: str
@@ -238,13 +238,13 @@ class BrokerShown(Shown):
 
 
 class BrokerList(Shown):
-    """All brokers that are known here."""
+    """All known brokers."""
 
     brokers: list[BrokerShown]
 
 
 class SettingsBody(Body):
-    """Settings to change; all of them are, or none."""
+    """Settings to change, all or none."""
 
     settings: Annotated[dict[SettingName, SettingValue], Meta(min_length=1, max_length=SETTINGS_MAX)]
 
@@ -264,14 +264,14 @@ class ClusterPart(Shown):
 
 
 class NameserverShown(Shown):
-    """A nameserver, and whether it answers."""
+    """A nameserver, and whether it responds."""
 
     address: str
     alive: bool
 
 
 class ClusterShown(Shown):
-    """The clusters, and the brokers and nameservers in them."""
+    """The clusters, and their brokers and nameservers."""
 
     clusters: list[ClusterPart]
     nameservers: list[NameserverShown]
@@ -279,19 +279,19 @@ class ClusterShown(Shown):
 
 
 class TopicDefinition(TopicBody, kw_only=True):
-    """A topic to have."""
+    """A topic to create or change."""
 
     topic: TopicText
 
 
 class GroupDefinition(GroupBody, kw_only=True):
-    """A group to have."""
+    """A group to create or change."""
 
     group: GroupText
 
 
 class Definitions(Body):
-    """Topics and groups as a whole. Applying creates and changes; what is not named stays as it is."""
+    """Topics and groups of a cluster. Applying it creates and changes; others do not change."""
 
     topics: Annotated[list[TopicDefinition], Meta(max_length=DEFINITIONS_MAX)] = field(
         default_factory=list[TopicDefinition]
@@ -302,7 +302,7 @@ class Definitions(Body):
 
 
 class Applied(Shown):
-    """How much was applied."""
+    """How many topics and groups were applied."""
 
     topics: int
     groups: int

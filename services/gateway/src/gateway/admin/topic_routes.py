@@ -14,7 +14,7 @@ from gateway.admin.schemas import (
     TopicPut,
     TopicShown,
 )
-from gateway.admin.topics import TopicAdmin, is_system_topic, perm_bits, perm_words
+from gateway.admin.topics import TopicAdmin, is_system_topic, perm_bits, perm_name
 from gateway.http.problems import forbidden
 from gateway.ports.stores import TopicSettings
 from gateway.requests.checks import topic_of
@@ -45,7 +45,7 @@ def topic_routes(admin: TopicAdmin) -> list[Operation]:
                 broker=d.broker,
                 read_queues=d.read_queues,
                 write_queues=d.write_queues,
-                perm=perm_words(d.perm),
+                perm=perm_name(d.perm),
             )
             for d in view.brokers
         ]
@@ -92,7 +92,7 @@ def refuse_to_change(topic: str) -> None:
 def _listed(topic: str, held: dict[str, TopicSettings]) -> TopicListed:
     return TopicListed(
         topic=topic,
-        perm=perm_words(max((one.perm for one in held.values()), default=0)),
+        perm=perm_name(max((one.perm for one in held.values()), default=0)),
         read_queues=max((one.read_queues for one in held.values()), default=0),
         write_queues=max((one.write_queues for one in held.values()), default=0),
         brokers=sorted(held),

@@ -1,4 +1,4 @@
-"""Topics: created, changed, listed, shown and deleted on every broker, and seen by every nameserver."""
+"""Topics: created, changed, listed, shown and deleted on every broker; every nameserver then has the route."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -50,7 +50,7 @@ _DERIVED_PREFIXES = (wire_names.RETRY_PREFIX, wire_names.DLQ_PREFIX)
 
 
 class TopicView(NamedTuple):
-    """A topic as it is now; `missing` brokers hold queues that cannot be asked at the moment."""
+    """A topic; the queues of `missing` brokers cannot be asked now."""
 
     topic: str
     brokers: list[QueueData]
@@ -78,9 +78,9 @@ class TopicAdmin:
         self._window_ms, self._ready_seconds = window_ms, ready_seconds
 
     async def put(self, settings: TopicSettings) -> list[str]:
-        """Create or change a topic on every broker; return their names when every nameserver tells the new route.
+        """Create or change a topic on every broker; return their names once every nameserver has the new route.
 
-        503 names whoever does not have it in time. Safe to repeat.
+        503 names the brokers and nameservers that do not have it in time. Safe to repeat.
         """
         topic = settings.topic
         alive = await self.refuse_own([topic])
@@ -103,7 +103,7 @@ class TopicAdmin:
         return sorted(broker.name for broker in alive)
 
     async def view(self, topic: str) -> TopicView:
-        """Return a topic with the offsets of its queues; 404, or 503 when none of its brokers answers."""
+        """Return a topic with the offsets of its queues; raise 404, or 503 if none of its brokers responds."""
         route = await self._routes.get(topic)
         holders = sorted(route.brokers.values())
         answers = await asyncio.gather(*(self._bounds(route, data.broker) for data in holders))
@@ -121,7 +121,7 @@ class TopicAdmin:
         return TopicView(topic, holders, bounds, sorted({*missing, *absent}))
 
     async def all(self, *, with_system: bool) -> tuple[dict[str, dict[str, TopicSettings]], list[str]]:
-        """Return every topic by name, its settings by broker (none where only a nameserver knows it); and who is missing."""
+        """Return every topic by name, with its settings by broker (none if only a nameserver knows it); and the missing brokers."""
         found, missing = await self._fleet.each(lambda store: store.topics())
         topics: dict[str, dict[str, TopicSettings]] = {name: {} for name in await self._names.topics()}
         for broker, held in found.items():
@@ -133,7 +133,7 @@ class TopicAdmin:
         return shown, sorted(set(missing))
 
     async def delete(self, topic: str) -> None:
-        """Delete a topic from every broker and nameserver; 404 when none had it, 503 naming who may still have it."""
+        """Delete a topic from every broker and nameserver; raise 404 if none had it, 503 that names those that may still have it."""
         await self.refuse_own([topic])
         settings, missing = await self._fleet.each(lambda store: store.topics())
         holders = {name for name, held in settings.items() if any(one.topic == topic for one in held)}
@@ -149,7 +149,7 @@ class TopicAdmin:
         demand_all(missing, f"topic {topic} is not deleted everywhere")
 
     async def refuse_own(self, topics: Collection[str]) -> list[Broker]:
-        """Return the brokers; raise 403 where one of them, or its cluster, has one of these names."""
+        """Return the brokers; raise 403 if one of them, or its cluster, has one of these names."""
         alive, _gone = await self._fleet.brokers()
         own = {name for broker in alive for name in (broker.name, broker.cluster)}
         for topic in own.intersection(topics):
@@ -166,7 +166,7 @@ class TopicAdmin:
             return None
 
     async def _write_list(self, topic: str, counts: dict[str, int]) -> list[str]:
-        """Note the queue list that keyed sends hash over, and the one before while the window lasts."""
+        """Store the queue list that keyed sends hash over, and the previous one during the idempotency window."""
         new = of_counts(counts)
         if new is None:
             return []
@@ -182,7 +182,7 @@ class TopicAdmin:
         return [f"nameserver {address}" for address in sorted(left)]
 
     async def _wait_for_route(self, address: str, topic: str, want: set[QueueData]) -> bool:
-        """Say whether one nameserver tells this route, or does so soon."""
+        """Return whether one nameserver has this route, waiting briefly for it."""
         for _ in range(max(1, round(self._ready_seconds / POLL_SECONDS))):
             try:
                 data = await self._names.route_at(address, topic)
@@ -198,12 +198,12 @@ class TopicAdmin:
         self._hints.publish(f"gantry.route.{topic}")
 
 
-def perm_bits(words: str) -> int:
+def perm_bits(perm: str) -> int:
     """Return RocketMQ's bits for rw, r or w."""
-    return _PERMS[words]
+    return _PERMS[perm]
 
 
-def perm_words(bits: int) -> Literal["rw", "r", "w", "none"]:
+def perm_name(bits: int) -> Literal["rw", "r", "w", "none"]:
     """Return rw, r, w or none for RocketMQ's bits."""
     match bits & (PERM_READ | PERM_WRITE):
         case 6:
@@ -223,7 +223,7 @@ def _is_shown(name: str, own: set[str], with_system: bool) -> bool:
 
 
 def is_system_topic(name: str) -> bool:
-    """Say whether a topic belongs to RocketMQ or to the broker: hidden from lists, neither changed nor deleted."""
+    """Return whether a topic belongs to RocketMQ or to the broker: hidden from lists, neither changed nor deleted."""
     return (
         name in _HIDDEN
         or name.startswith((wire_names.SYSTEM_TOPIC_PREFIX, wire_names.GANTRY_SYSTEM_PREFIX))

@@ -12,7 +12,7 @@ from gantry_wire.bounded_cache import BoundedCache
 from gateway.http.access import Access
 from gateway.http.call import Call, Event, Reply, json_head
 from gateway.http.clocks import ReplyStamps
-from gateway.http.metrics import Figures
+from gateway.http.metrics import CallMetrics
 
 HEADS_MAX = 2048
 """Heads that are kept."""
@@ -76,7 +76,7 @@ class FastAnswers:
     def __init__(
         self,
         access: Access,
-        figures: Figures,
+        call_metrics: CallMetrics,
         stamps: ReplyStamps,
         finish: Callable[[Call, Coroutine[Any, Any, Reply]], Coroutine[Any, Any, None]],
         gzip_bytes_min: int,
@@ -84,8 +84,8 @@ class FastAnswers:
     ) -> None:
         """`finish` answers a call with what a coroutine returns or raises, as the slow path does."""
         self.access = access
-        self.clock = figures.clock
-        self._figures, self._stamps, self._finish = figures, stamps, finish
+        self.clock = call_metrics.clock
+        self._call_metrics, self._stamps, self._finish = call_metrics, stamps, finish
         self._gzip_bytes_min, self._large = gzip_bytes_min, large
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -99,7 +99,7 @@ class FastAnswers:
         head = json_head(self._stamps, len(body), stays=exchange.keep_alive, varies=varies)
         exchange.write(head + body)
         self._large.had(len(body))
-        self._figures.count(name, 200, self.clock() - started)
+        self._call_metrics.count(name, 200, self.clock() - started)
         return True
 
     def finish(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from gantry_chassis.metrics import Counter, Histogram, Metrics
 
 
-class Figures:
+class CallMetrics:
     """Counts calls. Caches the labelled counters of hot routes."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:

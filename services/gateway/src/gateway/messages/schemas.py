@@ -26,9 +26,9 @@ _BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 _ONE_DELAY = " A message is delayed in one way: by delayLevel, delayMs or deliverAt."
 
 
-def _described(words: str, pattern: str = "", **more: object) -> Meta:
+def _described(description: str, pattern: str = "", **more: object) -> Meta:
     """Return a description with rules that `send.drafts` checks: they are in the OpenAPI document, but decoding ignores them."""
-    return Meta(description=words, extra_json_schema=({"pattern": pattern} if pattern else {}) | more)
+    return Meta(description=description, extra_json_schema=({"pattern": pattern} if pattern else {}) | more)
 
 
 BodyText = Annotated[str, Meta(description="The body as text; stored as UTF-8.")]

@@ -23,16 +23,16 @@ class StoreRefused(Exception):
 class PeerAway(Exception):
     """No response. `sent` says whether the peer may have received and carried out the request."""
 
-    def __init__(self, peer: str, sent: bool, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, peer: str, sent: bool, message: str) -> None:
+        super().__init__(message)
         self.peer, self.sent = peer, sent
 
 
 class Unusable(PeerAway):
     """A peer sent an unusable response; the message says why. It did nothing."""
 
-    def __init__(self, peer: str, words: str) -> None:
-        super().__init__(peer, False, words)
+    def __init__(self, peer: str, message: str) -> None:
+        super().__init__(peer, False, message)
 
 
 class Stored(Struct, gc=False):

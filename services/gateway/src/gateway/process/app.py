@@ -1,6 +1,6 @@
-"""The ASGI application: hot calls go to their routes at once, the others through the router.
+"""The ASGI application: hot calls go directly to their routes, others through the router.
 
-One place turns every refusal and failure into a problem, counts, and logs what failed.
+One place turns every error into a problem, counts the call, and logs failures.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -12,7 +12,7 @@ from gantry_chassis.memory import LargeThings
 from gateway.http.access import OPEN_PATHS, Access
 from gateway.http.call import Call, ClientGone, Receive, Reply, Scope, Send, json_reply
 from gateway.http.clocks import ReplyStamps
-from gateway.http.metrics import Figures
+from gateway.http.metrics import CallMetrics
 from gateway.http.problems import Problem, rate_limited, refused, unanswered
 from gateway.ports.stores import PeerAway, RateLimits, StoreRefused
 from gateway.process import openapi
@@ -27,7 +27,7 @@ _log = get_logger()
 
 
 class HotRoutes(NamedTuple):
-    """The calls that are answered without the router."""
+    """The hot calls, which skip the router."""
 
     send: SendRoute
     pull: PullRoute
@@ -43,7 +43,7 @@ class GatewayApp:
         hot: HotRoutes,
         operations: Sequence[Operation],
         access: Access,
-        figures: Figures,
+        call_metrics: CallMetrics,
         limits: RateLimits | None,
         stamps: ReplyStamps,
         gzip_bytes_min: int,
@@ -51,7 +51,7 @@ class GatewayApp:
         """`operations`: the calls that are not hot."""
         self._send, self._lease_verbs = hot.send, hot.leases.by_verb
         self._pull = pull_operation(hot.pull)
-        self._access, self._figures, self._limits = access, figures, limits
+        self._access, self._call_metrics, self._limits = access, call_metrics, limits
         self._stamps, self._gzip_bytes_min = stamps, gzip_bytes_min
         self._document: Document | None = None
         described = [
@@ -63,10 +63,10 @@ class GatewayApp:
         ]
         self._router = Router(described)
         self.large = LargeThings()
-        """What gives memory back after large calls."""
+        """Returns memory to the system after large calls."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; every way out of here is an answer, a problem, or a client that went away."""
+        """Answer one request with a reply or a problem, unless the client has gone."""
         await self.answer(Call(scope, receive, send, self._stamps))
 
     async def answer(self, call: Call) -> None:
@@ -74,27 +74,27 @@ class GatewayApp:
         await self.finish(call, self._answer(call))
 
     async def finish(self, call: Call, replying: Coroutine[Any, Any, Reply]) -> None:
-        """Answer a call with what comes of `replying`, and count it."""
-        started = self._figures.clock()
+        """Answer a call with the result of `replying`, and count it."""
+        started = self._call_metrics.clock()
         try:
             await call.answer(await replying, self._gzip_bytes_min)
         except ClientGone:
-            call.status = 499  # nginx's number for it; only the figures see it
+            call.status = 499  # nginx's status for it; only the metrics show it
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a problem
             await call.refuse(self._problem(call, error))
         self.large.had(call.bytes_moved)
-        self._figures.count(
-            call.scope.get("route_name", "none"), call.status, self._figures.clock() - started
+        self._call_metrics.count(
+            call.scope.get("route_name", "none"), call.status, self._call_metrics.clock() - started
         )
 
     def openapi(self) -> Document:
-        """Return the OpenAPI document; it is made at the first request for it."""
+        """Return the OpenAPI document, created at the first request for it."""
         if self._document is None:
             self._document = openapi.build(self._router.operations, has_token=self._access.has_token)
         return self._document
 
     def is_hot(self, path: str) -> bool:
-        """Whether a POST of this path is answered by a short way of its own."""
+        """Whether a POST of this path skips the router."""
         parts = path.split("/")
         if not path.startswith(TOPICS):
             return False
@@ -132,21 +132,21 @@ class GatewayApp:
         return await operation.answer(call, in_path)
 
     def _problem(self, call: Call, error: Exception) -> Problem:
-        """Say what an exception means to the client; log it once where it is our fault or a store's."""
+        """Return the problem of an exception; log it once if the gateway or a store is the cause."""
         problem = problem_of(error)
         if problem is None:
             token = log_request_id.set(call.request_id)
             _log.exception("request failed", method=call.method, path=call.path, exc_info=error)
             log_request_id.reset(token)
-            words = f"the gateway failed; its log says more under {call.request_id}"
-            return Problem(500, "SYSTEM_ERROR", words, retryable=False)
+            detail = f"the gateway failed; its log says more under {call.request_id}"
+            return Problem(500, "SYSTEM_ERROR", detail, retryable=False)
         if problem.status >= 500:
             _log.debug("request not answered", path=call.path, code=problem.code, detail=problem.detail)
         return problem
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """Return the problem an exception stands for; None for one that nobody foresaw."""
+    """Return the problem of an expected exception; None for an unexpected one."""
     match error:
         case Problem():
             return error

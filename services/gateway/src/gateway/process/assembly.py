@@ -1,4 +1,4 @@
-"""Puts the gateway together from its ports: used by the process with real ones, by tests with ones in memory."""
+"""Assembles the gateway from its ports: real ones in the process, in-memory ones in tests."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,7 @@ from gateway.admin.topics import TopicAdmin, perm_bits
 from gateway.connection.fast_path import FastAnswers, FastPath
 from gateway.http.access import Access
 from gateway.http.clocks import ReplyStamps
-from gateway.http.metrics import Figures
+from gateway.http.metrics import CallMetrics
 from gateway.http.problems import Problem
 from gateway.ports.histories import Histories
 from gateway.ports.leases import LeaseStores
@@ -42,7 +42,7 @@ from gateway.receive.receiving import Receiver
 from gateway.receive.routes import AckRoute, ExtendRoute, FastLeases, LeaseRoutes, ReceiveRoute
 from gateway.requests.operations import Operation
 from gateway.routing.brokers import KnownBrokers
-from gateway.routing.claim_holders import Holding
+from gateway.routing.claim_holders import ClaimHolders
 from gateway.routing.fleet import Fleet
 from gateway.routing.holders import Holders
 from gateway.routing.probe import Probe
@@ -61,7 +61,7 @@ from gateway.transactions.transactions import Transactions
 
 
 class Ports(NamedTuple):
-    """Everything outside the gateway."""
+    """The environment of the gateway."""
 
     names: Names
     stores: Stores
@@ -77,7 +77,7 @@ class Ports(NamedTuple):
 
 
 class Gateway(NamedTuple):
-    """The parts the process must reach."""
+    """The parts of the gateway that the process uses."""
 
     app: GatewayApp
     routes: RouteCache
@@ -86,11 +86,11 @@ class Gateway(NamedTuple):
     metrics: Metrics
     workers: Workers
     fast_path: FastPath | None
-    """Answers calls whose heads are known, for servers that have connections."""
+    """The fast path, for servers with connections."""
 
 
 def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Gateway:
-    """Return the gateway over these ports. Without `fast_paths` every request is parsed and has a task of its own."""
+    """Return the gateway over these ports. Without `fast_paths`, every request is parsed and runs in its own task."""
     names, stores, clocks = ports.names, ports.stores, ports.clocks
     window_ms = settings.idempotency_window_seconds * 1000
     known = KnownBrokers(settings.known_broker_seconds)
@@ -109,10 +109,10 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
     pull = PullRoute(puller, ports.limits)
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver)
-    figures = _figures(metrics := Metrics(), clocks.monotonic, send, pull, puller, leases, receiver)
+    call_metrics = _call_metrics(metrics := Metrics(), clocks.monotonic, send, pull, puller, leases, receiver)
     workers = Workers(metrics, settings.worker, settings.worker_ports)
     access = Access(settings.token, WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins))
-    checkers = Holding(
+    checkers = ClaimHolders(
         fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
     )
     transactions = Transactions(sender, drafting, checkers, ports.transactions)
@@ -132,14 +132,16 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
         operations=operations,
         hot=HotRoutes(send, pull, leases),
         access=access,
-        figures=figures,
+        call_metrics=call_metrics,
         limits=ports.limits,
         stamps=ports.stamps,
         gzip_bytes_min=settings.gzip_bytes_min,
     )
     fast_path = None
     if fast_paths:
-        answers = FastAnswers(access, figures, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
+        answers = FastAnswers(
+            access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large
+        )
         fast_routes = (FastSends(send, answers), FastLeases(leases, answers, is_limited=send.is_limited))
         fast_path = FastPath(app.answer, ports.stamps, app.is_hot, fast_routes)
     return Gateway(
@@ -148,12 +150,12 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
 
 
 def _drain(*held: Puller | Receiver | Transactions) -> None:
-    """Let what is held answer now."""
+    """Answer all held calls now."""
     for one in held:
         one.drain()
 
 
-def _figures(
+def _call_metrics(
     metrics: Metrics,
     clock: Callable[[], float],
     send: SendRoute,
@@ -161,15 +163,17 @@ def _figures(
     puller: Puller,
     leases: LeaseRoutes,
     receiver: Receiver,
-) -> Figures:
-    figures = Figures(metrics, clock)
-    figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
-    figures.show_leases(
+) -> CallMetrics:
+    call_metrics = CallMetrics(metrics, clock)
+    call_metrics.show(
+        sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count
+    )
+    call_metrics.show_leases(
         received=lambda: leases.receive.messages,
         settled=lambda: leases.ack.messages,
         waiting=lambda: receiver.waiting,
     )
-    return figures
+    return call_metrics
 
 
 def _message_routes(ports: Ports, fleet: Fleet, routes: RouteCache, known: KnownBrokers) -> list[Operation]:
@@ -183,8 +187,10 @@ def _scheduler_routes(
 ) -> list[Operation]:
     """Return the calls that a scheduler carries out."""
     clocks, schedulers = ports.clocks, ports.schedulers
-    holding = Holding(fleet, schedulers.holder, clocks.monotonic, "scheduler", settings.takeover_seconds)
-    schedules, tasks = Schedules(holding, schedulers), Tasks(holding, schedulers)
+    claim_holders = ClaimHolders(
+        fleet, schedulers.holder, clocks.monotonic, "scheduler", settings.takeover_seconds
+    )
+    schedules, tasks = Schedules(claim_holders, schedulers), Tasks(claim_holders, schedulers)
     horizon_ms = settings.delay_horizon_seconds * 1000
     return [
         *schedule_routes(schedules, clocks.wall_ms, horizon_ms),
@@ -202,7 +208,7 @@ def _lease_routes(ports: Ports, routes: RouteCache, receiver: Receiver) -> Lease
 
 
 def _topic_maker(routes: RouteCache, topics: TopicAdmin, settings: GatewaySettings) -> EnsureTopic | None:
-    """Return what makes a topic at its first send; None where that is switched off."""
+    """Return the creator of topics at their first send; None if the setting is off."""
     queues = settings.auto_create_queues
     if not settings.auto_create_topic:
         return None

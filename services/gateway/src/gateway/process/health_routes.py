@@ -41,13 +41,13 @@ def health_routes(
     @calls.head("/health/live")
     @calls.get("/health/live")
     async def live() -> Live:
-        """Say that the process runs."""
+        """Report that the process runs."""
         return Live("live")
 
     @calls.head("/health/ready")
     @calls.get("/health/ready", details=Details(reply=Ready, not_ready=_READY))
     async def ready(brokers: Brokers = 1) -> Reply:
-        """Say whether a message has made the round trip through every store that is registered."""
+        """Report whether a message has made the round trip through every registered store."""
         if is_draining():
             return json_reply(Ready("draining", {}), 503)
         is_ready, stores = await probe.check(brokers)
@@ -55,7 +55,7 @@ def health_routes(
 
     @calls.get("/metrics", details=Details(reply_content={"text/plain": {"schema": {"type": "string"}}}))
     async def figures() -> Reply:
-        """Figures in Prometheus' text format."""
+        """Metrics in Prometheus' text format."""
         return Reply(200, await metrics_text(), CONTENT_TYPE)
 
     @calls.get("/docs", details=Details(is_hidden=True))
@@ -64,10 +64,10 @@ def health_routes(
 
     @calls.get("/", details=Details(is_hidden=True))
     async def index(call: Call) -> Reply:
-        """Say what this is to somebody who opens it in a browser; for programs nothing is here."""
+        """Show a start page to browsers; return 404 to programs."""
         if b"text/html" not in call.headers.get(b"accept", b"").lower():
-            words = "nothing is here: /openapi.json describes the calls, /docs shows them to a browser"
-            raise Problem(404, "NOT_FOUND", words)
+            detail = "nothing is here: /openapi.json describes the calls, /docs shows them to a browser"
+            raise Problem(404, "NOT_FOUND", detail)
         return _page("index_page.html")
 
     return calls.all

@@ -54,7 +54,7 @@ _STATUSES = {
     507: "The store's disk is full.",
 }
 _ALWAYS = {400, 401, 403, 503}
-"""Problems that every call of the API can answer."""
+"""Problems that every call of the API can return."""
 _HEALTH = ("/health/", "/metrics")
 _RETRIED = {429, 503, 507}
 _REQUEST_ID: Document = {"schema": {"type": "string"}}
@@ -63,9 +63,9 @@ _RETRY_AFTER: Document = {
     "description": "Seconds to wait, where trying again may help.",
 }
 _INSIDE = (SendResult, SendRefusal, AckResult, ProblemBody)
-"""Types that others name, or every call answers."""
+"""Types that others refer to, or that every call returns."""
 _REFINED = (MessageIn, AckRequest)
-"""Types whose rules go beyond what the types of their fields say."""
+"""Types with rules beyond the types of their fields."""
 
 
 def build(operations: Sequence[Operation], *, has_token: bool) -> Document:
@@ -82,7 +82,7 @@ def build(operations: Sequence[Operation], *, has_token: bool) -> Document:
             "schemas": _schemas(kind for one in shown for kind in (one.body, one.reply) if kind is not None),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
-        "tags": [{"name": name, "description": words} for name, words in _TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "security": [{"bearer": []}] if has_token else [{}, {"bearer": []}],
     }
 
@@ -120,7 +120,7 @@ def _operation(one: Operation) -> Document:
 
 def _parameter(one: Parameter) -> Document:
     schema = msgspec.json.schema(one.kind)
-    kinds = [kind for kind in schema.pop("anyOf", ()) if kind != {"type": "null"}]  # no parameter is null
+    kinds = [kind for kind in schema.pop("anyOf", ()) if kind != {"type": "null"}]  # no parameter can be null
     schema |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {}
     entry: Document = {"name": one.name, "in": "path" if one.is_in_path else "query"}
     entry["required"] = one.default is NODEFAULT
@@ -136,7 +136,7 @@ def _responses(one: Operation) -> Document:
     content = details.reply_content
     if content is None and one.reply is not None:
         content = {"application/json": _content(one.reply, details.reply_example)}
-    responses: Document = {"200": {"description": details.reply_words, "content": content}}
+    responses: Document = {"200": {"description": details.reply_description, "content": content}}
     always = {400} if one.shown_path.startswith(_HEALTH) else _ALWAYS
     for status in sorted(always | set(one.statuses)):
         problem = {CONTENT_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}

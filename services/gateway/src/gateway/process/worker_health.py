@@ -1,4 +1,4 @@
-"""A port at which one process answers for itself: who asks a port that several share cannot know which of them answers."""
+"""A separate port for one process: on a port that several share, the kernel chooses which process answers."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,11 +8,11 @@ from gantry_chassis.process import StartRefused
 from gateway.process.workers import HOST, PATH
 
 
-async def serve_own_health(port: int, budget: Budget, figures: Handler) -> Callable[[], Awaitable[None]]:
-    """Answer `GET /health/live` and `GET /figures` until the returned function is called; with port 0 there is nothing to ask."""
+async def serve_own_health(port: int, budget: Budget, metrics: Handler) -> Callable[[], Awaitable[None]]:
+    """Serve `GET /health/live` and `GET /figures` until the returned function is called; with port 0, serve nothing."""
     if not port:
         return _nothing
-    server = HttpServer(HOST, port, {("GET", "/health/live"): _live, ("GET", PATH): figures}, budget)
+    server = HttpServer(HOST, port, {("GET", "/health/live"): _live, ("GET", PATH): metrics}, budget)
     try:
         await server.start()
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The figures of all processes that share a port: whoever answers asks the others at the ports of their own.
+"""The metrics of all processes that share a port: the one that is scraped asks the others at their own ports.
 
-Each worker's series have the label `worker`. A sum would fall when one of them starts again, and Prometheus would take the rest of it
-for growth.
+Each worker's series have the label `worker`. A sum would fall when a worker restarts, and Prometheus would take the next rise for
+growth.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from gantry_chassis.metrics import FamilyShown, Metrics, text_of
 PATH = "/figures"
 HOST = "127.0.0.1"
 ANSWER_SECONDS_MAX = 2.0
-"""A worker that does not answer within this time is shown as not up; a scrape has 10 s by default."""
+"""A worker that does not respond within this time is shown as down; a scrape has 10 s by default."""
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 
 _log = get_logger()
@@ -26,42 +26,42 @@ _decode = msgspec.msgpack.Decoder(list[FamilyShown]).decode
 
 
 class Workers:
-    """The processes that share a port, this one among them."""
+    """The processes that share a port, including this one."""
 
     def __init__(self, metrics: Metrics, worker: int, ports: Sequence[int]) -> None:
-        """`ports` are those of every worker's own, by its number; empty: this process is alone."""
+        """`ports` are the workers' own ports, by worker number; empty: this process is alone."""
         self._metrics, self._worker, self._ports = metrics, worker, ports
 
     def answer(self, _request: Request) -> Response:
-        """Answer another worker with the figures of this one."""
+        """Send this worker's metrics to another worker."""
         return Response(200, _encode(self._metrics.shown()), "application/msgpack")
 
     async def text(self) -> bytes:
-        """Return the figures of all in Prometheus' text format; those of a process that is alone have no label more."""
+        """Return the metrics of all workers in Prometheus' text format; a process that is alone adds no label."""
         if not self._ports:
             return await self._metrics.text()
-        asked = [self._figures_of(number) for number in range(len(self._ports))]
+        asked = [self._metrics_of(number) for number in range(len(self._ports))]
         answers = dict(enumerate(await asyncio.gather(*asked)))
         ups = [((str(number),), (float(shown is not None),)) for number, shown in answers.items()]
-        words = "Whether a worker of the gateway answered: 1, or 0 for one whose figures are not here."
-        up = FamilyShown("gauge", "gateway_worker_up", words, ("worker",), (), ups)
+        help_text = "Whether a worker of the gateway answered: 1, or 0 for one whose figures are not here."
+        up = FamilyShown("gauge", "gateway_worker_up", help_text, ("worker",), (), ups)
         parts = [({"worker": str(number)}, shown) for number, shown in answers.items() if shown is not None]
         return await text_of([({}, [up]), *parts])
 
-    async def _figures_of(self, number: int) -> list[FamilyShown] | None:
-        """Return the figures of a worker; None where it does not answer, as while it starts again."""
+    async def _metrics_of(self, number: int) -> list[FamilyShown] | None:
+        """Return the metrics of a worker; None if it does not respond, for example while it restarts."""
         if number == self._worker:
             return self._metrics.shown()
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 return _decode(await _get(self._ports[number]))
         except (OSError, TimeoutError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            _log.warning("a worker does not tell its figures", worker=number, error=repr(error))
+            _log.warning("a worker does not report its metrics", worker=number, error=repr(error))
             return None
 
 
 async def _get(port: int) -> bytes:
-    """Return what a worker answers. Raises OSError, also where that is no answer of ours."""
+    """Return a worker's response. Raises OSError, also for an invalid response."""
     reader, writer = await asyncio.open_connection(HOST, port, limit=ANSWER_BYTES_MAX)
     try:
         head = f"GET {PATH} HTTP/1.1\r\nhost: {joined(HOST, port)}\r\nconnection: close\r\n\r\n"

@@ -122,17 +122,17 @@ class Queries:
 
     async def _at(self, message_id: str, host: str, port: int, position: int) -> MessageOut:
         alive: set[str] = set()
-        nobody_says: Problem | None = None
+        no_answer: Problem | None = None
         try:
             brokers, _gone = await self._fleet.brokers()
             alive = {broker.name for broker in brokers}
         except Problem as problem:
-            nobody_says = problem
+            no_answer = problem
         expected = self._known.all(self._now())
         broker = next((one for one in expected if _is_host(one, host, port)), None)
         if broker is None:
-            if nobody_says is not None:
-                raise nobody_says
+            if no_answer is not None:
+                raise no_answer
             unseen = [one.name for one in expected if not one.address]
             demand_all(unseen, f"whether {message_id} is of a broker that is away is not known")
             raise _no_such(message_id)

@@ -18,7 +18,9 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
     """Return the routes."""
     calls = Operations("messages")
 
-    @calls.get("/v1/messages", 400, 403, 404, details=Details(reply_words="What was found, oldest first."))
+    @calls.get(
+        "/v1/messages", 400, 403, 404, details=Details(reply_description="What was found, oldest first.")
+    )
     async def find_messages(
         topic: TopicName,
         key: KeyOrAll = "",
@@ -35,7 +37,7 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
             found = await queries.by_time(topic_of(topic), begin_ms, end_ms, max_)
         return MessagesReply(*found)
 
-    @calls.get("/v1/messages/{id}", 400, 403, 404, details=Details(reply_words="The message."))
+    @calls.get("/v1/messages/{id}", 400, 403, 404, details=Details(reply_description="The message."))
     async def show_message(id_: MessageId, topic: TopicOrAll = "") -> MessageOut:
         """Show one message by its offset id, or by its unique id and topic."""
         return await queries.by_id(id_, topic_of(topic) if topic else "")
@@ -45,7 +47,7 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
         400,
         403,
         404,
-        details=Details(reply_words="What happened, in order of time."),
+        details=Details(reply_description="What happened, in order of time."),
     )
     async def show_timeline(id_: MessageId, topic: TopicOrAll = "") -> TimelineReply:
         """List the events of a message, from the log: stored, scheduled, settled, leased, acked, retried, dead, redriven."""

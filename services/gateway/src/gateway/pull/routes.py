@@ -107,7 +107,7 @@ _DETAILS = Details(
     summary="Pull messages of one queue from an offset on",
     description="Held up to `waitSeconds` while there is nothing. Go on at `nextOffset`, whatever the status.",
     reply=PullReply,
-    reply_words="FOUND with messages, or why there are none.",
+    reply_description="FOUND with messages, or why there are none.",
     reply_example={
         "status": "FOUND",
         "nextOffset": 18,

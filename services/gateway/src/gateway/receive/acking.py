@@ -179,8 +179,8 @@ class Acker:
             self._routes.forget(topic)
             return broker_away(broker)
         if error.code == ResponseCode.SYSTEM_ERROR:
-            words = f"broker {broker} does not know whether it is stored; the same call again tells"
-            return Problem(504, "UNKNOWN_WHETHER_STORED", words, retryable=True, retry_after_ms=200)
+            detail = f"broker {broker} does not know whether it is stored; the same call again tells"
+            return Problem(504, "UNKNOWN_WHETHER_STORED", detail, retryable=True, retry_after_ms=200)
         return refused(error)
 
 
@@ -238,5 +238,5 @@ def _other(status: int) -> Result:
         return _EXPIRED
     if status == ItemStatus.INVALID:
         return _INVALID
-    words = "the message could not be put aside now; it stays with you: give it back again"
-    return Problem(503, "SERVICE_NOT_AVAILABLE", words, retryable=True, retry_after_ms=200)
+    detail = "the message could not be put aside now; it stays with you: give it back again"
+    return Problem(503, "SERVICE_NOT_AVAILABLE", detail, retryable=True, retry_after_ms=200)

@@ -212,8 +212,8 @@ class Receiver:
         """Return the brokers that hold the topic."""
         brokers = self._holders(self._routes.fresh(topic) or await self._routes.get(topic))
         if not brokers:
-            words = f"the topic {topic} may not be read now"
-            raise Problem(403, "NO_PERMISSION", words, field="topic")
+            detail = f"the topic {topic} may not be read now"
+            raise Problem(403, "NO_PERMISSION", detail, field="topic")
         return brokers
 
     def _holders(self, route: Route) -> Brokers:
@@ -298,8 +298,8 @@ def _shown(ask: ReceiveAsk, broker: str, store: LeaseStore, leased: Leased, rece
     try:
         messages = shown(leased.records, leased.runs, broker, ask.topic, leased.until_ms, receipts)
     except MalformedRecord as error:
-        words = f"broker {broker} answered damaged records: {error}"
-        raise Problem(503, "SYSTEM_ERROR", words, retryable=True) from error
+        detail = f"broker {broker} answered damaged records: {error}"
+        raise Problem(503, "SYSTEM_ERROR", detail, retryable=True) from error
     return Taken(store, messages)
 
 

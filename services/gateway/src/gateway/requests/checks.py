@@ -47,8 +47,8 @@ def group_of(text: str) -> str:
 def not_derived(group: str) -> str:
     """Return the group, unless its name is that of a group's topic; raise 403."""
     if group.startswith((wire_names.RETRY_PREFIX, wire_names.DLQ_PREFIX)):
-        words = f"group {group} is called like a topic that belongs to a group; take a name without %RETRY% and %DLQ% at its start"
-        raise forbidden(words, "group")
+        detail = f"group {group} is called like a topic that belongs to a group; take a name without %RETRY% and %DLQ% at its start"
+        raise forbidden(detail, "group")
     return group
 
 

@@ -71,7 +71,7 @@ class _Open:
         self.commas = 0
 
 
-def refuse_crowded(body: bytes, limits: Mapping[str, int] = LIMITS) -> None:
+def refuse_too_many_elements(body: bytes, limits: Mapping[str, int] = LIMITS) -> None:
     """Raise the problem 400 that names the list or object with too many elements, or the body if its total is too high.
 
     Stops as early as possible, and ignores a body that is not JSON.
@@ -111,8 +111,8 @@ def _look(body: bytes, limits: Mapping[str, int]) -> None:
             continue
         values += 1
         if values > VALUES_MAX:
-            words = f"the body holds over {VALUES_MAX} values: send fewer in one request"
-            raise invalid("body", words, f"{VALUES_MAX} values")
+            detail = f"the body holds over {VALUES_MAX} values: send fewer in one request"
+            raise invalid("body", detail, f"{VALUES_MAX} values")
 
 
 def _begin(opened: list[_Open], name: bytes, limits: Mapping[str, int], *, is_list: bool) -> _Open:
@@ -138,7 +138,7 @@ def _too_many(where: _Open) -> Problem:
         return invalid("acks", f"acks and nacks are over {ITEMS_MAX} together, they may be {limit}", limit)
     if where.path.endswith("properties"):
         limit = f"{CLIENT_PROPERTIES_BYTES_MAX} bytes"
-        words = f"tag, keys and properties take over {limit} together, the limit is {limit}"
-        return invalid(where.path, words, limit)
+        detail = f"tag, keys and properties take over {limit} together, the limit is {limit}"
+        return invalid(where.path, detail, limit)
     kind = "array" if where.is_list else "object"
     return invalid(where.path or "body", f"Expected `{kind}` of length <= {where.limit}", f"<= {where.limit}")

@@ -7,13 +7,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from gateway.http.problems import Problem, invalid
-from gateway.requests.element_limits import LIMITS, refuse_crowded
+from gateway.requests.element_limits import LIMITS, refuse_too_many_elements
 from gateway.requests.patterns import in_words
 
 T = TypeVar("T")
 Schema = dict[str, Any]
 
-_PATH = re.compile(r"^(?P<words>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
+_PATH = re.compile(r"^(?P<message>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _REQUIRED = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
 _MATCHING = re.compile(r"^Expected `str` matching regex '(?P<pattern>.*)'$", re.DOTALL)
@@ -21,7 +21,7 @@ _CHOICE = re.compile(r"^Invalid (?:enum )?value ")
 _STEP = re.compile(r"(?<![\[\w])\w+|\[")
 BOUND = re.compile(r"^Expected (?P<kind>`[^`]*`) (?P<limit>(?:of length )?[<>=]=? ?.*)$")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-WORDS_MAX = 300
+DETAIL_CHARS_MAX = 300
 
 
 def read_json(decoder: msgspec.json.Decoder[T], body: bytes, limits: Mapping[str, int] = LIMITS) -> T:
@@ -29,7 +29,7 @@ def read_json(decoder: msgspec.json.Decoder[T], body: bytes, limits: Mapping[str
 
     `limits` gives the maximum number of elements by place; more are refused before decoding.
     """
-    refuse_crowded(body, limits)
+    refuse_too_many_elements(body, limits)
     try:
         return _read(decoder.decode, body)
     except UnicodeDecodeError as error:
@@ -84,23 +84,25 @@ def _whole(value: object) -> object:
     return value
 
 
-def _problem(words: str, kind: Any) -> Problem:
+def _problem(message: str, kind: Any) -> Problem:
     """Return the problem for msgspec's error message about a value of this type."""
-    match = _PATH.match(words)
+    match = _PATH.match(message)
     assert match is not None, "the pattern takes any text"
-    words, path = match["words"], match["path"] or ""
-    if named := _UNKNOWN.match(words) or _REQUIRED.match(words):
+    message, path = match["message"], match["path"] or ""
+    if named := _UNKNOWN.match(message) or _REQUIRED.match(message):
         path = f"{path}.{named['name']}" if path else named["name"]
-        words = "no such field" if words.startswith("Object contains") else "the field is missing"
-    if pattern := _MATCHING.match(words):
+        message = "no such field" if message.startswith("Object contains") else "the field is missing"
+    if pattern := _MATCHING.match(message):
         rule = in_words(pattern["pattern"].replace(r"\\", "\\"))  # msgspec quotes it
-        return invalid(path[:WORDS_MAX], f"the value may have {rule}", rule)
-    if _CHOICE.match(words):
+        return invalid(path[:DETAIL_CHARS_MAX], f"the value may have {rule}", rule)
+    if _CHOICE.match(message):
         choices = _choices(kind, path)
-        return invalid(path[:WORDS_MAX], f"the value may be {choices}", choices)
-    bound = BOUND.match(words)
+        return invalid(path[:DETAIL_CHARS_MAX], f"the value may be {choices}", choices)
+    bound = BOUND.match(message)
     return invalid(
-        path[:WORDS_MAX] or "body", words[:WORDS_MAX], bound["limit"].removeprefix("of ") if bound else ""
+        path[:DETAIL_CHARS_MAX] or "body",
+        message[:DETAIL_CHARS_MAX],
+        bound["limit"].removeprefix("of ") if bound else "",
     )
 
 

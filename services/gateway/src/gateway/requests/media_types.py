@@ -19,6 +19,6 @@ def check_json_type(headers: Mapping[bytes, bytes]) -> None:
         raise unsupported("this call takes JSON: add the header Content-Type: application/json")
 
 
-def unsupported(words: str) -> Problem:
+def unsupported(detail: str) -> Problem:
     """Return 415 for a media type."""
-    return Problem(415, "UNSUPPORTED_MEDIA_TYPE", words, field="Content-Type")
+    return Problem(415, "UNSUPPORTED_MEDIA_TYPE", detail, field="Content-Type")

@@ -53,7 +53,7 @@ class Details(NamedTuple):
     """Other media types that the body may have."""
     reply: type[Struct] | None = None
     """The reply's type, for a function that returns a `Reply`."""
-    reply_words: str = "Successful Response"
+    reply_description: str = "Successful Response"
     reply_example: object = None
     reply_content: Mapping[str, Document] | None = None
     """Media types of a reply that is no JSON."""

@@ -34,7 +34,7 @@ _NOT_NOW = frozenset(
 """Errors of a process that no longer serves the broker, or not yet."""
 
 
-class Holding:
+class ClaimHolders:
     """The claim holders by broker, cached for a short time."""
 
     def __init__(
@@ -42,11 +42,11 @@ class Holding:
         fleet: Fleet,
         find: FindHolder,
         now: Callable[[], float],
-        who: str,
+        service: str,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """`who` is the service's name in problems."""
-        self._fleet, self._find, self._now, self.who = fleet, find, now, who
+        """`service` is the service's name in problems."""
+        self._fleet, self._find, self._now, self.service = fleet, find, now, service
         self._patience_seconds = patience_seconds
         self._known: dict[tuple[str, str], tuple[str, float]] = {}
 
@@ -95,14 +95,14 @@ class Holding:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_seconds
         while True:
-            problem = away(f"no {self.who} works for broker {broker.name} at the moment; try again")
+            problem = away(f"no {self.service} works for broker {broker.name} at the moment; try again")
             try:
                 address = await self.address(broker, topic)
                 if address is not None:
                     answer = await call(address)
                     if is_ready(answer):
                         return answer
-                    problem = building(self.who, [broker.name])
+                    problem = building(self.service, [broker.name])
             except StoreRefused as error:
                 problem = refused(error)
                 if error.code not in _NOT_NOW or error.gantry_code in _NOT_SOON:
@@ -117,9 +117,9 @@ class Holding:
             await asyncio.sleep(PAUSE_SECONDS)
 
 
-def building(who: str, brokers: list[str]) -> Problem:
+def building(service: str, brokers: list[str]) -> Problem:
     """Return 503: the index has not reached the end of the queues."""
-    words = f"the {who} still reads the queues of {', '.join(brokers)}; try again"
-    problem = Problem(503, "INDEX_BUILDING", words, retryable=True, retry_after_ms=500)
+    detail = f"the {service} still reads the queues of {', '.join(brokers)}; try again"
+    problem = Problem(503, "INDEX_BUILDING", detail, retryable=True, retry_after_ms=500)
     problem.missing = brokers
     return problem

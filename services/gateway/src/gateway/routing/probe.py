@@ -29,16 +29,16 @@ class Probe:
             brokers, _gone = await self._fleet.brokers()
         except Problem as problem:
             return False, {"*": problem.detail}
-        words: dict[str, str] = {}
+        states: dict[str, str] = {}
         async with self._lock:  # concurrent callers share one round trip
             for broker in brokers:
                 if (broker.name, broker.address) not in self._done:
-                    words[broker.name] = await self._round_trip(self._fleet.store(broker))
-                if words.setdefault(broker.name, "ok") == "ok":
+                    states[broker.name] = await self._round_trip(self._fleet.store(broker))
+                if states.setdefault(broker.name, "ok") == "ok":
                     self._done.add((broker.name, broker.address))
         if len(brokers) < brokers_min:
-            words["*"] = f"{len(brokers)} of {brokers_min} stores are registered"
-        return set(words.values()) == {"ok"}, words
+            states["*"] = f"{len(brokers)} of {brokers_min} stores are registered"
+        return set(states.values()) == {"ok"}, states
 
     async def _round_trip(self, store: Store) -> str:
         message_id = self._ids.next(self._wall_ms())

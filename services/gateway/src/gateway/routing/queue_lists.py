@@ -89,8 +89,8 @@ def holders_in(text: str) -> set[str]:
 
 def parse_previous(text: str) -> tuple[QueueList, int] | None:
     """Parse `<list>@<ms of the change>`."""
-    words, at, changed_ms = text.rpartition("@")
-    queue_list = parse(words)
+    list_text, at, changed_ms = text.rpartition("@")
+    queue_list = parse(list_text)
     if (
         not at
         or queue_list is None

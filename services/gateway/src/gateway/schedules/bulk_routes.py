@@ -99,6 +99,6 @@ def _query(body: BulkBody) -> ScheduleQuery:
         to_ms=instant_ms(body.to),
     )
     if query == ScheduleQuery():
-        words = "say which messages: topic, key, broker, from or to"
-        raise invalid("topic", words, "one of topic, key, broker, from, to")
+        detail = "say which messages: topic, key, broker, from or to"
+        raise invalid("topic", detail, "one of topic, key, broker, from, to")
     return query

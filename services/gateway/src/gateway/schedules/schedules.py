@@ -23,7 +23,7 @@ from gateway.http.problems import Problem, away
 from gateway.ports.schedulers import Scheduler, Schedulers
 from gateway.ports.stores import Broker
 from gateway.requests.paging import read_marks, write_marks
-from gateway.routing.claim_holders import Holding
+from gateway.routing.claim_holders import ClaimHolders
 from gateway.routing.fleet import demand_all
 
 _FOUND = frozenset({"cancelled", "moved", "delivered", "alreadyDelivered"})
@@ -44,8 +44,8 @@ class SchedulePage(NamedTuple):
 class Schedules:
     """The delayed messages of all brokers."""
 
-    def __init__(self, holding: Holding, schedulers: Schedulers) -> None:
-        self._holding, self._schedulers = holding, schedulers
+    def __init__(self, claim_holders: ClaimHolders, schedulers: Schedulers) -> None:
+        self._claim_holders, self._schedulers = claim_holders, schedulers
 
     async def pending(self, query: ListSchedules) -> SchedulePage:
         """Return pending schedules by due time."""
@@ -94,11 +94,11 @@ class Schedules:
         give: Callable[[Scheduler, ScheduleOrder], Awaitable[ScheduleAnswer]],
     ) -> ScheduleAnswer:
         """Send a request to every broker until one has the message; raise 409, 404, or why it is unknown."""
-        brokers, gone = await self._holding.brokers(order.broker)
+        brokers, gone = await self._claim_holders.brokers(order.broker)
 
         async def at(broker: Broker) -> ScheduleAnswer:
             one = msgspec.structs.replace(order, broker=broker.name)
-            return await self._holding.ask(
+            return await self._claim_holders.ask(
                 broker,
                 SCHEDULE_TOPIC,
                 lambda address: give(self._schedulers.at(address), one),
@@ -114,19 +114,19 @@ class Schedules:
                 404, "QUERY_NOT_FOUND", f"there is no message {order.id} that waits for its time", field="id"
             )
         if answer.status == "alreadyDelivered":
-            words = f"message {order.id} does not wait any more: it was delivered, cancelled or moved before"
-            raise Problem(409, "ALREADY_DELIVERED", words, field="id")
+            detail = f"message {order.id} does not wait any more: it was delivered, cancelled or moved before"
+            raise Problem(409, "ALREADY_DELIVERED", detail, field="id")
         if answer.status == "failed":
             raise away(f"broker {answer.broker} did not carry it out: {answer.error}")
         return answer
 
     async def _page(self, ask: AskPage, only: str | None, after: str, limit: int) -> SchedulePage:
         marks = read_marks(after)
-        brokers, gone = await self._holding.brokers(only)
+        brokers, gone = await self._claim_holders.brokers(only)
         wanted = [broker for broker in brokers if marks.get(broker.name, "") is not None]
 
         async def at(broker: Broker, count: int) -> SchedulesPage:
-            return await self._holding.ask(
+            return await self._claim_holders.ask(
                 broker,
                 SCHEDULE_TOPIC,
                 lambda address: ask(

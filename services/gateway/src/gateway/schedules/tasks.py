@@ -8,7 +8,7 @@ from gantry_wire.scheduler_bodies import CreateTask, ListTasks, TaskOrder, Tasks
 from gateway.http.problems import Problem, broker_missing
 from gateway.ports.schedulers import Schedulers
 from gateway.ports.stores import Broker
-from gateway.routing.claim_holders import Holding
+from gateway.routing.claim_holders import ClaimHolders
 from gateway.routing.fleet import demand_all
 
 TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
@@ -17,14 +17,14 @@ TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
 class Tasks:
     """Tasks, on whichever broker their records are stored."""
 
-    def __init__(self, holding: Holding, schedulers: Schedulers) -> None:
-        self._holding, self._schedulers = holding, schedulers
+    def __init__(self, claim_holders: ClaimHolders, schedulers: Schedulers) -> None:
+        self._claim_holders, self._schedulers = claim_holders, schedulers
 
     async def create(self, task: CreateTask) -> TaskView:
         """Start a task; its records are stored on the broker it names, else on the first with a scheduler."""
-        brokers, _gone = await self._holding.brokers(task.broker)
+        brokers, _gone = await self._claim_holders.brokers(task.broker)
         broker = await self._served(brokers)
-        return await self._holding.ask(
+        return await self._claim_holders.ask(
             broker,
             TASKS_TOPIC,
             lambda address: self._schedulers.at(address).create_task(task),
@@ -43,10 +43,10 @@ class Tasks:
 
     async def all(self, query: ListTasks, only: str | None) -> tuple[list[TaskView], list[str]]:
         """Return tasks, the newest first, and the brokers whose tasks are missing."""
-        brokers, gone = await self._holding.brokers(only)
+        brokers, gone = await self._claim_holders.brokers(only)
 
         async def at(broker: Broker) -> TasksPage:
-            return await self._holding.ask(
+            return await self._claim_holders.ask(
                 broker,
                 TASKS_TOPIC,
                 lambda address: self._schedulers.at(address).list_tasks(query),
@@ -75,7 +75,7 @@ class Tasks:
             return await (scheduler.cancel_task(order) if is_cancelled else scheduler.show_task(order))
 
         try:
-            return await self._holding.ask(broker, TASKS_TOPIC, ask)
+            return await self._claim_holders.ask(broker, TASKS_TOPIC, ask)
         except Problem as problem:
             if problem.code == ResponseCode.QUERY_NOT_FOUND.name:
                 raise _no_such(task_id) from problem
@@ -84,7 +84,7 @@ class Tasks:
     async def _served(self, brokers: list[Broker]) -> Broker:
         """Return the first broker that has a scheduler now; if none has, the first of all, to wait for one there."""
         for broker in brokers:
-            if len(brokers) == 1 or await self._holding.is_held(broker, TASKS_TOPIC):
+            if len(brokers) == 1 or await self._claim_holders.is_held(broker, TASKS_TOPIC):
                 return broker
         return brokers[0]
 
@@ -93,7 +93,7 @@ class Tasks:
         if parts is None:
             raise _no_such(task_id)
         try:
-            return await self._holding.broker(parts[0], "id")
+            return await self._claim_holders.broker(parts[0], "id")
         except Problem as problem:
             if problem.code == broker_missing("").code:
                 raise _no_such(task_id) from problem

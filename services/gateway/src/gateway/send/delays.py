@@ -26,8 +26,8 @@ def delay_property(item: MessageIn, now_ms: int, horizon_ms: int, place: int, na
         if value is not None
     ]
     if len(given) > 1:
-        words = f"a message is delayed in one way: give {' or '.join(given)}, not both"
-        raise invalid(name_of(place, given[1]), words, "one of delayLevel, delayMs, deliverAt")
+        detail = f"a message is delayed in one way: give {' or '.join(given)}, not both"
+        raise invalid(name_of(place, given[1]), detail, "one of delayLevel, delayMs, deliverAt")
     if item.delay_level is not None:
         return f"{DELAY}\x01{item.delay_level}\x02"
     if item.delay_ms is not None:

@@ -99,8 +99,8 @@ def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: Fie
 
 def _checked_tag(tag: str, place: int, name_of: FieldNames) -> str:
     if tag == "*" or "||" in tag:
-        words = "no filter can name this tag: * stands for all tags, and || stands between them"
-        raise invalid(name_of(place, "tag"), words, "neither * nor ||")
+        detail = "no filter can name this tag: * stands for all tags, and || stands between them"
+        raise invalid(name_of(place, "tag"), detail, "neither * nor ||")
     return tag
 
 
@@ -171,8 +171,8 @@ def _check_size(text: str, place: int, name_of: FieldNames) -> None:
     size = len(text.encode())
     if size > CLIENT_PROPERTIES_BYTES_MAX:
         limit = f"{CLIENT_PROPERTIES_BYTES_MAX} bytes"
-        words = f"tag, keys and properties take {size} bytes together, the limit is {limit}"
-        raise invalid(name_of(place, "properties"), words, limit)
+        detail = f"tag, keys and properties take {size} bytes together, the limit is {limit}"
+        raise invalid(name_of(place, "properties"), detail, limit)
 
 
 def _separator(item: MessageIn, place: int, name_of: FieldNames) -> Problem:

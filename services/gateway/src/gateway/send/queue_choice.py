@@ -82,8 +82,8 @@ class QueueChoice:
     def _numbered(self, draft: Draft, queue_id: int) -> Queue:
         holders = sorted(self._route.brokers)
         if draft.item.broker is None and len(holders) > 1:
-            words = f"topic {self._route.topic} lies on {', '.join(holders)}: name the broker of queueId"
-            raise unprocessable("INVALID_PARAMETER", draft.field_name("broker"), words)
+            detail = f"topic {self._route.topic} lies on {', '.join(holders)}: name the broker of queueId"
+            raise unprocessable("INVALID_PARAMETER", draft.field_name("broker"), detail)
         data = self._on_broker(draft, draft.item.broker or holders[0])
         if queue_id >= data.write_queues:
             limit = f"0…{data.write_queues - 1}"

@@ -99,11 +99,11 @@ def read_message(fields: dict[str, Any], body: bytes, name_of: FieldNames) -> Me
     try:
         message = msgspec.convert(fields, MessageIn)
     except msgspec.ValidationError as error:
-        words, _, path = str(error).partition(" - at `")
+        detail, _, path = str(error).partition(" - at `")
         field = path.removeprefix("key` in `").removeprefix("$.").rstrip("`").partition("[")[0]
         shown = name_of(0, field) if field else "headers"
-        bound = BOUND.match(words)
-        raise invalid(shown, words, bound["limit"].removeprefix("of ") if bound else "") from error
+        bound = BOUND.match(detail)
+        raise invalid(shown, detail, bound["limit"].removeprefix("of ") if bound else "") from error
     message.body_base64 = body
     return message
 

@@ -260,14 +260,14 @@ _RESULT = {
 }
 
 
-def _header(name: str, words: str) -> Document:
+def _header(name: str, description: str) -> Document:
     """Describe a header; what it may hold depends on the kind of body it comes with, so the schema is a text."""
     return {
         "name": name,
         "in": "header",
         "required": False,
         "schema": {"type": "string"},
-        "description": words,
+        "description": description,
     }
 
 
@@ -295,7 +295,7 @@ _DETAILS = Details(
     body_example={"messages": [{"body": "hi", "tag": "a", "keys": ["o-1"], "properties": {"x": "1"}}]},
     body_content=_BODIES,
     reply=SendReply,
-    reply_words="A result for every message.",
+    reply_description="A result for every message.",
     reply_example={"results": [_RESULT]},
 )
 _STATUSES = (400, 403, 404, 408, 413, 415, 422, 429, 501, 504, 507)

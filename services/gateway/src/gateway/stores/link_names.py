@@ -149,8 +149,8 @@ def _route(data: TopicRouteData) -> RouteData:
         [one.read_queue_nums for one in data.queue_datas],
     ):
         if (total := sum(max(count, 0) for count in counts)) > QUEUES_MAX:
-            words = f"the nameservers tell of {total} queues of one topic, at most {QUEUES_MAX} are taken"
-            raise Unusable(_ALL, words)
+            detail = f"the nameservers tell of {total} queues of one topic, at most {QUEUES_MAX} are taken"
+            raise Unusable(_ALL, detail)
     queues = tuple(
         QueueData(one.broker_name, one.read_queue_nums, one.write_queue_nums, one.perm)
         for one in data.queue_datas

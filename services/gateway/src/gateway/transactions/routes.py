@@ -1,4 +1,4 @@
-"""Transactions: begin, commit, roll back, show, list; and the checks that a producer group has to answer."""
+"""Transactions: begin, commit, roll back, show, list; and the checks of a producer group."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -78,7 +78,7 @@ _CHECKS_EXAMPLE = {
 _DECIDE = Details(
     is_body_needed=False,
     body_example={"reason": "paid, says the bank"},
-    reply_words="What it is now; the same whether this call decided it or an earlier one.",
+    reply_description="What it is now; the same whether this call decided it or an earlier one.",
     reply_example=_DECIDED_EXAMPLE,
 )
 
@@ -124,7 +124,7 @@ def _add_begin(
 ) -> None:
     details = Details(
         body_example=_BEGIN_EXAMPLE,
-        reply_words="The message is stored, and delivered once it is committed.",
+        reply_description="The message is stored, and delivered once it is committed.",
         reply_example=_BEGUN_EXAMPLE,
     )
 
@@ -132,7 +132,7 @@ def _add_begin(
         "/v1/topics/{topic}/transactions", 400, 403, 404, 413, 415, 422, 429, 504, 507, details=details
     )
     async def begin(call: Call, topic: TopicName, body: BeginRequest) -> TransactionBegun:
-        """Begin a transaction: store a message that nobody sees before its commit."""
+        """Begin a transaction: store a message that is invisible until its commit."""
         sendable(topic_of(topic))
         if limits is not None and (wait_ms := await limits.take(call.client, topic, 1)):
             raise rate_limited(wait_ms)
@@ -145,7 +145,7 @@ def _add_begin(
 def _add_decisions(calls: Operations, transactions: Transactions) -> None:
     @calls.post("/v1/transactions/{id:id}:commit", 400, 403, 404, 409, 413, 415, 507, details=_DECIDE)
     async def commit(call: Call, id_: TransactionId, body: DecideRequest | None = None) -> TransactionDecided:
-        """Commit: the message is delivered, or begins to wait where it has a delay."""
+        """Commit: the message is delivered, or delivered later if it has a delay."""
         return await decide(call, id_, "commit", body)
 
     @calls.post("/v1/transactions/{id:id}:rollback", 400, 403, 404, 409, 413, 415, 507, details=_DECIDE)
@@ -170,7 +170,7 @@ def _add_lists(calls: Operations, transactions: Transactions, wall_ms: Callable[
         400,
         403,
         404,
-        details=Details(reply_words="The oldest first.", reply_example=_LIST_EXAMPLE),
+        details=Details(reply_description="The oldest first.", reply_example=_LIST_EXAMPLE),
     )
     async def list_transactions(
         topic: TopicOrAll = "",
@@ -182,7 +182,7 @@ def _add_lists(calls: Operations, transactions: Transactions, wall_ms: Callable[
         ] = "",
         max_: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100,
     ) -> TransactionsReply:
-        """List transactions that are not decided, with their age and how often their producer was asked."""
+        """List undecided transactions, with their age and number of checks."""
         query = ListTransactions(
             topic=topic_of(topic) if topic else None,
             producer_group=group_of(producer_group) if producer_group else None,
@@ -199,23 +199,23 @@ def _add_lists(calls: Operations, transactions: Transactions, wall_ms: Callable[
         400,
         403,
         404,
-        details=Details(reply_words="The transaction.", reply_example=_SHOWN_EXAMPLE),
+        details=Details(reply_description="The transaction.", reply_example=_SHOWN_EXAMPLE),
     )
     async def show(id_: TransactionId) -> TransactionShown:
-        """Show one transaction: open, given up, or how it was decided."""
+        """Show one transaction: open, parked, committed or rolled back."""
         return _shown(await transactions.show(id_), wall_ms)
 
 
 def _add_checks(calls: Operations, transactions: Transactions) -> None:
     details = Details(
         body_example={"waitSeconds": 20},
-        reply_words="What the group has to decide.",
+        reply_description="What the group has to decide.",
         reply_example=_CHECKS_EXAMPLE,
     )
 
     @calls.post("/v1/producerGroups/{group}/checks:receive", 400, 404, 413, 415, details=details)
     async def receive_checks(group: ProducerGroup, body: ReceiveChecksRequest | None = None) -> ChecksReply:
-        """Wait for transactions of a producer group that have to be decided; each is listed until it is."""
+        """Wait for transactions that a producer group has to decide; each is returned again until it is decided."""
         wanted = body or ReceiveChecksRequest()
         checks = await transactions.receive_checks(group_of(group), wanted.max_checks, wanted.wait_seconds)
         return ChecksReply(checks)

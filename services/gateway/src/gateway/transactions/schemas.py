@@ -1,4 +1,4 @@
-"""Bodies of the transaction calls, as msgspec Structs: decoder, encoder and OpenAPI come from them."""
+"""Bodies of the transaction calls as msgspec Structs, for the decoder, the encoder and the OpenAPI."""
 
 from typing import Annotated, Literal
 
@@ -31,7 +31,7 @@ class BeginRequest(Body):
 
 
 class TransactionBegun(Struct, rename="camel", omit_defaults=True):
-    """A transaction that waits for its decision."""
+    """An undecided transaction."""
 
     transaction_id: str
     message_id: str
@@ -41,7 +41,7 @@ class TransactionBegun(Struct, rename="camel", omit_defaults=True):
 
 
 class DecideRequest(Body):
-    """What may be said with a decision."""
+    """The optional fields of a decision."""
 
     reason: (
         Annotated[
@@ -56,7 +56,7 @@ class DecideRequest(Body):
 
 
 class TransactionDecided(Struct, rename="camel"):
-    """What a transaction is now."""
+    """The state of a transaction."""
 
     status: Literal["committed", "rolledBack"]
     transaction_id: str
@@ -65,7 +65,7 @@ class TransactionDecided(Struct, rename="camel"):
 
 
 class TransactionShown(Struct, rename="camel"):
-    """One transaction. `parked`: asked about in vain too often, it waits to be decided by hand."""
+    """One transaction. `parked`: unanswered after the maximum number of checks; an operator has to decide it."""
 
     transaction_id: str
     state: Literal["open", "parked", "committed", "rolledBack"]
@@ -80,7 +80,7 @@ class TransactionShown(Struct, rename="camel"):
 
 
 class TransactionsReply(Struct, rename="camel"):
-    """Undecided transactions, the oldest first; those of the brokers in `missing` cannot be asked for at the moment."""
+    """Undecided transactions, the oldest first, without those of the brokers in `missing`."""
 
     transactions: list[TransactionShown]
     truncated: bool
@@ -88,14 +88,14 @@ class TransactionsReply(Struct, rename="camel"):
 
 
 class ReceiveChecksRequest(Body):
-    """How many checks, and how long to wait for one."""
+    """Maximum number of checks to receive, and how long to wait for one."""
 
     max_checks: Annotated[int, Meta(ge=1, le=CHECKS_MAX)] = 32
     wait_seconds: Annotated[float, Meta(ge=0, le=WAIT_SECONDS_MAX)] = 0
 
 
 class CheckOut(Struct, rename="camel"):
-    """A transaction whose producer is asked what became of it."""
+    """A transaction that its producer has to decide."""
 
     transaction_id: str
     message: MessageOut
@@ -103,6 +103,6 @@ class CheckOut(Struct, rename="camel"):
 
 
 class ChecksReply(Struct, rename="camel"):
-    """What is to be decided; each is listed again until it is."""
+    """Transactions to decide; each is returned again until it is decided."""
 
     checks: list[CheckOut]

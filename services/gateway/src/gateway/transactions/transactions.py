@@ -1,6 +1,6 @@
-"""Transactions over HTTP: begun as half messages, decided at the broker that keeps them, listed by the checkers.
+"""Transactions over HTTP: stored as half messages, decided at their broker, listed by the checkers.
 
-A decision goes straight to the broker, so it needs no checker; repeating it changes nothing.
+A decision goes directly to the broker, so it needs no checker; repeating it changes nothing.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from gateway.messages.message_view import message
 from gateway.messages.schemas import FieldNames, SendResult
 from gateway.ports.stores import Broker, PeerAway, StoreRefused
 from gateway.ports.transactions import TransactionParties
-from gateway.routing.claim_holders import Holding
+from gateway.routing.claim_holders import ClaimHolders
 from gateway.routing.fleet import demand_all
 from gateway.send.drafts import Drafting
 from gateway.send.sending import Sender
 from gateway.transactions.schemas import BeginRequest, CheckOut
 
 TURN_SECONDS = 5.0
-"""A held receive looks so often whether another checker has taken over."""
+"""Interval at which a held receive checks whether another checker has taken over."""
 PAUSE_SECONDS = 0.25
 
 
 class Pending(NamedTuple):
-    """Undecided transactions, the oldest first; `missing` are brokers that could not be asked."""
+    """Undecided transactions, the oldest first; `missing` brokers could not be asked."""
 
     transactions: list[TransactionView]
     truncated: bool
@@ -51,24 +51,24 @@ class Pending(NamedTuple):
 
 
 class Transactions:
-    """What HTTP does with transactions."""
+    """The operations on transactions."""
 
     def __init__(
-        self, sender: Sender, drafting: Drafting, holding: Holding, parties: TransactionParties
+        self, sender: Sender, drafting: Drafting, claim_holders: ClaimHolders, parties: TransactionParties
     ) -> None:
         self._sender, self._drafting = sender, drafting
-        self._holding, self._parties = holding, parties
+        self._claim_holders, self._parties = claim_holders, parties
         self._draining = asyncio.Event()
         self.begun = 0
 
     def drain(self) -> None:
-        """Answer those that wait for checks now, and hold nobody any longer."""
+        """Answer all held receives now, and hold none from now on."""
         self._draining.set()
 
     async def begin(
         self, topic: str, request: BeginRequest, trace: str, name_of: FieldNames
     ) -> tuple[str, SendResult]:
-        """Store the half message; returns the transaction's id. Raises a problem."""
+        """Store the half message; return the transaction's id. Raises a problem."""
         (draft,) = self._drafting.drafts([request.message], trace, name_of)
         draft.properties += (
             f"{TRANSACTION_PREPARED}\x01true\x02{PRODUCER_GROUP}\x01{request.producer_group}\x02"
@@ -82,7 +82,7 @@ class Transactions:
         return transaction_id(result.broker, result.message_id), result
 
     async def decide(self, text: str, decision: Decision, by: str, reason: str) -> TransactionView:
-        """Commit or roll back; the first decision wins. Raises a problem: 409 after the opposite one, 404, 503."""
+        """Commit or roll back; the first decision wins. Raises a problem: 409 after the opposite decision, 404, 503."""
         broker, key = await self._place(text)
         order = DecideTransaction(key=key, decision=decision, by=by, reason=reason)
         try:
@@ -90,10 +90,10 @@ class Transactions:
         except StoreRefused as error:
             raise _problem(text, error) from error
         except PeerAway as error:
-            raise broker_away(broker.name) from error  # also where it was sent: repeating it is safe
+            raise broker_away(broker.name) from error  # also after the request was sent: repeating it is safe
 
     async def show(self, text: str) -> TransactionView:
-        """Return what became of a transaction. Raises a problem."""
+        """Return the state of a transaction. Raises a problem."""
         broker, key = await self._place(text)
         try:
             view = await self._parties.state(broker, key)
@@ -105,12 +105,12 @@ class Transactions:
         return view
 
     async def pending(self, query: ListTransactions) -> Pending:
-        """Return what is not decided. Raises a problem where no broker could be asked."""
-        brokers, gone = await self._holding.brokers(query.broker)
+        """Return undecided transactions. Raises a problem if no broker could be asked."""
+        brokers, gone = await self._claim_holders.brokers(query.broker)
 
         async def of(broker: Broker) -> TransactionsPage:
             one = msgspec.structs.replace(query, broker=broker.name)
-            return await self._holding.ask(
+            return await self._claim_holders.ask(
                 broker,
                 HALF_TOPIC,
                 lambda address: self._parties.at(address).transactions(one),
@@ -135,7 +135,7 @@ class Transactions:
         return Pending(found[: query.limit], is_cut or len(found) > query.limit, sorted(set(gone)))
 
     async def receive_checks(self, group: str, count_max: int, wait_seconds: float) -> list[CheckOut]:
-        """Return what a producer group has to decide; held while there is nothing, or nobody who would know of it."""
+        """Return the transactions that a producer group has to decide; held while there are none, or no checker."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_seconds
         while True:
@@ -145,8 +145,8 @@ class Transactions:
                 return [_shown(check) for check in checks[:count_max]]
 
     async def _checks(self, group: str, count_max: int, left_s: float) -> list[PendingCheck]:
-        """Ask every checker once, held for a turn; returns as soon as one has something."""
-        brokers, _gone = await self._holding.brokers()
+        """Ask every checker once, held for one interval; return as soon as one has transactions."""
+        brokers, _gone = await self._claim_holders.brokers()
         holders = await asyncio.gather(*(self._holder(broker) for broker in brokers))
         addresses = {address for address in holders if address is not None}
         turn_s = min(left_s, TURN_SECONDS)
@@ -157,7 +157,7 @@ class Transactions:
                 return (await self._parties.at(address).receive_checks(query)).checks
             except (StoreRefused, PeerAway):
                 for broker in brokers:
-                    self._holding.forget(broker, HALF_TOPIC)
+                    self._claim_holders.forget(broker, HALF_TOPIC)
                 await asyncio.sleep(min(left_s, PAUSE_SECONDS))
                 return []
 
@@ -167,7 +167,7 @@ class Transactions:
         return await self._first([ask(address) for address in addresses])
 
     async def _first(self, asked: list[Coroutine[Any, Any, list[PendingCheck]]]) -> list[PendingCheck]:
-        """Return what those have that answer first with something; nothing once all answered, or the gateway drains."""
+        """Return the transactions of the checkers that respond first with any; none once all responded, or while draining."""
         tasks = [asyncio.ensure_future(one) for one in asked]
         draining = asyncio.ensure_future(self._draining.wait())
         waiting: set[asyncio.Future[Any]] = {*tasks, draining}
@@ -186,7 +186,7 @@ class Transactions:
 
     async def _holder(self, broker: Broker) -> str | None:
         try:
-            return await self._holding.address(broker, HALF_TOPIC)
+            return await self._claim_holders.address(broker, HALF_TOPIC)
         except (StoreRefused, PeerAway):
             return None
 
@@ -198,12 +198,12 @@ class Transactions:
             pass
 
     async def _place(self, text: str) -> tuple[Broker, str]:
-        """Return broker and key of an id; 404 where it is none, or its broker is not known."""
+        """Return broker and key of an id; raise 404 if it is invalid, or its broker is unknown."""
         found = split_transaction_id(text)
         if found is None:
             raise _missing(text)
         try:
-            return await self._holding.broker(found[0]), found[1]
+            return await self._claim_holders.broker(found[0]), found[1]
         except Problem as problem:
             if problem.status == 404:
                 raise _missing(text) from problem
@@ -211,7 +211,7 @@ class Transactions:
 
 
 def age_ms(view: TransactionView, wall_ms: Callable[[], int]) -> int:
-    """Return how long ago a transaction was begun; 0 where clocks disagree."""
+    """Return the age of a transaction; 0 if clocks disagree."""
     return max(wall_ms() - view.begun_ms, 0)
 
 
