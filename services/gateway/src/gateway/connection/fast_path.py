@@ -1,6 +1,6 @@
-"""The fast path of hot calls: requests whose head was read before are answered without a parser, an ASGI scope and a task.
+"""The fast path of hot calls: requests with a known head are answered without a parser, an ASGI scope and a task.
 
-A call whose request, or whose result, is unusual goes on as an ASGI call: the slow path, with the same code behind it.
+A call with an unusual request or result continues as an ASGI call: the slow path, with the same code behind it.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import CallMetrics
 
 HEADS_MAX = 2048
-"""Heads that are kept."""
+"""Maximum number of known heads."""
 _OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost", "gateway.when_lost"})
 
 
 class Exchange(Protocol):
-    """One request with a known head on its connection, and the place for its answer."""
+    """One request with a known head on its connection, and the writer of its reply."""
 
     keep_alive: bool
-    """False: the connection ends with the answer."""
+    """False: the connection closes after the reply."""
 
     @property
     def is_lost(self) -> bool:
@@ -35,43 +35,43 @@ class Exchange(Protocol):
         ...
 
     async def receive(self) -> Event:
-        """Return the body, then wait until the client is gone."""
+        """Return the body, then wait until the client disconnects."""
         ...
 
     async def send(self, event: Event) -> None:
-        """Take a part of the answer."""
+        """Take a part of the reply."""
         ...
 
     def write(self, answer: bytes) -> None:
-        """Write the bytes of the whole answer."""
+        """Write the bytes of the whole reply."""
         ...
 
 
 class FastCall(Protocol):
-    """A call under one known head: what the head says was checked when it was kept."""
+    """A call under one known head, whose contents were checked when it was learned."""
 
     def start(self, exchange: Exchange, body: bytes) -> bool:
-        """Start to answer a request; False if nothing was done and the slow path has to answer it."""
+        """Start to answer a request; False, with nothing done, if the slow path has to answer it."""
         ...
 
 
 class FastRoute(Protocol):
-    """Makes fast calls."""
+    """Creates fast calls."""
 
     def fast_call(self, scope: dict[str, Any]) -> FastCall | None:
-        """Return the fast call for requests of this scope; None if only the slow path answers them."""
+        """Return the fast call for requests of this scope; None if only the slow path handles them."""
         ...
 
 
 class KnownHead(NamedTuple):
-    """What a head means: the scope of its requests without the connection's share, and their fast call."""
+    """The meaning of a head: the scope of its requests without the connection's part, and their fast call."""
 
     scope: dict[str, Any]
     call: FastCall | None
 
 
 class FastAnswers:
-    """Writes the answers of fast calls and counts them."""
+    """Writes the replies of fast calls and counts them."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class FastAnswers:
         gzip_bytes_min: int,
         large: LargeThings,
     ) -> None:
-        """`finish` answers a call with what a coroutine returns or raises, as the slow path does."""
+        """`finish` answers a call with the result or error of a coroutine, like the slow path."""
         self.access = access
         self.clock = call_metrics.clock
         self._call_metrics, self._stamps, self._finish = call_metrics, stamps, finish
@@ -92,7 +92,7 @@ class FastAnswers:
     def write_json(
         self, exchange: Exchange, body: bytes, name: str, started: float, *, may_pack: bool
     ) -> bool:
-        """Answer 200 with a body in JSON, counted as `name`; False if nothing was written because it has to be compressed."""
+        """Reply 200 with a JSON body, counted as `name`; False, with nothing written, if it has to be compressed."""
         varies = bool(self._gzip_bytes_min) and len(body) >= self._gzip_bytes_min
         if varies and may_pack:
             return False
@@ -105,7 +105,7 @@ class FastAnswers:
     def finish(
         self, exchange: Exchange, name: str, reply: Callable[[Call], Coroutine[Any, Any, Reply]]
     ) -> None:
-        """Answer as the slow path does, with what `reply` returns or raises; the body of its call is read."""
+        """Answer like the slow path, with the result or error of `reply`; the body of its call is already read."""
         call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps)
         call.scope["route_name"] = name
         task = asyncio.ensure_future(self._finish(call, _read_then(call, reply)))
@@ -114,7 +114,7 @@ class FastAnswers:
 
 
 class FastPath:
-    """Keeps the heads of hot calls, and starts the requests that have them."""
+    """Remembers the heads of hot calls, and starts the requests that have them."""
 
     def __init__(
         self,
@@ -126,10 +126,10 @@ class FastPath:
         """`answer` is the slow path."""
         self._answer, self._stamps, self._is_hot, self._routes = answer, stamps, is_hot, routes
         self.heads: BoundedCache[bytes, KnownHead] = BoundedCache(HEADS_MAX)
-        """What heads mean, by their bytes."""
+        """The meaning of heads, by their bytes."""
 
     def learn(self, head: bytes, scope: dict[str, Any]) -> None:
-        """Keep a head that the parser has read."""
+        """Learn a head that the parser has read."""
         if not self._is_hot(scope["path"]):
             return
         kept = {name: value for name, value in scope.items() if name not in _OF_CONNECTION}
@@ -139,7 +139,7 @@ class FastPath:
     def start(
         self, known: KnownHead, exchange: Exchange, body: bytes, tasks: set[asyncio.Task[None]]
     ) -> None:
-        """Start a request; one for the slow path becomes one of the tasks."""
+        """Start a request; one for the slow path is added to `tasks`."""
         if known.call is not None and known.call.start(exchange, body):
             return
         call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps)

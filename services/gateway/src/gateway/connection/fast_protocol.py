@@ -1,9 +1,9 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-"""The connection, with a fast path beside uvicorn's parser for one whole request whose head was read before.
+"""The HTTP connection with a fast path beside uvicorn's parser, for one whole request with a known head.
 
 Reading and answering a request through uvicorn costs 50 to 60 us (parser callbacks, scope, event, task, checked headers); the fast path
-costs 5. Everything but one whole request with a known head, on a connection with nothing under way, goes through uvicorn. A head is
-known by all its bytes except the digits of its Content-Length.
+costs 5. Everything except one whole request with a known head, on an idle connection, goes through uvicorn. A head is known by all its
+bytes except the digits of its Content-Length.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from gateway.connection.http_protocol import GatewayProtocol
 from gateway.http.call import Event
 
 KNOWN_BYTES_MAX = 2048
-"""Longer heads are not kept."""
+"""Longer heads are not learned."""
 LENGTH_DIGITS_MAX = 7
 
 _END = b"\r\n\r\n"
 _END_SIZE = len(_END)
 _cut_length = marked_number((b"\r\ncontent-length: ", b"\r\nContent-Length: "), b"\r", LENGTH_DIGITS_MAX)
 _CHANGING = frozenset({b"x-request-id", b"traceparent", b"tracestate", b"mq-idempotency-key"})
-"""Headers whose value is another one each time: a head with one of them would be kept in vain."""
+"""Headers whose value differs in each request: learning a head with one of them is useless."""
 _OTHERWISE = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"content-encoding"})
-"""Headers that want more than a body and an answer."""
+"""Headers that need more than a body and a reply."""
 _STAYS = (b"connection", b"keep-alive")
 _EVENT = b"ce-"
 
@@ -39,7 +39,7 @@ CLOSING = (b"connection", b"close")
 
 
 class FastExchange:
-    """A request under way, in the place of uvicorn's own cycle: the connection sets it when it ends."""
+    """A request in progress, in place of uvicorn's request cycle: the connection sets it when it closes."""
 
     __slots__ = (
         "_body",
@@ -64,11 +64,11 @@ class FastExchange:
 
     @property
     def message_event(self) -> "FastExchange":
-        """What uvicorn sets when the client is gone."""
+        """The event that uvicorn sets when the client disconnects."""
         return self
 
     def set(self) -> None:
-        """Wake the call that waits until the client is gone."""
+        """Wake the call that waits for the client to disconnect."""
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
@@ -81,10 +81,10 @@ class FastExchange:
         """Return the request's scope."""
         return self._protocol.scope_of(self._known)
 
-    # What a `Call` needs
+    # For `Call`
 
     async def receive(self) -> Event:
-        """Return the body, then wait until the client is gone."""
+        """Return the body, then wait until the client disconnects."""
         if self._left is not None:
             body, self._left = self._left, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -94,7 +94,7 @@ class FastExchange:
         return {"type": "http.disconnect"}
 
     async def send(self, event: Event) -> None:
-        """Take the start of an answer, then the parts of its body; all is written when the last one comes."""
+        """Take the start of a reply, then the parts of its body; writes the whole reply with the last part."""
         if self._start is None:
             self._start = event
             return
@@ -113,19 +113,19 @@ class FastExchange:
         self.write(b"".join((*lines, b"\r\n", body)))
 
     def write(self, answer: bytes) -> None:
-        """Write the bytes of the whole answer; the connection goes on to the next request."""
+        """Write the bytes of the whole reply; the connection continues with the next request."""
         self.response_complete = True
         self.set()
         self._protocol.end_fast(self, answer)
 
 
 class FastProtocol(GatewayProtocol):
-    """A connection that knows heads."""
+    """A connection with known heads."""
 
     _head: bytes | None = None
-    """The head that uvicorn's parser reads now, where it may become a known one."""
+    """The head that uvicorn's parser is reading, if it may be learned."""
     _answered_at = 0.0
-    """Loop time of the last answer by the fast path; since then the client may stay silent for so long."""
+    """Loop time of the last reply by the fast path; the idle timeout starts there."""
 
     def __init__(self, fast_path: FastPath, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -138,9 +138,9 @@ class FastProtocol(GatewayProtocol):
         return self._is_lost
 
     def data_received(self, data: bytes) -> None:
-        """Take a known request by the fast path; everything else is parsed."""
-        cycle = cast("FastExchange | None", self.cycle)
-        if self._is_amid or not (cycle is None or cycle.response_complete) or self.flow.write_paused:
+        """Start a request with a known head by the fast path; parse everything else."""
+        exchange = cast("FastExchange | None", self.cycle)
+        if self._is_amid or not (exchange is None or exchange.response_complete) or self.flow.write_paused:
             super().data_received(data)
             return
         parts = cut(data)
@@ -156,16 +156,16 @@ class FastProtocol(GatewayProtocol):
             return
         self._reading_since = 0.0
         body = data[body_at:]
-        cycle = FastExchange(self, known, body)
-        self.cycle = cast("Any", cycle)
-        self._fast_path.start(known, cycle, body, self.tasks)
+        exchange = FastExchange(self, known, body)
+        self.cycle = cast("Any", exchange)
+        self._fast_path.start(known, exchange, body, self.tasks)
 
-    def end_fast(self, cycle: FastExchange, answer: bytes) -> None:
-        """Write an answer, and go on."""
+    def end_fast(self, exchange: FastExchange, answer: bytes) -> None:
+        """Write a reply, and continue with the next request."""
         if self._is_lost:
             return
         self._joined.write_now(answer)
-        if not cycle.keep_alive:
+        if not exchange.keep_alive:
             self.transport.close()
             return
         self._answered_at = self.loop.time()
@@ -176,7 +176,7 @@ class FastProtocol(GatewayProtocol):
             self.server_state.total_requests += 1
 
     def scope_of(self, known: KnownHead) -> dict[str, Any]:
-        """Return a scope as uvicorn would make it."""
+        """Return the scope that uvicorn would make."""
         return {
             **known.scope,
             "server": self.server,
@@ -186,7 +186,7 @@ class FastProtocol(GatewayProtocol):
         }
 
     def on_headers_complete(self) -> None:
-        """Begin the call, and keep what its head means."""
+        """Start the call, and learn its head."""
         super().on_headers_complete()
         head, self._head = self._head, None
         scope = cast("dict[str, Any]", self.scope)
@@ -200,9 +200,9 @@ class FastProtocol(GatewayProtocol):
             self._fast_path.learn(head, scope)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that is silent; one that was used by the fast path has not reset the timer each time."""
-        cycle = cast("FastExchange | None", self.cycle)
-        is_busy = cycle is not None and not cycle.response_complete
+        """Close an idle connection; the fast path does not reset the timer, so its last reply counts here."""
+        exchange = cast("FastExchange | None", self.cycle)
+        is_busy = exchange is not None and not exchange.response_complete
         left = self.timeout_keep_alive
         if not is_busy:
             left -= self.loop.time() - self._answered_at
@@ -228,7 +228,7 @@ def cut(data: bytes) -> tuple[bytes, int] | None:
 
 
 def is_usual(scope: MutableMapping[str, Any]) -> bool:
-    """Whether a request that the parser has read is of the kind whose head is worth keeping."""
+    """Whether the head of a parsed request is worth learning."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     names = [name for name, _value in headers]
     return (

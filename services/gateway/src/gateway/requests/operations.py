@@ -1,8 +1,8 @@
-"""The calls of the API. The signature of the function that answers a call describes it, once: its parameters, its body and its reply.
+"""The calls of the API. The signature of the handler describes a call in one place: its parameters, its body and its reply.
 
-Reading a request, finding its call and the OpenAPI document all come from that signature. A parameter named `call` gets the `Call`,
-`body` the decoded body, `query` a Struct of the whole query; every other one is a parameter of the path or the query, in camelCase,
-without an underscore at its end.
+Decoding, routing and the OpenAPI document all use that signature. A parameter named `call` gets the `Call`, `body` the decoded body,
+`query` a Struct of the whole query; every other one is a parameter of the path or the query, in camelCase, without a trailing
+underscore.
 """
 
 import inspect
@@ -32,37 +32,37 @@ _PARTS = {
     "id": "[^/:]+",  # a verb may follow
     "path": ".*",
 }
-"""What a parameter of a path matches, by the kind that follows its name."""
+"""The pattern of a path parameter, by its kind."""
 _PLACE = re.compile(r"\{(?P<name>\w+)(?::(?P<kind>\w+))?\}")
 _any_json = msgspec.json.Decoder()
 
 
 class Details(NamedTuple):
-    """What the OpenAPI document says about a call beside its signature."""
+    """Details of a call in the OpenAPI document that its signature does not have."""
 
     name: str = ""
-    """The operation's id; empty: made from the function's name, the path and the method."""
+    """The operation's id; empty: derived from the function's name, the path and the method."""
     summary: str = ""
     description: str = ""
     headers: Sequence[Document] = ()
     body: type[Struct] | None = None
-    """The body's type, for a function that reads the body itself."""
+    """The body's type, for a handler that decodes the body itself."""
     body_example: object = None
     is_body_needed: bool = True
     body_content: Mapping[str, Document] = {}
-    """Other media types that the body may have."""
+    """Other media types of the body."""
     reply: type[Struct] | None = None
-    """The reply's type, for a function that returns a `Reply`."""
+    """The reply's type, for a handler that returns a `Reply`."""
     reply_description: str = "Successful Response"
     reply_example: object = None
     reply_content: Mapping[str, Document] | None = None
-    """Media types of a reply that is no JSON."""
+    """Media types of a reply that is not JSON."""
     not_ready: str = ""
-    """When the same reply comes with 503."""
+    """Description of a 503 with the same reply."""
     is_hidden: bool = False
     """Not in the document; any query is accepted."""
     reads_itself: bool = False
-    """The function takes the call and the path's parameters as they are written, and reads the rest itself."""
+    """The handler takes the call and the raw path parameters, and decodes the rest itself."""
 
 
 _NONE = Details()
@@ -91,7 +91,7 @@ class Operation:
     ) -> None:
         self.method, self.tag, self.statuses, self.details = method, tag, statuses, details
         self.path = path
-        """With the kinds of its parameters; calls are counted under it."""
+        """The path with the kinds of its parameters; metrics count calls under it."""
         self.shown_path = _PLACE.sub(r"{\g<name>}", path)
         self.handler = handler
         self._pattern = _compiled(path)
@@ -121,7 +121,7 @@ class Operation:
             self.body = _without_none(body.annotation)
             self.is_body_needed = body.default is inspect.Parameter.empty
         self.may_be_null = body is not None and not self.is_body_needed
-        """Whether `null` stands for no body."""
+        """Whether `null` means that there is no body."""
         self._takes_body = body is not None
         self._body: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self.body) if body else _any_json
         returned = inspect.signature(handler).return_annotation
@@ -133,7 +133,7 @@ class Operation:
         return None if found is None else found.groupdict()
 
     async def answer(self, call: Call, in_path: dict[str, str]) -> Reply:
-        """Read a request and answer it; raise the problem of one that is refused."""
+        """Decode a request and answer it; raise the problem of an invalid one."""
         if self.details.reads_itself:
             return cast("Reply", await self.handler(call, *in_path.values()))
         body = await call.body() if call.method in CHANGES else b""
@@ -154,12 +154,10 @@ class Operation:
         return reply if isinstance(reply, Reply) else json_reply(reply)
 
     def _read_body(self, call: Call, body: bytes) -> object:
-        """Return the body; None where there is none, and none is needed."""
+        """Return the body; None if there is none and none is required."""
         if body:
             check_json_type(call.headers)
-            read_json(
-                _any_json, body
-            )  # what is no JSON is said to be none, whatever else is wrong before that
+            read_json(_any_json, body)  # a body that is not JSON is reported as such, before any other error
             refuse_twice(body)
             is_null = self.may_be_null and body.strip() == b"null"
             return None if is_null else read_json(self._body, body)
@@ -169,34 +167,34 @@ class Operation:
 
 
 class Operations:
-    """Collects the calls of one subject: its methods decorate the functions that answer them."""
+    """Collects the calls of one subject: its methods decorate the handlers."""
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
         self.all: list[Operation] = []
 
     def get(self, path: str, *statuses: int, details: Details = _NONE) -> Callable[[H], H]:
-        """Add a call that reads; `statuses` are the problems it may answer."""
+        """Add a GET call; `statuses` are the problems it may return."""
         return self._adding("GET", path, statuses, details)
 
     def head(self, path: str) -> Callable[[H], H]:
-        """Add a call that asks for the head of an answer only."""
+        """Add a HEAD call."""
         return self._adding("HEAD", path, (), _NONE)
 
     def put(self, path: str, *statuses: int, details: Details = _NONE) -> Callable[[H], H]:
-        """Add a call that creates or changes."""
+        """Add a PUT call."""
         return self._adding("PUT", path, statuses, details)
 
     def post(self, path: str, *statuses: int, details: Details = _NONE) -> Callable[[H], H]:
-        """Add a call that does something."""
+        """Add a POST call."""
         return self._adding("POST", path, statuses, details)
 
     def patch(self, path: str, *statuses: int, details: Details = _NONE) -> Callable[[H], H]:
-        """Add a call that changes a part."""
+        """Add a PATCH call."""
         return self._adding("PATCH", path, statuses, details)
 
     def delete(self, path: str, *statuses: int, details: Details = _NONE) -> Callable[[H], H]:
-        """Add a call that deletes."""
+        """Add a DELETE call."""
         return self._adding("DELETE", path, statuses, details)
 
     def _adding(self, method: str, path: str, statuses: Sequence[int], details: Details) -> Callable[[H], H]:
@@ -214,7 +212,7 @@ class Router:
         self.operations = list(operations)
 
     def find(self, call: Call) -> tuple[Operation, dict[str, str]]:
-        """Return the operation and the parameters in the path; raise 404, or 405 with the methods that there are."""
+        """Return the operation and its path parameters; raise 404, or 405 with the allowed methods."""
         methods: set[str] = set()
         for operation in self.operations:
             in_path = operation.match(call.path)
@@ -252,6 +250,6 @@ def _parameters(signature: Iterable[inspect.Parameter], in_path: set[str]) -> di
 
 
 def _without_none(kind: Any) -> Any:
-    """Return the type of what is given: text in a query or a path is never null."""
+    """Return the type of a given value: text in a query or a path is never null."""
     kinds = [one for one in get_args(kind) if one is not NoneType]
     return kinds[0] if NoneType in get_args(kind) and len(kinds) == 1 else kind

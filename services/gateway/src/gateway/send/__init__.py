@@ -1,1 +1,1 @@
-"""Sends: from a request to records at the stores. Never reads messages back."""
+"""Sends: from a request to records at the stores. Never reads messages."""

@@ -33,14 +33,14 @@ _REQUIRED = ("id", "source", "type", "specversion")
 _REQUIRED_HEADERS = frozenset(PREFIX + name.encode() for name in _REQUIRED)
 _DATA = frozenset({"data", "data_base64"})
 _DELAYS = {"delaylevel": "delayLevel", "delayms": "delayMs", "deliverat": "deliverAt"}
-"""Attributes of ours: when an event is to be delivered."""
+"""Attributes of the gateway: when an event is delivered."""
 _ATTRIBUTE_OF = {
     "tag": "type",
     "keys": "subject",
     "shardingKey": "partitionkey",
     "idempotencyKey": "id",
 } | {field: name for name, field in _DELAYS.items()}
-"""The attribute that gives a message's field."""
+"""The attribute of each message field."""
 
 EVENT_EXAMPLE = {
     "specversion": "1.0",
@@ -67,7 +67,7 @@ EVENT_SCHEMA: dict[str, Any] = {
     "propertyNames": {"pattern": "^(?:[a-z0-9]+|data_base64)$"},
     "additionalProperties": {"type": ["string", "integer", "boolean", "null"]},
 }
-"""An event has attributes that anybody may add, so it is read as a dict; this is what the OpenAPI document says about it."""
+"""An event may have any further attributes, so it is decoded as a dict; this type describes it in the OpenAPI document."""
 
 Event = dict[str, Any]
 _event = msgspec.json.Decoder(Event)
@@ -75,7 +75,7 @@ _batch = msgspec.json.Decoder(Annotated[list[Event], Meta(min_length=1, max_leng
 
 
 def is_cloud_event(headers: Mapping[bytes, bytes]) -> bool:
-    """Say whether the headers carry a CloudEvent in binary mode: any attribute that each must have."""
+    """Return whether the headers carry a CloudEvent in binary mode: any required attribute."""
     return not _REQUIRED_HEADERS.isdisjoint(headers)
 
 
@@ -155,7 +155,7 @@ def _data(event: Event, prefix: str) -> bytes:
 def _message(
     attributes: dict[str, str], body: bytes, prefix: str, given: Mapping[str, Any], name_of: FieldNames
 ) -> MessageIn:
-    """Return the message of an event; `given` are fields that its request says beside it."""
+    """Return the message of an event; `given` are fields from the request's headers."""
     for name in _REQUIRED:
         if not attributes.get(name):
             raise invalid(f"{prefix}{name}", f"a CloudEvent needs the attribute {name}")
@@ -181,7 +181,7 @@ def _message(
 
 
 def _identity(source: str, event_id: str) -> str:
-    """CloudEvents says that source and id together name an event; long ones are cut down to their digest."""
+    """In CloudEvents, source and id together identify an event; long ones are replaced by their digest."""
     text = f"{source} {event_id}"
     if len(text.encode()) <= IDEMPOTENCY_KEY_BYTES_MAX:
         return text

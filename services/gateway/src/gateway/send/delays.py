@@ -1,6 +1,6 @@
-"""How a message says that it is to be delivered later: checks the three ways, and writes RocketMQ's property for the one used.
+"""Delayed delivery of a message: checks the three kinds of delay, and writes RocketMQ's property for the given one.
 
-Pure. A delay is counted in the store's time, so it stays a delay on the wire; only an instant is compared with our clock.
+Pure. A duration is counted from the store's time, so it is sent as a duration; only an instant is compared with the gateway's clock.
 """
 
 from datetime import datetime
@@ -15,10 +15,10 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 def delay_property(item: MessageIn, now_ms: int, horizon_ms: int, place: int, name_of: FieldNames) -> str:
-    """Return the property that asks for the delay, as it stands in a message.
+    """Return the property of the delay, as a message stores it.
 
-    Raises the problem 400 where two ways are used at once, or the time lies beyond the horizon. A time in the past is
-    no error: such a message is delivered at once.
+    Raises the problem 400 for two kinds at once, or a time beyond the horizon. A time in the past is valid: such a message is
+    delivered at once.
     """
     given = [
         name
@@ -40,14 +40,14 @@ def delay_property(item: MessageIn, now_ms: int, horizon_ms: int, place: int, na
 
 
 def checked_delay(delay_ms: int, horizon_ms: int, field: str) -> int:
-    """Return the delay; 400 beyond the horizon."""
+    """Return the delay; raise 400 beyond the horizon."""
     if delay_ms > horizon_ms:
         raise _beyond(f"{delay_ms} ms", f"<= {horizon_ms}", horizon_ms, field)
     return delay_ms
 
 
 def checked_instant(instant: datetime | int, now_ms: int, horizon_ms: int, field: str) -> int:
-    """Return an instant as milliseconds since 1970, one before that as 1; 400 beyond the horizon."""
+    """Return an instant as milliseconds since 1970, one before that as 1; raise 400 beyond the horizon."""
     deliver_ms = instant if isinstance(instant, int) else round(instant.timestamp() * 1000)
     if deliver_ms > now_ms + horizon_ms:
         raise _beyond(rfc3339(deliver_ms), f"<= {rfc3339(now_ms + horizon_ms)}", horizon_ms, field)

@@ -1,6 +1,6 @@
-"""From what a client wrote to what a store gets: checks every field of a message and builds its id and properties.
+"""Converts a client's message to a store's: checks every field and builds the id and properties.
 
-Pure but for the ids and the clock that it is given. A draft also says how its queue is chosen; choosing is queue_choice's part.
+Pure but for the id generator and the clock. A draft also has the fields that choose its queue; queue_choice chooses.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,15 +29,15 @@ from gateway.send.delays import delay_property
 
 _NAME_END, _VALUE_END = "\x01", "\x02"
 _WAIT = f"{WAIT}\x01true\x02"
-"""What RocketMQ's clients add to every message; one that has nothing else beside its id is then read by a short way."""
+"""Properties that RocketMQ's clients add to every message; one with only these besides its id is decoded by a fast path."""
 _DELAYS = frozenset({DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS})
 
 SHORT_CHARS = CLIENT_PROPERTIES_BYTES_MAX // 4
-"""No text of so many characters is over a limit of bytes: UTF-8 takes at most four for each."""
+"""Text of at most this many characters is within a limit of bytes: UTF-8 needs at most 4 bytes per character."""
 
 
 class Draft(Struct, gc=False):
-    """A message that passed every check, ready to be given a queue."""
+    """A message that passed every check, ready for a queue."""
 
     item: MessageIn
     body: bytes
@@ -46,12 +46,12 @@ class Draft(Struct, gc=False):
     place: int
     name_of: FieldNames
     is_free: bool = False
-    """Nothing says which queue: the request's turn decides, and another broker will do."""
+    """Nothing selects the queue: the turn of the request decides, and any broker may take it."""
     is_delayed: bool = False
 
     @property
     def hash_key(self) -> str | None:
-        """What the queue is chosen by, where it is not given."""
+        """The key that selects the queue if it is not given."""
         return self.item.sharding_key or self.item.idempotency_key
 
     def field_name(self, field: str) -> str:
@@ -105,7 +105,7 @@ def _checked_tag(tag: str, place: int, name_of: FieldNames) -> str:
 
 
 def _key_properties(item: MessageIn, place: int, name_of: FieldNames) -> tuple[str, int]:
-    """Return keys, sharding key and idempotency key as properties, and how many they are."""
+    """Return keys, sharding key and idempotency key as properties, and their number."""
     text, count = "", 0
     if item.keys:
         text, count = f"{KEYS}\x01{_joined(item.keys, place, name_of)}\x02", 1
@@ -133,7 +133,7 @@ def _body(item: MessageIn, place: int, name_of: FieldNames) -> bytes:
 
 
 def body_too_large(size: int, field: str) -> Problem:
-    """Refuse a body over the limit: 413."""
+    """Return 413: the body is over the limit."""
     limit = f"{BODY_BYTES_MAX} bytes"
     return Problem(
         413, "MESSAGE_ILLEGAL", f"the body has {size} bytes, the limit is {limit}", field=field, limit=limit
@@ -141,7 +141,7 @@ def body_too_large(size: int, field: str) -> Problem:
 
 
 def _joined(keys: list[str], place: int, name_of: FieldNames) -> str:
-    """RocketMQ keeps keys divided by blanks, so a key with a blank would become two."""
+    """RocketMQ separates keys by spaces, so a key with a space would become two."""
     joined = " ".join(keys)
     if joined.split() != keys:
         blank = next(n for n, key in enumerate(keys) if key.split() != [key])
@@ -176,7 +176,7 @@ def _check_size(text: str, place: int, name_of: FieldNames) -> None:
 
 
 def _separator(item: MessageIn, place: int, name_of: FieldNames) -> Problem:
-    """Name the field that holds one of the two characters that divide properties in the log."""
+    """Name the field that contains a separator of properties in the log."""
     texts = {
         "tag": item.tag or "",
         "keys": " ".join(item.keys or ()),
@@ -191,13 +191,13 @@ def _separator(item: MessageIn, place: int, name_of: FieldNames) -> Problem:
 
 
 class Drafting:
-    """Turns what clients wrote into drafts."""
+    """Converts clients' messages to drafts."""
 
     def __init__(self, ids: UniqueIds, wall_ms: Callable[[], int], delay_horizon_ms: int) -> None:
         self._next_id, self._wall_ms, self._horizon_ms = ids.next, wall_ms, delay_horizon_ms
 
     def drafts(self, items: Sequence[MessageIn], trace: str, name_of: FieldNames) -> list[Draft]:
-        """Return a draft of each message; raise the problem of the first that is refused."""
+        """Return a draft of each message; raise the problem of the first invalid one."""
         now_ms = self._wall_ms()
         next_id = self._next_id
         drafts = [draft(item, next_id(now_ms), trace, place, name_of) for place, item in enumerate(items)]

@@ -1,7 +1,7 @@
-"""Which media types the calls take. Pure.
+"""The media types that the calls accept. Pure.
 
-A page of another origin may send forms and bodies without a type without asking first, so a body without a type is no JSON, and no message
-unless headers make it one: no page sends those without asking first. And what is meant is not guessed.
+A page of another origin may send forms and untyped bodies without a preflight. So an untyped body is not JSON, and not a message
+unless headers make it one: those need a preflight. The type is never guessed.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _REMEDY = (
 
 
 def check_message_type(media_type: bytes, headers: Mapping[bytes, bytes]) -> None:
-    """Raise 415 where a body of this type is no message. The headers of a message or an event say enough where it has no type."""
+    """Raise 415 if a body of this type is not a message. Without a type, headers of a message or an event are sufficient."""
     if media_type in _FORMS:
         raise unsupported(f"a form is no message: {_REMEDY}")
     if not media_type and not any(name.startswith((MQ_PREFIX, EVENT_PREFIX)) for name in headers):

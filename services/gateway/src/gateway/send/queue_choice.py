@@ -1,4 +1,4 @@
-"""Which queue a message goes to: `queueId`, else `shardingKey`, else `idempotencyKey`, else the request's turn.
+"""The queue of a message: by `queueId`, else `shardingKey`, else `idempotencyKey`, else the turn of the request.
 
 Pure: route, queue list and drafts in, groups of messages by queue out.
 """
@@ -23,7 +23,7 @@ from gateway.send.drafts import Draft
 
 
 class Group(NamedTuple):
-    """Messages of one request that go to one queue together; `is_free` ones may go elsewhere while unsent."""
+    """Messages of one request for one queue; `is_free` ones may go to another queue while unsent."""
 
     queue: Queue
     is_free: bool
@@ -31,9 +31,9 @@ class Group(NamedTuple):
 
 
 def usual_queue(route: Route, draft: Draft, history: ListHistory) -> Queue | None:
-    """Return the queue of a draft with a key where nothing is unusual: the list did not change, its broker is there and takes messages.
+    """Return the queue of a draft with a key in the usual case: the list is unchanged, and its broker is present and writable.
 
-    Costs 1 us in place of the 6 of `QueueChoice`, which answers where this is None, and says what is wrong.
+    Costs 1 us instead of the 6 of `QueueChoice`, which handles all other cases and raises their problems.
     """
     key = draft.hash_key
     if key is None or draft.item.broker is not None or history.previous is not None:
@@ -46,7 +46,7 @@ def usual_queue(route: Route, draft: Draft, history: ListHistory) -> Queue | Non
 
 
 class QueueChoice:
-    """Chooses for the messages of one request."""
+    """Chooses the queues of the messages of one request."""
 
     def __init__(self, route: Route, known: KnownBrokers, now: float, *, now_ms: int, window_ms: int) -> None:
         self._route, self._known, self._now = route, known, now
@@ -54,9 +54,9 @@ class QueueChoice:
         self._turns: dict[str, Queue] = {}
 
     def groups(self, drafts: Sequence[Draft], history: ListHistory | None) -> list[Group]:
-        """Return the drafts grouped by queue, in the order of their first message; a delayed one goes by itself.
+        """Return the drafts grouped by queue, in the order of their first message; each delayed one is a group of its own.
 
-        Raises the problem of the first draft that has no queue: the request as a whole is refused.
+        Raises the problem of the first draft without a queue: the whole request is refused.
         """
         groups: dict[tuple[Queue, bool, int], Group] = {}
         for place, draft in enumerate(drafts):
@@ -102,10 +102,10 @@ class QueueChoice:
         queue = in_use.queue_of(key)
         data = self._route.share(queue[0])
         if data is not None and queue[1] >= data.write_queues and current is not None:
-            queue = current.queue_of(key)  # the queue of the list before is no longer written to
+            queue = current.queue_of(key)  # the queue of the previous list is no longer writable
             data = self._route.share(queue[0])
         if data is None:
-            raise broker_away(queue[0])  # never another broker: a repeat must meet its first
+            raise broker_away(queue[0])  # never another broker: a retry must find its original
         self._check_writable(data)
         return queue
 
@@ -128,7 +128,7 @@ class QueueChoice:
             )
 
     def _turn(self, broker: str) -> Queue:
-        """All messages of one request without a queue of their own go to one queue, the next request to the next."""
+        """All messages of one request without their own queue go to one queue, the next request to the next."""
         queue = self._turns.get(broker)
         if queue is None:
             queue = self._turns[broker] = self._next_queue(broker)

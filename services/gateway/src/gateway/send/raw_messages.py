@@ -13,7 +13,7 @@ from gateway.messages.schemas import FieldNames, MessageIn
 from gateway.requests.json_bodies import BOUND
 
 Named = tuple[list[MessageIn], FieldNames]
-"""Messages, and how the client called their fields."""
+"""Messages, and a function that returns the client's names of their fields."""
 
 PREFIX = b"mq-"
 PROPERTY_PREFIX = b"mq-property-"
@@ -38,18 +38,18 @@ HEADER_OF = dict((*_TEXTS.values(), *_NUMBERS.values())) | {
     "body": "body",
     "bodyBase64": "body",
 }
-"""How a message's field is called when it came as a header."""
+"""The name of a message field that came as a header."""
 _KNOWN = sorted({*HEADER_OF.values(), "Mq-Property-<name>"} - {"body"})
 _SHOWN = {shown.lower(): shown for shown in _KNOWN}
 
 
 def header_name(_place: int, field: str) -> str:
-    """Return the header that gives a field."""
+    """Return the header of a field."""
     return HEADER_OF.get(field, field)
 
 
 def refuse_headers_twice(headers: Iterable[tuple[bytes, bytes]], prefix: bytes) -> None:
-    """Refuse a header of a message that stands twice: which of the two is meant, nobody knows."""
+    """Refuse a repeated message header: its value is ambiguous."""
     counts = Counter(name for name, _value in headers if name.startswith(prefix))
     for name, count in counts.items():
         if count > 1:
@@ -64,7 +64,7 @@ def raw_message(headers: Mapping[bytes, bytes], body: bytes) -> Named:
 
 
 def header_fields(headers: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """Return the fields of a message that its Mq-* headers give."""
+    """Return the message fields in the Mq-* headers."""
     fields: dict[str, Any] = {}
     properties: dict[str, str] = {}
     for name, value in headers.items():
@@ -95,7 +95,7 @@ def header_fields(headers: Mapping[bytes, bytes]) -> dict[str, Any]:
 
 
 def read_message(fields: dict[str, Any], body: bytes, name_of: FieldNames) -> MessageIn:
-    """Return a message of these fields, checked as those in JSON are."""
+    """Return a message of these fields, checked like those in JSON."""
     try:
         message = msgspec.convert(fields, MessageIn)
     except msgspec.ValidationError as error:
@@ -124,12 +124,12 @@ def number_of(value: bytes, shown: str) -> int:
 
 
 def instant_of(value: bytes, shown: str) -> str | int:
-    """Return a header's instant for `read_message` to check: RFC 3339, or milliseconds since 1970."""
+    """Return a header's time for `read_message` to check: RFC 3339, or milliseconds since 1970."""
     return number_of(value, shown) if value.isdigit() else text_of(value, shown)
 
 
 def _pairs(value: bytes) -> dict[str, str]:
-    """Properties in one header, as `name=value&name=value` percent-encoded: keeps capitals, which header names lose."""
+    """Properties in one header, as percent-encoded `name=value&name=value`: keeps capitals, which header names lose."""
     text = text_of(value, "Mq-Properties")
     try:
         if _BAD_PERCENT.search(text):

@@ -1,4 +1,4 @@
-"""POST /v1/topics/{topic}/messages: the hot call. JSON, a raw body with Mq-* headers, or CloudEvents."""
+"""POST /v1/topics/{topic}/messages: a hot call. Takes JSON, a raw body with Mq-* headers, or CloudEvents."""
 
 from collections.abc import Awaitable, Callable
 from copy import copy
@@ -50,7 +50,7 @@ EnsureTopic = Callable[[str], Awaitable[None]]
 
 
 class SendRoute:
-    """Turns requests into drafts and results into replies."""
+    """Converts requests to drafts and results to replies."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SendRoute:
         return self.reply(await self.sender.send(topic, drafts))
 
     def reply(self, results: list[Result]) -> Reply:
-        """Return the answer to these results; raise the problem where that is the only one."""
+        """Return the reply with these results; raise a problem that is the only result."""
         if len(results) == 1:
             only = results[0]
             if isinstance(only, Problem):
@@ -99,7 +99,7 @@ class SendRoute:
 
 
 def read_messages(body: bytes) -> list[MessageIn]:
-    """Read the messages of our JSON; raise the problem 400 that says what is wrong."""
+    """Decode the messages of a JSON body; raise the problem 400 that names the error."""
     items = read_json(_request, body).messages
     colons = body.count(b":")  # each name has one
     if colons > 1 + len(items) and colons > count_names(items):
@@ -108,7 +108,7 @@ def read_messages(body: bytes) -> list[MessageIn]:
 
 
 async def _other(call: Call, media_type: bytes) -> Named:
-    """Read what is not our JSON."""
+    """Decode a raw body or CloudEvents."""
     headers = call.headers
     for prefix in (MQ_PREFIX, EVENT_PREFIX):
         refuse_headers_twice(call.scope["headers"], prefix)
@@ -138,14 +138,14 @@ def _only(result: SendResult) -> bytes:
 
 
 def json_names(place: int, field: str) -> str:
-    """Return the path of a field of a message in our JSON."""
+    """Return the path of a message field in the JSON body."""
     return f"messages[{place}].{field}"
 
 
 class FastSend:
     """Sends of one message under a known head, with the checks and the queue choice of `SendRoute`.
 
-    Whatever is refused, or has to wait for anything but the store's answer, is left to the slow path before anything was done.
+    Leaves requests that are refused, or that wait for more than the store's response, to the slow path before doing anything.
     """
 
     def __init__(self, route: SendRoute, answers: FastAnswers, topic: str) -> None:
@@ -164,8 +164,8 @@ class FastSend:
             return False
 
     def _draft(self, body: bytes) -> Draft | None:
-        """Return the one message of a body in JSON; None if it has more."""
-        if b"},{" in body or b"}, {" in body:  # hardly one message: why read all of them twice
+        """Return the one message of a JSON body; None if it has more."""
+        if b"},{" in body or b"}, {" in body:  # probably several messages: avoid decoding them twice
             return None
         items = read_messages(body)
         return self._drafting.drafts(items, "", json_names)[0] if len(items) == 1 else None
@@ -175,7 +175,7 @@ class FastRawSend(FastSend):
     """Sends of raw bodies under a known head."""
 
     def __init__(self, route: SendRoute, answers: FastAnswers, topic: str, pattern: MessageIn) -> None:
-        """`pattern` is the message that the head's `Mq-` headers make, without its body."""
+        """`pattern` is the message of the head's `Mq-` headers, without its body."""
         super().__init__(route, answers, topic)
         self._pattern = pattern
 
@@ -196,7 +196,7 @@ class FastSending:
         self._send, self._exchange, self._started = send, exchange, started
 
     def on_results(self, results: list[Result]) -> None:
-        """Write the answer."""
+        """Write the reply."""
         send, exchange, result = self._send, self._exchange, results[0]
         if type(result) is SendResult:
             body = _only(result)
@@ -211,13 +211,13 @@ class FastSending:
 
 
 class FastSends:
-    """Makes the fast calls of sends."""
+    """Creates the fast calls of sends."""
 
     def __init__(self, route: SendRoute, answers: FastAnswers) -> None:
         self._route, self._answers = route, answers
 
     def fast_call(self, scope: dict[str, Any]) -> FastSend | None:
-        """Return the fast call for requests of this scope; None if only the slow path answers them."""
+        """Return the fast call for requests of this scope; None if only the slow path handles them."""
         parts = scope["path"].split("/")
         access = self._answers.access
         if len(parts) != 5 or self._route.is_limited or access.has_origins:
@@ -261,7 +261,7 @@ _RESULT = {
 
 
 def _header(name: str, description: str) -> Document:
-    """Describe a header; what it may hold depends on the kind of body it comes with, so the schema is a text."""
+    """Describe a header as text; its valid values depend on the kind of body."""
     return {
         "name": name,
         "in": "header",

@@ -1,7 +1,7 @@
 """Sends: messages grouped by queue, one request per queue, results in the order of the messages.
 
-A free message goes to another broker only where the first surely did not store it. A doubtful result is never
-called success: it is 504 "unknown whether stored".
+A free message is sent to another broker only if the first certainly did not store it. An unknown result is never
+reported as success: it is 504 "unknown whether stored".
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from gateway.send.drafts import Draft
 from gateway.send.queue_choice import Group, QueueChoice, usual_queue
 
 UTF8_BYTES_MAX = 4
-"""No character takes more bytes."""
+"""UTF-8 needs at most 4 bytes per character."""
 ATTEMPTS_MAX = 3
-"""RocketMQ's producers try so often: once, and two retries."""
+"""Attempts of RocketMQ's producers: one, and two retries."""
 AVOID_SECONDS = 1.0
-"""How long free messages go round a broker that did not answer."""
+"""How long free messages avoid a broker that did not respond."""
 
 _ELSEWHERE = frozenset(
     {
@@ -35,7 +35,7 @@ _ELSEWHERE = frozenset(
         ResponseCode.TOPIC_NOT_EXIST,
     }
 )
-"""Refusals that are made before anything is stored, and that another broker may not share."""
+"""Errors before anything is stored, which another broker may not have."""
 _DOUBTFUL = frozenset(
     {
         ResponseCode.SYSTEM_ERROR,
@@ -44,14 +44,14 @@ _DOUBTFUL = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT,
     }
 )
-"""Answers after which the message may be there, or may be lost again."""
+"""Errors after which the message may be stored, or may be lost later."""
 
 _FIELDS = {
     "IDEMPOTENCY_CONFLICT": "idempotencyKey",
     "DELAY_TOO_LONG": "deliverAt",
     "DELAY_ILLEGAL": "deliverAt",
 }
-"""What a store refuses a message for, by its word for it."""
+"""The field at fault, by the store's word for it."""
 
 Result = SendResult | Problem
 _NOBODY: set[str] = set()
@@ -59,12 +59,12 @@ _FIRST = [0]
 
 
 class SilentBrokers:
-    """Brokers that did not answer just now: free messages go to another one for a while."""
+    """Brokers that did not respond recently: free messages avoid them for a while."""
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
         self.until: dict[str, float] = {}
-        """By broker, until when it is avoided."""
+        """End of the avoidance, by broker."""
 
     def add(self, broker: str) -> None:
         """Avoid a broker from now on."""
@@ -95,14 +95,14 @@ class QueueSend:
         drafts: Sequence[Draft],
         on_results: Callable[[list[Result]], None],
     ) -> None:
-        """`on_results` gets a result or a problem for each draft."""
+        """`on_results` receives a result or a problem for each draft."""
         self._sender, self._route, self._group, self._drafts = sender, route, group, drafts
         self._on_results = on_results
         self._queue = group.queue
         self._tried: set[str] | None = None
 
     def start(self) -> None:
-        """Send the request to the queue, or to one on a broker that answers."""
+        """Send the request to the queue, or to one on a broker that responds."""
         if self._group.is_free and self._sender.silent.until:
             self._queue = self._sender.silent.around(self._route, self._queue, _NOBODY)
         route, drafts = self._route, self._drafts
@@ -116,7 +116,7 @@ class QueueSend:
             store.send_batch(route.topic, queue_id, items, self._on_outcome)
 
     def _on_outcome(self, outcome: StoreOutcome) -> None:
-        """Pass the results on, or ask another broker."""
+        """Pass the results on, or try another broker."""
         drafts = self._drafts
         if type(outcome) is list:
             queue = self._queue
@@ -138,7 +138,7 @@ class QueueSend:
             self._on_results([problem] * len(drafts))
 
     def _judge(self, failure: StoreRefused | PeerAway) -> tuple[Problem, bool]:
-        """Return what a failure means to the client, and whether another broker may store the messages."""
+        """Return the problem of a failure, and whether another broker may store the messages."""
         broker, topic = self._queue[0], self._route.topic
         if isinstance(failure, PeerAway):
             self._sender.silent.add(broker)
@@ -160,7 +160,7 @@ class Sender:
         self._known, self._clocks, self._window_ms = known, clocks, window_ms
 
     def start(self, topic: str, draft: Draft, on_results: Callable[[list[Result]], None]) -> bool:
-        """Store a draft, and pass its result to the callback; False if nothing was done because its route is to be waited for.
+        """Store a draft, and pass its result to the callback; False, with nothing done, if its route is not cached.
 
         Raises a problem if the draft cannot be routed.
         """
@@ -194,7 +194,7 @@ class Sender:
         return [results[place] for place in range(len(drafts))]
 
     def _place(self, topic: str, draft: Draft) -> tuple[Route, Group] | None:
-        """Return the queue of a draft, or None if route or queue list are to be waited for. Raises the problem of one without a queue."""
+        """Return the queue of a draft, or None if route or queue list are not cached. Raises the problem of one without a queue."""
         route = self.routes.fresh(topic)
         if route is None:
             return None
@@ -223,9 +223,9 @@ class Sender:
         return choice.groups(drafts, history)
 
     async def _send_group(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
-        """Send what goes to one queue: in one request, or if that is too large in as few as hold it, in order.
+        """Send the messages of one queue: in one request, or if that is too large in as few as possible, in order.
 
-        A refusal ends it: what comes after a part that was not stored is not sent.
+        An error ends it: parts after a failed part are not sent.
         """
         size_max = sum([len(draft.body) + UTF8_BYTES_MAX * len(draft.properties) for draft in drafts])
         if size_max + BATCH_ITEM_BYTES_MIN * len(drafts) <= PER_ITEM_BATCH_BYTES_MAX:
@@ -236,7 +236,7 @@ class Sender:
             last = results[-1]
             if isinstance(last, Problem):
                 return results + [last] * (len(drafts) - len(results))
-            if group.is_free:  # the rest follows to where the first part went
+            if group.is_free:  # the rest goes to the queue of the first part
                 group = Group((last.broker, last.queue_id), is_free=False, places=group.places)
         return results
 
@@ -244,7 +244,7 @@ class Sender:
         results: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
         def on_results(found: list[Result]) -> None:
-            if not results.done():  # it is when its call was cancelled
+            if not results.done():  # done if its call was cancelled
                 results.set_result(found)
 
         QueueSend(self, route, group, drafts, on_results).start()
@@ -252,7 +252,7 @@ class Sender:
 
 
 def _parts(drafts: Sequence[Draft]) -> list[list[Draft]]:
-    """Divide drafts into batches that the wire takes; a message too large for a batch goes alone."""
+    """Split drafts into batches that fit a frame; a message too large for a batch is sent alone."""
     parts: list[list[Draft]] = []
     left = 0
     for draft in drafts:
@@ -274,7 +274,7 @@ def _refusal(topic: str, broker: str, error: StoreRefused) -> Problem:
 
 
 def result_of(queue: Queue, stored: Stored, draft: Draft) -> Result:
-    """Return what the client is told of a stored message, or of a refused item of a batch."""
+    """Return the client's result of a stored message, or of a refused item of a batch."""
     if stored.code != 0:
         conflict = "the idempotency key is known with another content" if stored.gantry_code else ""
         problem = refused(StoreRefused(stored.code, conflict, stored.gantry_code))
