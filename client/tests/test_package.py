@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import gantrymq
-from gateway.process.assembly import VERSION
+from gateway.process.openapi import VERSION
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = tomllib.loads((ROOT / "client/pyproject.toml").read_text())
