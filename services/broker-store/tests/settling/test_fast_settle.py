@@ -1,9 +1,12 @@
 """The fast path of ordinary decisions writes the same bytes as the slow path, and leaves everything else to it."""
 
+import errno
+
 import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
+from broker_store.log.simulated_files import Fault
 from broker_store.settling.fast_settle import FastSettle
 from gantry_wire.half_message import OP_PROPERTIES, op_body
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -107,3 +110,54 @@ async def test_both_paths_begin_the_next_segment_with_the_same_item(count):
         lives.append((data, answers, len(data)))
     assert lives[0] == lives[1]
     assert (lives[0][2] > 3) == (count > 7)
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("operation", "error", "skip"),
+    [
+        ("open", errno.ENOSPC, 0),
+        ("open", errno.ENOSPC, 1),
+        ("open", errno.EMFILE, 1),
+        ("pwrite", errno.ENOSPC, 0),
+        ("pwrite", errno.ENOSPC, 2),
+    ],
+)
+async def test_both_paths_place_and_take_back_the_same_items_when_the_disk_refuses(
+    flush, operation, error, skip
+):
+    """The next segment cannot be made, or the batch cannot be written. Ordinary items and others take turns."""
+    lives = []
+    for is_fast in (True, False):
+        side, peer = SettlingSide(segment_bytes=64 * 1024, flush=flush, fast_paths=is_fast), ScriptedPeer()
+        side.topics.ensure("orders", 4)
+        for number in range(40):
+            body = b"%d" % number * (1 + number * 997 % 4000)
+            side.send(peer, body=body, properties={"UNIQ_KEY": f"U{number}", "DELAY": "1"})
+        side.flush()
+        side.pass_time(2)
+        items = [
+            side.item(n, deliver(queue_id=n % 3, set={"own": "x"} if n % 7 == 6 else {})) for n in range(40)
+        ]
+        seen = []
+        for _ in range(2):  # the second request meets no fault, and settles what is left
+            side.files.faults = [Fault(operation, error, "commitlog", skip)] if not seen else []
+            answers = side.settle([*items, items[3]])
+            side.flush()
+            side.log.mark_disk_full(full=False)
+            counters = [
+                (q.topic, q.queue_id, q.next_offset, q.put_bytes, q.max_offset) for q in side.queues.all()
+            ]
+            seen.append(
+                (repr(answers), [row for row in counters if row[2]], side.log.end, side.outcomes(queue_id=1))
+            )
+        data = [
+            side.log.read_nowait(segment.start, min(segment.end, side.log.visible_end) - segment.start)
+            for segment in side.log.segments
+        ]
+        assert None not in data
+        lives.append((seen, data))
+    assert lives[0] == lives[1]
+    first, second = lives[0][0]
+    assert first[0].count("status='settled'") < 40
+    assert second[0].count("status='settled'") == 40 - first[0].count("status='settled'")

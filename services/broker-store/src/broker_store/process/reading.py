@@ -41,8 +41,6 @@ from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_wire.names import SYSTEM_GROUP_PREFIX
 
-READER_THREADS = 2
-"""Threads that wait for the disk for pulls and queries. The loop never does."""
 SAMPLE_SECONDS = 1.0
 FLUSH_OFFSETS_SECONDS = 5.0
 EXPIRE_CLIENTS_SECONDS = 10.0

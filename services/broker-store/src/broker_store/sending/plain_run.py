@@ -76,7 +76,6 @@ class PlainRun:
     """One or more plain messages."""
 
     __slots__ = (
-        "_asking",
         "_placed",
         "_rows",
         "born_host",
