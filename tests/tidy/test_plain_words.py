@@ -29,16 +29,6 @@ INSTEAD_OF = {
     r"last words": "last lines of the log",
     r"short way|long way": "fast path, slow path",
 }
-NOT_REWRITTEN = (
-    "services/gateway",
-)  # fmt: skip
-"""Files and folders with text still to rewrite. Remove an entry when its text is clean; add none."""
-
-
-def _is_rewritten(path: Path) -> bool:
-    name = named(path)
-    return not any(name == entry or name.startswith(f"{entry}/") for entry in NOT_REWRITTEN)
-
 
 ANY = re.compile(rf"\b({'|'.join(INSTEAD_OF)})\b", re.IGNORECASE)
 
@@ -63,17 +53,8 @@ ALL = [path for path in tracked("*.py", "*.md", "gantry") if path != Path(__file
 
 
 def test_texts_have_no_banned_word() -> None:
-    found = [line for path in ALL if _is_rewritten(path) for line in _found(path)]
+    found = [line for path in ALL for line in _found(path)]
     assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize("entry", NOT_REWRITTEN)
-def test_an_exception_that_is_clean_leaves_the_list(entry: str) -> None:
-    files = [path for path in ALL if named(path) == entry or named(path).startswith(f"{entry}/")]
-    assert files, f"{entry} does not exist: remove it from NOT_REWRITTEN"
-    assert any(_found(path) for path in files), (
-        f"{entry} has no banned word left: remove it from NOT_REWRITTEN"
-    )
 
 
 def test_a_banned_word_is_found_in_text_and_in_a_test_name(

@@ -1,4 +1,4 @@
-"""A gateway over ports in memory, spoken to through ASGI without a socket."""
+"""A gateway over in-memory ports, called through ASGI without a socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 def _load(name: str, file: str) -> ModuleType:
-    """Import a module that lies beside the tests; test folders are no packages here."""
+    """Import a module beside the tests; test folders are not packages here."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(file))
     assert spec is not None
     assert spec.loader is not None
@@ -73,7 +73,7 @@ async def pair_client(pair) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(scope="module")
 async def refusing_system(anyio_backend):
-    """One system for all tests of a module whose calls are refused: nothing that a test does is left behind."""
+    """One system for all tests of a module whose calls are refused: such tests leave nothing behind."""
     one = memory.MemorySystem()
     one.add_topic("orders")
     one.add_group("g1")

@@ -1,4 +1,4 @@
-"""One connection to a gateway's own server, for tests of what depends on heads that are known."""
+"""One connection to a gateway's own server, for tests of known heads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VARIES = {"messageId", "offsetMessageId", "queueId", "queueOffset", "requestId",
 
 
 class Line:
-    """One connection to a server, and how many requests the fast path answered, by path."""
+    """One connection to a server, and the number of requests on the fast path, by path."""
 
     def __init__(self, system, gateway, http, port, reader, writer):
         self.system, self.gateway, self.http, self.port = system, gateway, http, port
@@ -81,7 +81,7 @@ async def line_to(system, **options):
 
 
 def shown(answer):
-    """Return what of an answer does not differ from one to the next."""
+    """Return the parts of a response that do not change between responses."""
     status, headers, body = answer
     content = json.loads(body)
     parts = content["results"] if isinstance(content, dict) and "results" in content else [content]

@@ -1,4 +1,4 @@
-"""Nameservers and stores together in memory, and a gateway over them."""
+"""In-memory nameservers and stores, and a gateway over them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gateway.settings import GatewaySettings
 
 
 class MemorySystem:
-    """Nameservers and stores together; implements the Names and Stores ports."""
+    """Nameservers and stores; implements the Names and Stores ports."""
 
     def __init__(self, brokers: Sequence[str] = ("broker-a",)) -> None:
         self.clocks = MemoryClocks()
@@ -154,12 +154,12 @@ class MemorySystem:
             transactions=self.transactions,
             histories=self,
         )
-        quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5, "allowed_hosts": "gateway, a, b, x"}
-        return assemble(msgspec.convert(quick | settings, GatewaySettings), ports, fast_paths=fast_paths)
+        short = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5, "allowed_hosts": "gateway, a, b, x"}
+        return assemble(msgspec.convert(short | settings, GatewaySettings), ports, fast_paths=fast_paths)
 
 
 class MemoryLimits:
-    """A limit that refuses when told to."""
+    """A limit that refuses on demand."""
 
     def __init__(self) -> None:
         self.wait_ms = 0

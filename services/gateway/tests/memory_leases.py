@@ -1,4 +1,4 @@
-"""Leases over the stores in memory: no time passes by itself, and everything that is asked is written down."""
+"""Leases over the in-memory stores: time is manual, and every request is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class MemoryLeaseStore:
-    """One store. A group's messages are leased in order of queues; `later` fails the nacks that would wait elsewhere."""
+    """One store. Leases a group's messages in order of queues; `later` fails the nacks with a delay."""
 
     def __init__(self, store) -> None:
         self.store = store
@@ -35,7 +35,7 @@ class MemoryLeaseStore:
         self.ended = 0
         self.fails_later = False
         self.gate: asyncio.Event | None = None
-        """What answers wait for."""
+        """Responses wait for it."""
         self.tasks: list[asyncio.Task] = []
         self._lease = 1 << 32
 

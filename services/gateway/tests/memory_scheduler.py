@@ -1,4 +1,4 @@
-"""A scheduler in memory: keeps what the tests put into it, and is away or not ready when they say so."""
+"""An in-memory scheduler: holds the tests' schedules, and is away or not ready on demand."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class MemoryScheduler:
 
 
 class MemorySchedulers:
-    """Who holds which broker, by address; implements the Schedulers port."""
+    """The claim holders of each broker, by address; implements the Schedulers port."""
 
     def __init__(self) -> None:
         self.by_address = {"127.0.0.1:10921": MemoryScheduler()}

@@ -1,4 +1,4 @@
-"""A store and a clock in memory: keeps real log records, and fails when a test says so."""
+"""An in-memory store and clock: keeps real log records, and fails on demand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLIENT_HOST = pack_host("127.0.0.1", 40000)
 
 
 class MemoryClocks:
-    """Time stands still until a test moves it."""
+    """A clock that only a test moves."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -83,7 +83,7 @@ class MemoryStore:
         self.redriven_letters: dict[str, list[tuple[int, int]]] = {}
         self.min_offsets: dict[tuple[str, int], int] = {}
         self.given_again = 0
-        """What a reset says comes again beyond the committed offset."""
+        """The number of messages that a reset delivers again above the committed offset."""
 
     @property
     def broker(self) -> str:

@@ -1,4 +1,4 @@
-"""Transactions in memory: halves are what the memory stores were sent, decisions are kept, and a checker lists what a test puts in."""
+"""In-memory transactions: halves come from the in-memory stores, decisions are recorded, and a checker lists the tests' checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class MemoryChecker:
-    """One checker; `parked` and `due` hold keys as the tests put them there."""
+    """One checker; tests put keys in `parked` and `due`."""
 
     def __init__(self, parties) -> None:
         self._parties = parties
@@ -68,7 +68,7 @@ class MemoryChecker:
                 continue
 
     def _half(self, broker, key):
-        """The half as a store keeps it: in its own topic, with the real one among the properties."""
+        """The half as a store keeps it: in its own topic, with the real topic in the properties."""
         record = self._parties.halves()[broker, key]
         extra = f"REAL_TOPIC\x01{record.topic.decode()}\x02REAL_QID\x01{record.queue_id}\x02".encode()
         return rebuild_record(

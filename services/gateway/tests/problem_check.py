@@ -1,4 +1,4 @@
-"""What every problem has to be."""
+"""Checks that every problem is complete."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ counts = st.dictionaries(st.text("abc-", min_size=1, max_size=6), st.integers(1,
 
 
 @given(counts)
-def test_a_queue_list_reads_what_it_wrote(by_broker):
+def test_a_queue_list_survives_a_round_trip(by_broker):
     made = of_counts(by_broker)
     assert made is not None
     assert parse(made.text()) == made
@@ -42,7 +42,12 @@ def test_a_key_has_one_queue_of_the_list_whatever_the_order_of_brokers(by_broker
 def test_a_key_chooses_as_rocketmqs_clients_do():
     made = of_counts({"broker-a": 4, "broker-b": 4})
     assert made is not None
-    for key in ("order-1", "order-2", "zażółć", "polygenelubricants"):  # the last has the least hash there is
+    for key in (
+        "order-1",
+        "order-2",
+        "zażółć",
+        "polygenelubricants",
+    ):  # the last has the lowest hash there is
         value = java_hash(key)
         remainder = abs(value) % 8 if value != -(2**31) else 0
         assert made.queue_of(key) == made.queues[remainder]
@@ -56,7 +61,7 @@ def test_no_text_breaks_the_reading_of_a_list(text):
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:", ":4", "a:b", "a:-1", "a:0", ";;", "a:²"])
-def test_what_is_no_list_is_none(text):
+def test_an_invalid_list_is_none(text):
     assert parse(text) is None
 
 
@@ -70,7 +75,7 @@ def test_a_list_of_more_queues_than_are_kept_is_refused(text):
     assert parse_previous(f"a:4@{'9' * 5000}") is None
 
 
-def test_the_list_before_is_in_use_until_the_window_is_over():
+def test_the_previous_list_is_in_use_until_the_window_is_over():
     old, new = of_counts({"a": 1}), of_counts({"a": 2})
     assert old is not None
     assert new is not None
@@ -86,7 +91,7 @@ def test_a_broker_is_known_for_a_while_after_it_went():
     assert known.get("a", 700) is not None
     assert known.get("a", 701) is None
     assert known.all(701) == []
-    known.saw([Broker("a", "", "127.0.0.1:2")], 800)  # a route names no cluster: what was known of it stays
+    known.saw([Broker("a", "", "127.0.0.1:2")], 800)  # a route has no cluster name: the known one stays
     assert known.get("a", 800) == Broker("a", "c", "127.0.0.1:2")
 
 

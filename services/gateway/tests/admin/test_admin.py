@@ -1,4 +1,4 @@
-"""Topics, groups, offsets, messages, brokers, definitions, health over ports in memory."""
+"""Topics, groups, offsets, messages, brokers, definitions and health over in-memory ports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def send(client, body="x", **fields):
     return answer.json()["results"][0]
 
 
-async def test_a_topic_is_made_everywhere_and_seen_by_every_nameserver(pair_client, pair):
+async def test_a_topic_is_created_on_every_broker_and_nameserver(pair_client, pair):
     answer = await pair_client.put("/v1/topics/new", json={"readQueues": 8, "writeQueues": 8, "perm": "rw"})
     assert answer.status_code == 200, answer.text
     assert answer.json() == {
@@ -34,7 +34,7 @@ async def test_a_topic_is_made_everywhere_and_seen_by_every_nameserver(pair_clie
     assert shown["queues"][0] == {"broker": "broker-a", "queueId": 0, "minOffset": 0, "maxOffset": 0}
 
 
-async def test_a_topic_is_made_with_defaults_from_an_empty_body(client):
+async def test_an_empty_body_creates_a_topic_with_defaults(client):
     answer = await client.put("/v1/topics/new")
     assert (answer.status_code, answer.json()["readQueues"]) == (200, 8)
 
@@ -113,7 +113,7 @@ async def test_a_topic_shows_what_it_can_while_a_broker_is_away(pair_client, pai
     assert (await pair_client.get("/v1/topics/orders")).status_code == 503
 
 
-async def test_groups_are_made_paused_resumed_and_deleted(pair_client, pair):
+async def test_groups_are_created_paused_resumed_and_deleted(pair_client, pair):
     made = await pair_client.put(
         "/v1/groups/g2", json={"retryMaxTimes": 3, "retryQueues": 2, "broadcast": False}
     )
@@ -141,7 +141,7 @@ async def test_system_groups_are_hidden_and_not_changed(client, system):
     assert [g["group"] for g in (await client.get("/v1/groups")).json()["groups"]] == ["g1"]
 
 
-async def test_a_group_is_not_called_like_the_topics_of_a_group_and_an_old_one_can_be_deleted(client, system):
+async def test_a_group_named_like_a_groups_topic_is_refused_and_an_old_one_can_be_deleted(client, system):
     for name in ("%RETRY%g1", "%DLQ%g1"):
         path = f"/v1/groups/{name.replace('%', '%25')}"
         check(await client.put(path, json={}), 403, "group")
@@ -182,7 +182,7 @@ async def test_a_group_without_offsets_has_no_lag(client):
     assert (await client.get("/v1/groups/g1/lag")).json() == nothing
 
 
-async def test_lag_counts_brokers_on_which_the_group_never_committed(pair, pair_client):
+async def test_lag_includes_brokers_without_a_commit_of_the_group(pair, pair_client):
     for _ in range(3):
         await send(pair_client, "x", broker="broker-b", queueId=1)
     entry = {"topic": "orders", "broker": "broker-a", "queueId": 0, "offset": 0}
@@ -196,24 +196,24 @@ async def test_lag_counts_brokers_on_which_the_group_never_committed(pair, pair_
     assert (await pair_client.get("/v1/groups/g1/lag")).json()["missing"] == ["broker-b"]
 
 
-async def test_a_broker_that_goes_while_lag_is_counted_is_named_as_missing(pair, pair_client):
+async def test_a_broker_that_leaves_during_the_lag_call_is_missing(pair, pair_client):
     for broker in ("broker-a", "broker-b"):
         entry = {"topic": "orders", "broker": broker, "queueId": 0, "offset": 0}
         await pair_client.put("/v1/groups/g1/offsets", json={"offsets": [entry]})
     progress, store = pair.stores["broker-b"].progress, pair.stores["broker-b"]
 
-    async def last_words(group, topic):
-        told = await progress(group, topic)
+    async def progress_then_kill(group, topic):
+        result = await progress(group, topic)
         pair.kill("broker-b")
-        return told
+        return result
 
-    store.progress = last_words
+    store.progress = progress_then_kill
     lag = (await pair_client.get("/v1/groups/g1/lag")).json()
     assert lag["missing"] == ["broker-b"]
     assert {queue["broker"] for queue in lag["queues"]} == {"broker-a"}
 
 
-async def test_the_lag_of_a_topic_that_is_not_there_is_404(client):
+async def test_the_lag_of_an_unknown_topic_is_404(client):
     answer = await client.get("/v1/groups/g1/lag?topic=nope")
     assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXIST")
 
@@ -284,14 +284,14 @@ async def test_messages_are_found_by_time(client, system):
     assert ([m["body"] for m in few["messages"]], few["truncated"]) == (["0", "1", "2", "3"], True)
 
 
-async def test_an_index_that_is_being_built_is_503(client, system):
+async def test_an_incomplete_index_is_503(client, system):
     await send(client)
     system.stores["broker-a"].refuse = StoreRefused(14, "the index is being built", "INDEX_BUILDING")
     answer = await client.get("/v1/messages?topic=orders&key=k")
     assert (answer.status_code, answer.json()["code"]) == (503, "INDEX_BUILDING")
 
 
-async def test_brokers_and_cluster_show_who_is_away(pair_client, pair):
+async def test_brokers_and_cluster_show_which_brokers_are_away(pair_client, pair):
     brokers = (await pair_client.get("/v1/brokers")).json()["brokers"]
     assert [(b["broker"], b["alive"], b["version"], b["messagesToday"]) for b in brokers] == [
         ("broker-a", True, "V5_3_3", 3),
@@ -317,7 +317,7 @@ async def test_definitions_can_be_exported_and_applied_elsewhere(pair_client, pa
         assert (await other.get("/v1/definitions")).json() == exported
 
 
-async def test_definitions_are_checked_as_a_whole_before_anything_is_made(client, system):
+async def test_definitions_are_all_checked_before_any_is_applied(client, system):
     body = {"topics": [{"topic": "ok"}, {"topic": "TBW102"}], "groups": []}
     assert (await client.put("/v1/definitions", json=body)).status_code == 403
     body = {"topics": [{"topic": "ok"}], "groups": [{"group": "TOOLS_CONSUMER"}]}

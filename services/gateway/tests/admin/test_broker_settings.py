@@ -1,4 +1,4 @@
-"""GET and PATCH /v1/brokers/{broker}/settings over stores in memory."""
+"""GET and PATCH /v1/brokers/{broker}/settings over in-memory stores."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ async def test_settings_are_shown_and_changed(client, system):
     assert system.stores["broker-a"].kept_settings["maxTransferCountOnMessageInMemory"] == "64"
 
 
-async def test_a_broker_that_nobody_knows_is_404(client):
+async def test_an_unknown_broker_has_404_settings(client):
     answer = await client.get("/v1/brokers/broker-z/settings")
     assert (answer.status_code, answer.json()["code"]) == (404, "BROKER_NOT_EXIST")
 
 
-async def test_a_refusal_comes_in_the_brokers_words(client, system):
+async def test_a_refusal_has_the_brokers_message(client, system):
     words = "brokerName cannot be changed while the broker runs"
     system.stores["broker-a"].refuse = StoreRefused(ResponseCode.NO_PERMISSION, words)
     answer = await client.patch(PATH, json={"settings": {"brokerName": "x"}})

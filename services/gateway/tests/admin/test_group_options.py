@@ -1,4 +1,4 @@
-"""Retry policy, order and start of a group, over HTTP and as stores keep them."""
+"""Retry policy, order and start of a group, over HTTP and in the stores' format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITS = st.integers(min_value=0, max_value=40 * 86_400_000)
         ),
     ],
 )
-async def test_a_policy_is_kept_by_the_stores_and_shown_again(client, system, policy, text):
+async def test_a_policy_is_stored_and_shown(client, system, policy, text):
     body = {"retryMaxTimes": 5, "retryPolicy": policy, "order": "shardingKey", "startAt": "latest"}
     shown = (await client.put(GROUP, json=body)).json()
     assert body.items() <= shown.items()
@@ -65,14 +65,14 @@ async def test_a_bad_option_is_refused_by_name(client, system, body, field):
 
 
 @given(delays=st.lists(WAITS, min_size=1, max_size=64))
-def test_a_list_is_read_as_it_was_written(delays):
+def test_a_list_survives_a_round_trip(delays):
     assert read_policy(RetryPolicy(tuple(delays)).text()) == RetryPolicy(tuple(delays))
 
 
 @given(
     initial=WAITS, most=WAITS, multiplier=st.integers(1000, 100_000), jitter=st.integers(0, 1000),
 )  # fmt: skip
-def test_growing_waits_are_read_as_they_were_written(initial, most, multiplier, jitter):
+def test_growing_delays_survive_a_round_trip(initial, most, multiplier, jitter):
     policy = RetryPolicy((), initial, multiplier / 1000, most, jitter / 1000)
     assert read_policy(policy.text()) == policy
 
@@ -81,7 +81,7 @@ def test_growing_waits_are_read_as_they_were_written(initial, most, multiplier, 
     "text",
     ["", "list:", "list:soon", "exponential:max=1s", "other:1s", "exponential:initial=1s,multiplier=x"],
 )
-def test_what_cannot_be_read_is_no_policy(text):
+def test_an_invalid_policy_is_ignored(text):
     assert read_policy(text) is None
 
 

@@ -1,4 +1,4 @@
-"""POST /v1/groups/{group}/offsets:reset: to an end, a time, an offset; in words first."""
+"""POST /v1/groups/{group}/offsets:reset: to an end, a time or an offset; also as a dry run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def offset(system, queue_id=0, broker="broker-a"):
         ("2099-01-01T00:00:00Z", 10),
     ],
 )
-async def test_a_group_goes_on_where_it_was_told(client, system, to, end):
+async def test_a_reset_moves_the_group_to_the_target(client, system, to, end):
     await fill(client, system.clocks)
     system.stores["broker-a"].offsets["g1", "orders", 0] = 6
     answer = await client.post(RESET, json={"topic": "orders", "to": to})
@@ -47,7 +47,7 @@ async def test_a_group_goes_on_where_it_was_told(client, system, to, end):
     assert offset(system) == end
 
 
-async def test_a_dry_run_says_it_and_does_nothing(client, system):
+async def test_a_dry_run_shows_the_result_and_changes_nothing(client, system):
     await fill(client, system.clocks)
     system.stores["broker-a"].offsets["g1", "orders", 0] = 6
     reply = (await client.post(RESET, json={"topic": "orders", "to": "latest", "dryRun": True})).json()
@@ -57,7 +57,7 @@ async def test_a_dry_run_says_it_and_does_nothing(client, system):
 
 
 @pytest.mark.parametrize("is_dry", [True, False])
-async def test_what_was_acknowledged_out_of_order_is_counted_among_what_comes_again(client, system, is_dry):
+async def test_messages_acknowledged_out_of_order_count_as_delivered_again(client, system, is_dry):
     await fill(client, system.clocks)
     store = system.stores["broker-a"]
     store.offsets["g1", "orders", 0], store.given_again = 6, 3
@@ -67,7 +67,7 @@ async def test_what_was_acknowledged_out_of_order_is_counted_among_what_comes_ag
     assert offset(system) == (6 if is_dry else 4)
 
 
-async def test_what_retention_took_is_neither_skipped_nor_replayed(client, system):
+async def test_expired_messages_count_as_neither_skipped_nor_replayed(client, system):
     await fill(client, system.clocks)
     system.stores["broker-a"].min_offsets["orders", 0] = 7
     system.stores["broker-a"].offsets["g1", "orders", 0] = 2
@@ -136,6 +136,6 @@ async def test_a_broker_that_is_away_is_named_and_nothing_is_reset(pair_client, 
     check(await pair_client.post(RESET, json=body | {"broker": "broker-b"}), 503)
 
 
-async def test_what_is_wrong_with_a_number_is_told_of_the_number(client):
+async def test_the_problem_of_a_bad_number_describes_the_number(client):
     answer = await client.post(RESET, json={"topic": "orders", "to": -1})
     assert check(answer, 400, "to")["limit"] == ">= 0"

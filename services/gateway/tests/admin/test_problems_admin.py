@@ -1,4 +1,4 @@
-"""Bad input to the calls that are not hot, unknown paths, and what comes later: always a problem, never a 500."""
+"""Bad input to calls that are not hot, unknown paths and late failures: always a problem, never a 500."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_a_bad_field_of_any_other_call_is_named(client, method, path, body
 @pytest.mark.parametrize(
     "path", ["/v1/topics/t1", "/v1/groups/g1", "/v1/groups/g1/offsets", "/v1/definitions"]
 )
-async def test_a_body_that_is_no_json_is_400_on_every_call(client, path, body):
+async def test_a_body_that_is_not_json_is_400_on_every_call(client, path, body):
     check(await client.put(path, content=body, headers=JSON), 400)
 
 
@@ -130,7 +130,7 @@ async def test_unknown_paths_and_methods_are_problems_too(client):
         assert problem.headers["allow"] == allowed
 
 
-async def test_what_is_not_there_is_404_by_name(client):
+async def test_a_missing_thing_is_404_and_named(client):
     check(await client.get("/v1/topics/none"), 404, "topic")
     check(await client.delete("/v1/topics/none"), 404, "topic")
     check(await client.get("/v1/groups/none"), 404, "group")
@@ -142,7 +142,7 @@ async def test_what_is_not_there_is_404_by_name(client):
     check(await client.get("/v1/messages?topic=none&key=k"), 404, "topic")
 
 
-async def test_a_failure_nobody_foresaw_is_a_problem_without_its_inside(system, connect, monkeypatch):
+async def test_an_unexpected_failure_is_a_problem_without_internals(system, connect, monkeypatch):
     def burst(*_args, **_named):
         raise ZeroDivisionError("secret")
 

@@ -1,4 +1,4 @@
-"""GET /v1/reports over a folder: what is there, and nothing else."""
+"""GET /v1/reports over a folder: serves the reports, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A report of two days, a folder that is no report, and what must never be read."""
+    """A report of two days, a folder that is not a report, and a file that must never be read."""
     (tmp_path / "secret.html").write_text("secret")
     reports = tmp_path / "reports"
     for age, day in enumerate(("2026-01-02", "2026-01-01")):
@@ -41,7 +41,7 @@ async def http(system, connect, folder: Path):
         yield client
 
 
-async def test_reports_are_listed_newest_first_with_what_is_served_of_them(http) -> None:
+async def test_reports_are_listed_newest_first_with_their_served_files(http) -> None:
     answer = (await http.get("/v1/reports")).json()
     files = [
         {"path": "report.html", "bytes": 17},
@@ -65,7 +65,7 @@ async def test_reports_are_listed_newest_first_with_what_is_served_of_them(http)
         ("index.html", "text/html; charset=utf-8", b"<p>all</p>"),
     ],
 )
-async def test_a_file_comes_as_what_it_is_and_may_call_nothing(http, path, kind, content) -> None:
+async def test_a_file_has_its_media_type_and_may_load_nothing(http, path, kind, content) -> None:
     answer = await http.get(f"/v1/reports/{path}")
     assert (answer.status_code, answer.headers["content-type"], answer.content) == (200, kind, content)
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -96,25 +96,25 @@ async def test_a_file_comes_as_what_it_is_and_may_call_nothing(http, path, kind,
         "2026-01-01",
     ],
 )
-async def test_nothing_else_is_read_however_it_is_named(http, path: str) -> None:
+async def test_no_other_path_is_served(http, path: str) -> None:
     answer = await http.get(f"/v1/reports/{path}")
     assert answer.status_code in {400, 404}
     assert b"secret" not in answer.content.replace(path.encode(), b"").replace(b"secret.html", b"")
 
 
-def test_the_reader_itself_takes_no_path_that_leads_out(folder: Path) -> None:
+def test_the_reader_refuses_paths_out_of_the_folder(folder: Path) -> None:
     for path in ("../secret.html", "2026-01-01/up/secret.html", "/etc/x.html", "2026-01-01/link.html", ""):
         assert report_files.read(str(folder), path) is None
 
 
-async def test_without_the_setting_each_call_says_so(client) -> None:
+async def test_without_the_setting_each_call_returns_a_problem(client) -> None:
     for path in ("/v1/reports", "/v1/reports/index.html", "/v1/reports/a/report.html"):
         answer = await client.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
         assert "set reports_dir" in answer.json()["detail"]
 
 
-async def test_a_folder_that_went_away_and_a_file_that_is_too_large_are_said(
+async def test_a_missing_folder_and_a_file_that_is_too_large_are_problems(
     system, connect, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connect(system.gateway(reports_dir=str(folder / "none"))) as http:

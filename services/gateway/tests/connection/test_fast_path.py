@@ -1,4 +1,4 @@
-"""Requests whose heads are known are answered as by the parser and a task: same words, same refusals, same messages stored."""
+"""The fast path answers requests with known heads like the slow path: same replies, same refusals, same stored messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def line(system):
 
 
 def stored(system):
-    """Return body and properties, but for the id, of every message there is."""
+    """Return body and properties, without the id, of every stored message."""
     records = [
         decode_record(record) for queue in system.stores["broker-a"].queues.values() for record in queue
     ]
@@ -120,7 +120,7 @@ async def compared(line, cases) -> None:
         assert new[: len(new) // 2] == new[len(new) // 2 :]
 
 
-def test_any_send_is_answered_and_stored_as_by_the_plain_way():
+def test_the_fast_and_the_slow_path_answer_and_store_any_send_alike():
     system = MemorySystem()
     system.add_topic("orders")
     with asyncio.Runner() as runner:
@@ -156,7 +156,7 @@ async def one_known(line) -> None:
         PeerAway("broker-a", False, "not connected"),
     ],
 )
-async def test_what_a_store_refuses_is_told_as_by_the_plain_way(line, failure):
+async def test_the_fast_and_the_slow_path_return_the_same_refusals(line, failure):
     await one_known(line)
     store = line.system.stores["broker-a"]
     one = b'{"messages":[{"body":"x"}]}', "content-type: application/json"
@@ -171,7 +171,7 @@ async def test_what_a_store_refuses_is_told_as_by_the_plain_way(line, failure):
     assert known[0] >= 400
 
 
-async def test_a_message_that_is_surely_not_stored_goes_to_another_broker(pair):
+async def test_a_message_that_is_certainly_not_stored_goes_to_another_broker(pair):
     async with line_to(pair) as line:
         await one_known(line)
         away, other = pair.stores.values()
@@ -230,7 +230,7 @@ async def test_receive_and_ack_take_the_fast_path(line):
         assert known == shown(await line.post(body, json_type, "x-request-id: r", path=ACK))
 
 
-async def test_a_token_is_asked_for_on_a_known_head_too(system):
+async def test_a_known_head_needs_its_token_too(system):
     async with line_to(system, token="secret") as line:
         one, kind = b'{"messages":[{"body":"x"}]}', "content-type: application/json"
         for name in ("x-request-id: plain", "a: 1", "a: 1", "a: 1"):
@@ -272,7 +272,7 @@ async def test_a_client_that_leaves_gets_its_message_stored_and_nothing_breaks(l
     assert (await line.post(b'{"messages":[{"body":"x"}]}', "content-type: application/json"))[0] == 200
 
 
-async def test_a_known_request_under_way_at_the_end_is_answered_and_its_connection_closed(line):
+async def test_a_fast_call_running_at_shutdown_is_answered_and_its_connection_closed(line):
     json_type = "content-type: application/json"
     await line.post(b'{"maxMessages":2}', json_type, path=RECEIVE)
     held = b'{"waitSeconds":30}'
@@ -301,7 +301,7 @@ async def test_a_connection_is_kept_while_it_is_used_and_closed_when_silent(line
     assert await asyncio.wait_for(line.reader.read(), 60) == b""
 
 
-async def test_a_quick_answer_ends_its_line_as_a_plain_one_does(line):
+async def test_a_fast_reply_ends_with_a_newline_like_a_slow_one(line):
     json_type = "content-type: application/json"
     for path, body in ((SEND, b'{"messages":[{"body":"x"}]}'), (RECEIVE, b'{"maxMessages":1}')):
         for more in (["x-request-id: plain"], [], []):

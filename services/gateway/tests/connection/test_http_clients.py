@@ -1,6 +1,6 @@
-"""The first request of every common HTTP client: the bytes that each one sends with its defaults, recorded from the client itself.
+"""The first request of every common HTTP client: its bytes with default settings, recorded from the client itself.
 
-The clients that are installed make such calls themselves in `tests/contracts/test_http_clients.py`.
+The installed clients make such calls themselves in `tests/contracts/test_http_clients.py`.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ CLIENTS = {
         "Host: 127.0.0.1:18999\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\nUser-Agent: Python/3.11 aiohttp/3.14.5\r\n"
         "Content-Length: 28\r\nContent-Type: application/json"
     ),
-    # Not recorded here: as HttpClient's documentation and source have it, which is not installed.
+    # Not recorded: from HttpClient's documentation and source, because it is not installed here.
     ".NET 8 HttpClient": "Host: 127.0.0.1:18999\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 28",
     "wget 1.21": (
         f"Host: 127.0.0.1:18999\r\nUser-Agent: Wget/1.21.3\r\nAccept: */*\r\nAccept-Encoding: identity\r\nConnection: Keep-Alive\r\n{TYPE}\r\n"
@@ -76,14 +76,14 @@ async def test_the_first_message_of_a_client_is_stored_as_it_was_sent(system, cl
     async with line_to(system) as line:
         for piece in pieces:
             line.writer.write(piece)
-            await asyncio.sleep(0.01)  # the body comes in a segment of its own
+            await asyncio.sleep(0.01)  # the body comes in its own segment
         status, _headers, body = await line.answer()
         assert status == 200, body
         assert (status, [result["status"] for result in json.loads(body)["results"]]) == (200, ["SEND_OK"]), (
             body
         )
         if "close" not in CLIENTS[client]:
-            assert (await line.post(BODY, TYPE))[0] == 200, "the connection goes on"
+            assert (await line.post(BODY, TYPE))[0] == 200, "the connection continues"
     stored = system.stores["broker-a"].queues
     bodies = [decode_record(record).body for queue in stored.values() for record in queue]
     assert bodies == [b"hi"] * (1 if "close" in CLIENTS[client] else 2)
@@ -92,7 +92,7 @@ async def test_the_first_message_of_a_client_is_stored_as_it_was_sent(system, cl
 @pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_an_optional_body_of_a_client_is_read(system, client, in_pieces):
-    """A redrive whose body is lost would be a real one."""
+    """Without its body, a dry-run redrive would be a real one."""
     body = b'{"dryRun":true}'
     head = re.sub(r"(?i)(content-length:) 28", rf"\1 {len(body)}", CLIENTS[client])
     assert head != CLIENTS[client]

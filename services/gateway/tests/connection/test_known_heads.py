@@ -1,4 +1,4 @@
-"""Heads by their bytes: what is exactly one whole request."""
+"""Known heads: `cut` accepts exactly one whole request."""
 
 from gateway.connection.fast_protocol import cut
 

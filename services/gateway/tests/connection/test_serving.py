@@ -1,4 +1,4 @@
-"""The HTTP server on a real socket: what is no HTTP, too large a head, bodies that are dropped, pipelining, the end."""
+"""The HTTP server on a real socket: invalid HTTP, oversized heads, dropped bodies, pipelining, shutdown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def server(system, request):
 
 
 async def answers(reader, count=1):
-    """Read whole answers: (status, headers, body)."""
+    """Read whole responses: (status, headers, body)."""
     found = []
     for _ in range(count):
         head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)).decode("latin-1")
@@ -77,7 +77,7 @@ async def test_a_request_cut_anywhere_is_one_request(server):
         writer.close()
 
 
-async def test_what_is_no_http_is_a_problem_and_the_connection_ends(server):
+async def test_invalid_http_is_a_problem_and_closes_the_connection(server):
     for garbage in (
         b"\x00\x01\x02\x03\r\n\r\n",
         b"HELO there\r\n\r\n",
@@ -129,7 +129,7 @@ async def test_a_request_that_does_not_arrive_loses_its_connection_and_a_held_pu
     assert not any(one.at_eof() for one, _writer in stalled)
     http.cut_stalled(now + READ_SECONDS_MAX + 1)
     for number, (one, its_writer) in enumerate(stalled):
-        if number:  # the first has begun no request
+        if number:  # the first has not started a request
             status, headers, body = (await answers(one))[0]
             assert (status, headers["content-type"]) == (408, "application/problem+json")
             assert (json.loads(body)["code"], json.loads(body)["retryable"]) == ("REQUEST_TIMEOUT", True)
@@ -211,7 +211,7 @@ async def test_the_answer_to_a_body_that_is_too_large_is_seen_while_it_is_still_
     status, headers, _body = (await answers(reader))[0]
     assert (status, headers["connection"]) == (413, "close")
     sent = 0
-    while sent < size:  # the server takes all of it, so the client never sees a reset
+    while sent < size:  # the server reads all of it, so the client never sees a reset
         writer.write(b"x" * 1024 * 1024)
         await writer.drain()
         sent += 1024 * 1024
@@ -228,14 +228,14 @@ async def test_a_client_that_asks_first_need_not_send_a_body_that_is_too_large(s
     writer.close()
 
 
-async def test_after_a_refused_call_the_connection_goes_on(server):
+async def test_the_connection_continues_after_a_refused_call(server):
     reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
     writer.write(post(b"{") + post(ONE, path="/v1/topics/none/messages") + post(ONE))
     assert [status for status, _h, _b in await answers(reader, 3)] == [400, 404, 200]
     writer.close()
 
 
-async def test_at_the_end_held_pulls_answer_and_no_call_is_lost(server):
+async def test_at_shutdown_held_pulls_return_and_no_call_is_lost(server):
     gateway, http, port = server
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(
@@ -249,7 +249,7 @@ async def test_at_the_end_held_pulls_answer_and_no_call_is_lost(server):
     await http.close()
     status, headers, body = (await answers(reader))[0]
     assert (status, json.loads(body)["messages"], headers["connection"]) == (200, [], "close")
-    assert loop.time() - started < 25  # not as long as they would have been held
+    assert loop.time() - started < 25  # less than the pulls' wait time
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
     writer.close()
@@ -266,8 +266,8 @@ async def test_a_port_is_shared_only_by_those_that_all_ask_for_it(anyio_backend)
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
-async def test_all_who_wait_at_the_port_are_taken_in_a_few_turns(server):
-    """One in each turn, and a busy gateway's new clients would wait for as many turns as there are of them."""
+async def test_all_queued_connections_are_accepted_in_a_few_turns(server):
+    """With one accept per turn, new clients of a busy gateway would wait for as many turns as there are clients."""
     _gateway, http, port = server
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
     turns = 0
@@ -279,7 +279,7 @@ async def test_all_who_wait_at_the_port_are_taken_in_a_few_turns(server):
         client.close()
 
 
-async def test_a_held_pull_ends_with_its_client_at_once_and_the_connections_of_others_go_on(server):
+async def test_a_held_pull_ends_with_its_client_and_other_connections_continue(server):
     gateway, _http, port = server
     pull = b"GET /v1/topics/orders/queues/broker-a/0/messages?waitSeconds=30 HTTP/1.1\r\nhost: a\r\n\r\n"
     lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
@@ -289,7 +289,7 @@ async def test_a_held_pull_ends_with_its_client_at_once_and_the_connections_of_o
         await asyncio.sleep(0.01)
     for _reader, writer in lines[1:]:
         writer.transport.abort()
-    while gateway.puller.held_count > 1:  # long before 30 s are over: the test's own time would be
+    while gateway.puller.held_count > 1:  # far below 30 s, or the test itself times out
         await asyncio.sleep(0.01)
     reader, writer = lines[0]
     other = await asyncio.open_connection("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""Clients that reset or do not read: nothing in the log, and a bound on what waits for them."""
+"""Clients that reset or do not read: nothing in the log, and bounded buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.connection.serving import HttpServer
 pytestmark = pytest.mark.anyio
 PULL = b"GET /v1/topics/orders/queues/broker-a/0/messages HTTP/1.1\r\nhost: a\r\n\r\n"
 ANSWER_BYTES = 12_000_000
-"""More than the kernel keeps for a connection."""
+"""More than the kernel's buffers of a connection."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def server(system, request):
 
 
 def connect(port: int) -> socket.socket:
-    """Return a connection with a small buffer, whose client reads only when told to."""
+    """Return a connection with a small buffer, whose client reads only on demand."""
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
     one.connect(("127.0.0.1", port))
@@ -41,11 +41,11 @@ def connect(port: int) -> socket.socket:
 
 
 def clients(http: HttpServer) -> set[int]:
-    """Return the ports of the clients that are connected."""
+    """Return the ports of the connected clients."""
     return {one.client[1] for one in http.connections}
 
 
-async def test_what_is_asked_behind_an_answer_waits_until_that_is_read(server):
+async def test_a_pipelined_request_waits_until_the_reply_before_is_read(server):
     store, _http, port = server
     one = connect(port)
     one.sendall(PULL * 6)
@@ -61,7 +61,7 @@ async def test_what_is_asked_behind_an_answer_waits_until_that_is_read(server):
     one.close()
 
 
-async def test_who_reads_nothing_for_long_is_cut(server):
+async def test_a_client_that_does_not_read_is_disconnected(server):
     _store, http, port = server
     one = connect(port)
     one.sendall(PULL)
@@ -92,7 +92,7 @@ async def test_slow_readers_together_hold_a_bounded_number_of_bytes(server):
 
 
 class Lost(asyncio.Transport):
-    """A transport whose connection was reset, as uvloop's: it says so, and raises when written to."""
+    """A transport whose connection was reset, like uvloop's: it reports so, and raises on a write."""
 
     def is_closing(self):
         return True

@@ -146,13 +146,13 @@ RAW_HEADERS = [
 @pytest.mark.parametrize(("headers", "field"), RAW_HEADERS, ids=[str(n) for n in range(len(RAW_HEADERS))])
 async def test_a_bad_header_of_a_raw_message_is_named(client, headers, field):
     named = {name.encode(): value for name, value in headers.items()}
-    if field is None:  # capitals are lost in header names: uniq_key is nobody's
+    if field is None:  # header names lose capitals: uniq_key is not reserved
         assert (await client.post(ORDERS, content=b"x", headers=named)).status_code == 200
         return
     check(await client.post(ORDERS, content=b"x", headers=named), 400, field)
 
 
-async def test_the_limit_of_a_header_is_said_as_that_of_a_field(client):
+async def test_a_header_has_the_same_limit_text_as_its_field(client):
     answer = await client.post(ORDERS, content=b"x", headers={"Mq-Delay-Level": "19"})
     assert check(answer, 400, "Mq-Delay-Level")["limit"] == "<= 18"
     answer = await client.post(ORDERS, content=b"x", headers={"Mq-Deliver-At": "never"})
@@ -163,7 +163,7 @@ async def test_the_limit_of_a_header_is_said_as_that_of_a_field(client):
     ("topic", "remedy"),
     [("a%25b", "; create it with PUT /v1/topics/a%25b"), ("%25DLQ%25g", ""), ("%25RETRY%25g", "")],
 )
-async def test_what_is_told_to_make_a_missing_topic_can_be_typed(client, topic, remedy):
+async def test_the_remedy_for_a_missing_topic_is_a_valid_request(client, topic, remedy):
     answer = await client.post(f"/v1/topics/{topic}/messages", json={"messages": [{"body": "x"}]})
     assert check(answer, 404, "topic")["detail"].endswith(f"does not exist{remedy}")
 
@@ -173,7 +173,7 @@ async def test_a_long_name_is_not_repeated_whole(client):
     assert len(check(answer, 404, "messages[0].broker")["detail"]) < 300
 
 
-async def test_an_empty_raw_body_is_refused_in_words(client):
+async def test_an_empty_raw_body_is_refused_with_an_explanation(client):
     check(await client.post(ORDERS, content=b"", headers={"Mq-Tag": "a"}), 400, "body")
 
 
@@ -203,7 +203,7 @@ async def test_a_bad_cloud_event_is_named(client, event, field):
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b"[1]", b"\xff", b"[" * 100_000, b'[{"data":' + b"[" * 100_000]
 )
-async def test_a_batch_that_is_none_is_refused(client, body):
+async def test_a_batch_that_is_not_a_list_is_refused(client, body):
     headers = {"content-type": "application/cloudevents-batch+json"}
     check(await client.post(ORDERS, content=body, headers=headers), 400)
 
@@ -270,5 +270,5 @@ async def test_a_bad_queue_id_of_a_pull_is_named(client, queue):
     check(await client.get(f"/v1/topics/orders/queues/broker-a/{queue}/messages"), 400, "queueId")
 
 
-async def test_a_queue_that_is_not_there_is_400_naming_it(client):
+async def test_an_unknown_queue_is_400_and_named(client):
     check(await client.get("/v1/topics/orders/queues/broker-a/77/messages"), 400, "queueId")

@@ -1,4 +1,4 @@
-"""The door: sizes, packing, ids, token, browsers, limits, figures, the description and its page."""
+"""The HTTP edge: sizes, compression, ids, token, browsers, limits, metrics, the OpenAPI document and its page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RAW = (b"content-type", b"application/octet-stream")
 
 
 class Wire:
-    """An ASGI server of one request, whose events a test scripts and whose answer it reads."""
+    """An ASGI server of one request, with scripted events and a recorded reply."""
 
     def __init__(self, *events, headers=(), method="POST", path=ORDERS) -> None:
         self.events, self.sent, self.received = list(events), [], 0
@@ -88,7 +88,7 @@ async def test_other_calls_have_the_limit_too(system):
     assert (status, problem["code"]) == (413, "REQUEST_TOO_LARGE")
 
 
-async def test_dropping_ends_when_the_client_goes(system):
+async def test_dropping_a_body_ends_when_the_client_disconnects(system):
     wire = Wire(chunk(b"x"), headers=[RAW, (b"content-length", b"99999999")])
     status, _headers, _problem = await wire.run(system.gateway())
     assert status == 413
@@ -109,7 +109,7 @@ async def test_a_message_body_of_exactly_four_mib_is_taken(client):
     assert (await client.post(ORDERS, content=b"x" * (4 * MIB), headers=[RAW])).status_code == 200
 
 
-async def test_a_client_that_goes_before_its_body_is_whole_stores_nothing(system):
+async def test_a_client_that_disconnects_within_its_body_stores_nothing(system):
     wire = Wire(chunk(b'{"messages"'), headers=[(b"content-type", b"application/json")])
     gateway = system.gateway()
     await gateway.app(wire.scope, wire.receive, wire.send)
@@ -129,12 +129,12 @@ async def test_a_client_that_goes_before_its_body_is_whole_stores_nothing(system
     ],
     ids=["unknown", "none", "cut", "tail", "bomb", "identity"],
 )
-async def test_packed_requests_are_held_to_the_same_limits(client, encoding, body, status):
+async def test_compressed_requests_have_the_same_limits(client, encoding, body, status):
     headers = {"content-type": "application/json", "content-encoding": encoding}
     assert (await client.post(ORDERS, content=body, headers=headers)).status_code == status
 
 
-async def test_large_replies_are_packed_where_the_client_takes_it(client):
+async def test_large_replies_are_compressed_if_the_client_accepts_it(client):
     await client.post(ORDERS, json={"messages": [{"body": "x" * 10_000, "queueId": 0}]})
     path = "/v1/topics/orders/queues/broker-a/0/messages"
     packed = await client.get(path, headers={"accept-encoding": "br, gzip;q=0.5"})
@@ -244,7 +244,7 @@ async def test_a_rate_limit_answers_429_with_the_time_to_wait(system, connect):
         assert (await client.get("/health/live")).status_code == 200
 
 
-async def test_figures_count_calls_by_route_and_messages(client):
+async def test_metrics_count_messages_and_calls_by_route(client):
     await client.post(ORDERS, json={"messages": [{"body": "x"}] * 3})
     await client.get("/v1/topics/orders")
     await client.get("/v1/topics/none")
@@ -261,7 +261,7 @@ async def test_load_balancers_may_ask_for_the_health_with_head(client):
         assert (await client.head(path)).status_code == (await client.get(path)).status_code == 200
 
 
-async def test_the_page_of_the_api_needs_nothing_from_elsewhere(client):
+async def test_the_api_page_loads_nothing_from_other_hosts(client):
     page = await client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
     assert "openapi.json" in page.text
@@ -285,7 +285,7 @@ async def test_a_browser_finds_a_page_at_the_root_and_a_program_a_problem(system
             assert "/docs" in answer.json()["detail"]
 
 
-async def test_every_answer_in_json_ends_its_line(client):
+async def test_every_json_reply_ends_with_a_newline(client):
     described = (await client.get("/openapi.json")).json()["paths"]
     calls = [
         (method, path) for path, calls in described.items() for method in calls if method != "parameters"
@@ -331,7 +331,7 @@ def test_gzip_of_replies_is_real_gzip():
     assert zlib.decompress(_gzip(b"abc" * 1000), 31) == b"abc" * 1000
 
 
-async def test_memory_is_given_back_after_large_calls_in_either_direction(system, connect, monkeypatch):
+async def test_memory_is_returned_after_large_requests_and_replies(system, connect, monkeypatch):
     gateway = system.gateway()
     noted = []
     monkeypatch.setattr(gateway.app.large, "had", noted.append)

@@ -1,4 +1,4 @@
-"""Pages of other origins, and of names that are pointed here, can do nothing; by whichever way a request is read."""
+"""Pages of other origins, and of DNS names that point here, can do nothing, on the fast and on the slow path."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ BODIES = {SEND: b'{"messages":[{"body":"x"}]}', RECEIVE: b"{}", ACK: b'{"acks":[
 
 
 @pytest.mark.parametrize("path", [SEND, RECEIVE, ACK])
-async def test_a_known_head_is_refused_exactly_where_the_plain_way_refuses_it(system, path):
-    """The third request with the same head is answered by the quick way, if by any; an id in the head keeps the first on the plain way."""
+async def test_a_known_head_is_refused_exactly_when_the_slow_path_refuses_it(system, path):
+    """The fast path answers the third request with the same head, if any; an id in the head keeps the first on the slow path."""
     async with line_to(system) as line:
         for host, origin, site, media_type in itertools.product(HOSTS, ORIGINS, SITES, TYPES):
             named = {"origin": origin, "sec-fetch-site": site, "content-type": media_type}

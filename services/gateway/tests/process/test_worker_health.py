@@ -1,4 +1,4 @@
-"""One process of several on a shared port answers for itself at a port of its own."""
+"""One process of several on a shared port has its own port."""
 
 import json
 import socket
@@ -15,11 +15,11 @@ from gateway.process.worker_health import serve_own_health
 pytestmark = pytest.mark.anyio
 
 
-def told(_request: Request) -> Response:
+def worker_metrics(_request: Request) -> Response:
     return json_response([])
 
 
-async def test_it_answers_at_its_own_port_until_it_is_closed():
+async def test_a_process_answers_at_its_own_port_until_closed():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
 
@@ -27,20 +27,20 @@ async def test_it_answers_at_its_own_port_until_it_is_closed():
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=60) as answer:
             return json.load(answer)
 
-    close = await serve_own_health(port, Budget(), told)
+    close = await serve_own_health(port, Budget(), worker_metrics)
     assert await anyio.to_thread.run_sync(ask) == {"status": "live"}
     await close()
     with pytest.raises(OSError, match="refused"):
         await anyio.to_thread.run_sync(ask)
 
 
-async def test_a_taken_port_refuses_the_start_in_words():
+async def test_a_taken_port_stops_the_start_with_a_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StartRefused, match=f"127.0.0.1:{port}: .*; set another health_port"):
-            await serve_own_health(port, Budget(), told)
+            await serve_own_health(port, Budget(), worker_metrics)
 
 
 async def test_without_a_port_there_is_nothing_to_close():
-    close = await serve_own_health(0, Budget(), told)
+    close = await serve_own_health(0, Budget(), worker_metrics)
     await close()

@@ -1,4 +1,4 @@
-"""Whichever of several processes on one port is asked, it shows the figures of all, each by its number."""
+"""Each of several processes on one port shows the metrics of all, by worker number."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ async def lines_of(one):
     return {line for line in text.splitlines() if not line.startswith("#")}
 
 
-async def test_all_workers_answer_the_same_with_the_figures_of_all():
+async def test_every_worker_returns_the_metrics_of_all():
     ports = free_ports(3)
     all_workers = [process(number, ports) for number in range(3)]
     async with AsyncExitStack() as stack:
@@ -60,7 +60,7 @@ async def test_all_workers_answer_the_same_with_the_figures_of_all():
         } <= answers[0]
 
 
-async def test_a_worker_that_is_dead_or_hangs_or_is_another_program_is_not_up_and_the_others_are_shown(
+async def test_a_worker_that_is_dead_or_hung_or_another_program_is_down_and_the_others_are_shown(
     monkeypatch,
 ):
     monkeypatch.setattr(workers, "ANSWER_SECONDS_MAX", 0.2)
@@ -69,7 +69,7 @@ async def test_a_worker_that_is_dead_or_hangs_or_is_another_program_is_not_up_an
 
     async def other(reader, writer):
         await reader.readline()
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n{no figures}")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n{no metrics}")
         writer.close()
 
     server = await asyncio.start_server(other, "127.0.0.1", 0)
@@ -82,7 +82,7 @@ async def test_a_worker_that_is_dead_or_hangs_or_is_another_program_is_not_up_an
     hangs.close()
 
 
-async def test_a_process_that_is_alone_shows_its_own_figures_without_a_label_more():
+async def test_a_process_that_is_alone_shows_its_metrics_without_the_worker_label():
     shown = await lines_of(process(0, ()))
     assert "gateway_pulls_held 100.0" in shown
     assert not any("worker" in line for line in shown)

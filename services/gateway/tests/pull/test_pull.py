@@ -1,4 +1,4 @@
-"""GET …/queues/{broker}/{queueId}/messages over ports in memory: shapes, waiting, filters, drain."""
+"""GET …/queues/{broker}/{queueId}/messages over in-memory ports: shapes, waiting, filters, drain."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_found_messages_have_the_documented_shape(client, system):
     }
 
 
-async def test_what_was_sent_over_http_comes_back_whole(client):
+async def test_a_message_sent_over_http_is_pulled_unchanged(client):
     sent = {
         "body": "zażółć",
         "tag": "t",
@@ -64,7 +64,7 @@ async def test_what_was_sent_over_http_comes_back_whole(client):
     assert {name: got[name] for name in sent} == sent
 
 
-async def test_bodies_that_are_no_utf8_come_as_base64_and_others_when_asked(client, system):
+async def test_bodies_that_are_not_utf8_are_base64_and_others_on_request(client, system):
     await put(system, b"\xff\x00", b"text")
     first, second = (await client.get(PULL)).json()["messages"]
     assert base64.b64decode(first["bodyBase64"]) == b"\xff\x00"
@@ -79,7 +79,7 @@ async def test_an_empty_queue_answers_no_new_message(client):
     assert reply == {"status": "NO_NEW_MSG", "nextOffset": 0, "minOffset": 0, "maxOffset": 0, "messages": []}
 
 
-async def test_an_offset_outside_the_queue_says_where_to_go_on(client, system):
+async def test_an_offset_outside_the_queue_returns_the_next_valid_offset(client, system):
     await put(system, b"1", b"2")
     reply = (await client.get(f"{PULL}?offset=9")).json()
     assert (reply["status"], reply["nextOffset"], reply["maxOffset"]) == ("OFFSET_ILLEGAL", 2, 2)
@@ -88,7 +88,7 @@ async def test_an_offset_outside_the_queue_says_where_to_go_on(client, system):
     assert (reply["status"], reply["nextOffset"], reply["minOffset"]) == ("OFFSET_ILLEGAL", 1, 1)
 
 
-async def test_a_filter_leaves_out_what_has_other_tags(client, system):
+async def test_a_filter_excludes_other_tags(client, system):
     await put(system, b"1", tag="a")
     await put(system, b"2", tag="b")
     reply = (await client.get(f"{PULL}?filter=b%20%7C%7C%20c")).json()
@@ -98,7 +98,7 @@ async def test_a_filter_leaves_out_what_has_other_tags(client, system):
     assert len((await client.get(f"{PULL}?filter=*")).json()["messages"]) == 2
 
 
-async def test_tags_that_only_share_a_hash_are_left_out(client, system, monkeypatch):
+async def test_tags_that_only_share_a_hash_are_excluded(client, system, monkeypatch):
     await put(system, b"1", tag="Aa")  # Java gives "Aa" and "BB" one hash
     store = system.stores["broker-a"]
     unfiltered = store.pull
@@ -107,7 +107,7 @@ async def test_tags_that_only_share_a_hash_are_left_out(client, system, monkeypa
     assert (reply["status"], reply["messages"]) == ("NO_MATCHED_MSG", [])
 
 
-async def test_more_than_one_reply_of_the_store_is_put_together(client, system):
+async def test_several_responses_of_the_store_are_joined(client, system):
     await put(system, *(str(n).encode() for n in range(100)))
     reply = (await client.get(f"{PULL}?max=80")).json()
     assert [m["queueOffset"] for m in reply["messages"]] == list(range(80))
@@ -116,7 +116,7 @@ async def test_more_than_one_reply_of_the_store_is_put_together(client, system):
     assert (len(rest["messages"]), rest["nextOffset"]) == (20, 100)
 
 
-async def test_what_was_found_stands_when_the_store_goes_away_meanwhile(client, system, monkeypatch):
+async def test_messages_found_before_the_store_left_are_returned(client, system, monkeypatch):
     await put(system, *(str(n).encode() for n in range(100)))
     store = system.stores["broker-a"]
     first = store.pull
@@ -140,7 +140,7 @@ async def test_a_held_pull_returns_when_a_message_arrives(client, system):
     assert answer.json()["messages"][0]["body"] == "now"
 
 
-async def test_a_pull_that_waits_in_vain_answers_after_its_time(client):
+async def test_a_held_pull_without_messages_returns_after_its_time(client):
     started = time.monotonic()
     reply = (await client.get(f"{PULL}?waitSeconds=1")).json()
     assert reply["status"] == "NO_NEW_MSG"

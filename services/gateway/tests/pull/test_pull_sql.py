@@ -1,4 +1,4 @@
-"""sql= in pulls: conditions over properties, and what is said of illegal ones."""
+"""sql= in pulls: conditions over properties, and the problems of illegal ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ORDERS = "/v1/topics/orders/messages"
 QUEUE = "/v1/topics/orders/queues/broker-a"
 
 
-async def test_a_condition_in_sql_picks_messages_and_the_offset_goes_on(client, system):
+async def test_a_condition_in_sql_selects_messages_and_the_offset_advances(client, system):
     for n in range(6):
         message = {"body": str(n), "queueId": 1, "properties": {"n": str(n), "kind": "ab"[n % 2]}}
         await client.post(ORDERS, json={"messages": [message]})

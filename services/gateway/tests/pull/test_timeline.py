@@ -1,4 +1,4 @@
-"""GET /v1/messages/{id}/timeline: what happened to a message, from its records and what stores know of them."""
+"""GET /v1/messages/{id}/timeline: the events of a message, from its records and the stores."""
 
 from __future__ import annotations
 
@@ -45,50 +45,50 @@ async def test_a_delayed_message_was_scheduled_settled_and_delivered(client, sys
     system.known_events["broker-a", TIMER_TOPIC, 0, 0] = [
         MessageEvent("settled", time_ms=1_767_225_601_000, outcome="delivered")
     ]
-    told = await events(client)
-    assert [one["event"] for one in told] == ["scheduled", "settled", "delivered"]
-    assert told[0]["detail"]["deliverAt"] == "2026-01-01T00:00:01.000Z"
-    assert told[1]["detail"] == {"outcome": "delivered"}
+    timeline = await events(client)
+    assert [one["event"] for one in timeline] == ["scheduled", "settled", "delivered"]
+    assert timeline[0]["detail"]["deliverAt"] == "2026-01-01T00:00:01.000Z"
+    assert timeline[1]["detail"] == {"outcome": "delivered"}
 
 
-async def test_a_message_that_was_cancelled_never_lay_in_its_topic_and_is_told_all_the_same(client, system):
+async def test_a_cancelled_message_was_never_in_its_topic_and_still_has_a_timeline(client, system):
     put(system, TIMER_TOPIC, REAL_TOPIC="orders", REAL_QID="3", TIMER_OUT_MS="1767225601000")
     system.known_events["broker-a", TIMER_TOPIC, 0, 0] = [MessageEvent("settled", outcome="cancelled")]
     assert [one["event"] for one in await events(client)] == ["scheduled", "settled"]
 
 
-async def test_retries_death_and_redrive_are_told_with_group_and_reason(client, system):
+async def test_retries_death_and_redrive_are_events_with_group_and_reason(client, system):
     put(system, "orders", 0)
     put(system, SCHEDULE_TOPIC, 2, REAL_TOPIC="%RETRY%g1", REAL_QID="0")
     put(system, "%RETRY%g1", 0, __GANTRY_SETTLED=f"{SCHEDULE_TOPIC}:2:0::1/1")
     put(system, "%DLQ%g1", 0, __GANTRY_DLQ_REASON="declined", __GANTRY_DLQ_ATTEMPTS="2")
     put(system, "%RETRY%g1", 0, __GANTRY_SETTLED="%DLQ%g1:0:0:GANTRY:1/1")
-    told = await events(client)
-    assert [one["event"] for one in told] == ["stored", "scheduled", "retried", "dead", "redriven"]
-    assert [one.get("group") for one in told] == [None, "g1", "g1", "g1", "g1"]
-    assert told[3]["detail"] == {"reason": "declined", "attempts": "2"}
+    timeline = await events(client)
+    assert [one["event"] for one in timeline] == ["stored", "scheduled", "retried", "dead", "redriven"]
+    assert [one.get("group") for one in timeline] == [None, "g1", "g1", "g1", "g1"]
+    assert timeline[3]["detail"] == {"reason": "declined", "attempts": "2"}
 
 
-async def test_leases_and_acknowledgements_are_told_by_the_store(client, system):
+async def test_leases_and_acknowledgements_are_events_from_the_store(client, system):
     put(system, "orders", 0)
     system.known_events["broker-a", "orders", 0, 0] = [
         MessageEvent("acked", time_ms=1_767_225_605_000, group="g1"),
         MessageEvent("leased", group="g2", detail={"attempt": "2"}),
     ]
-    told = await events(client)
-    assert [(one["event"], one.get("group")) for one in told] == [
+    timeline = await events(client)
+    assert [(one["event"], one.get("group")) for one in timeline] == [
         ("stored", None), ("acked", "g1"), ("leased", "g2"),
     ]  # fmt: skip
-    assert told[2]["at"] is None
+    assert timeline[2]["at"] is None
 
 
-async def test_a_transaction_is_told_from_its_half_on(client, system):
+async def test_a_timeline_of_a_transaction_starts_with_its_half(client, system):
     put(system, HALF_TOPIC, REAL_TOPIC="orders", REAL_QID="1")
     put(system, "orders", 1, __GANTRY_SETTLED=f"{HALF_TOPIC}:0:0::1/2")
     assert [one["event"] for one in await events(client)] == ["half", "committed"]
 
 
-async def test_a_message_of_another_topic_with_this_id_is_left_out(client, system):
+async def test_a_message_of_another_topic_with_this_id_is_excluded(client, system):
     put(system, "orders", 0)
     put(system, TIMER_TOPIC, REAL_TOPIC="invoices", REAL_QID="0", TIMER_OUT_MS="1767225601000")
     assert len(await events(client)) == 1

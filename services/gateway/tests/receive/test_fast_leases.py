@@ -1,4 +1,4 @@
-"""The fast path answers receives and acknowledgements as the slow path does, and nothing stays on lease that reached nobody."""
+"""The fast path answers receives and acknowledgements like the slow path, and no message that reached no client stays leased."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from gateway.ports.stores import PeerAway, StoreRefused
 pytestmark = pytest.mark.anyio
 JSON = "content-type: application/json"
 PLAIN = "x-request-id: plain"
-"""A head with it is never known."""
+"""A head with it is never learned."""
 
 
 async def put(line, count: int, size: int = 4) -> None:
@@ -30,7 +30,7 @@ def acks(*handles: str) -> bytes:
 
 
 async def known(line) -> None:
-    """Have the heads of both calls known, with nothing on lease."""
+    """Make the heads of both calls known, with nothing leased."""
     for _ in range(2):
         await lease(line, b'{"maxMessages":1}')
         await line.post(acks("?"), JSON, path=ACK)
@@ -84,7 +84,7 @@ async def test_the_fast_path_answers_a_refusal_as_the_slow_path_does(system, fai
         assert (line.fast[RECEIVE], line.fast[ACK]) == (1, 2)
 
 
-async def test_a_store_that_has_too_little_is_followed_by_the_next(pair):
+async def test_a_store_with_too_few_messages_is_followed_by_the_next(pair):
     async with line_to(pair) as line:
         await put(line, 8)
         for _ in range(2):
@@ -122,7 +122,7 @@ async def test_the_fast_path_packs_large_answers_as_the_slow_path_does(system, e
         assert heads[0] == heads[1] == heads[2]
 
 
-async def test_what_reaches_nobody_is_given_back_at_once(system):
+async def test_messages_that_reach_no_client_are_given_back_at_once(system):
     async with line_to(system) as line:
         await known(line)
         await put(line, 3)

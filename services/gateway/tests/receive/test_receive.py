@@ -54,7 +54,7 @@ async def test_a_message_comes_with_handle_end_of_lease_and_attempt(client, syst
     assert [got] == pulled
 
 
-async def test_nothing_there_is_an_empty_list(client):
+async def test_no_messages_are_an_empty_list(client):
     assert await receive(client) == []
     assert (await client.post(f"{URL}:receive")).json() == {"messages": []}
 
@@ -93,7 +93,7 @@ async def test_each_handle_gets_its_own_answer(client, system):
     ]
 
 
-async def test_an_extension_tells_until_when(client, system):
+async def test_an_extension_returns_the_new_end(client, system):
     await put(system, "a")
     (one,) = await receive(client)
     body = {
@@ -217,7 +217,7 @@ async def test_a_broker_that_is_away_is_passed_over_and_its_handles_fail_for_the
     check_problem(await pair_client.post(f"{URL}:receive", json={}), 503, "SERVICE_NOT_AVAILABLE")
 
 
-async def test_refusals_of_a_store_are_told(client, system):
+async def test_refusals_of_a_store_are_returned(client, system):
     await put(system, "a")
     (got,) = await receive(client)
     handle = {"receiptHandle": got["receiptHandle"]}
@@ -247,7 +247,7 @@ async def test_a_receive_waits_at_all_brokers_and_takes_what_arrives(pair_client
     reply = await asyncio.wait_for(waiting, 30)
     assert [one["body"] for one in reply.json()["messages"]] == ["late"]
     ended = [store.ended for store in pair.leases.stores.values()]
-    assert sum(ended) >= 1, "the other broker is told that nobody waits any more"
+    assert sum(ended) >= 1, "the wait at the other broker ends"
 
 
 async def test_a_draining_gateway_answers_receives_that_wait(system, connect):
@@ -262,7 +262,7 @@ async def test_a_draining_gateway_answers_receives_that_wait(system, connect):
 
 
 class Scripted:
-    """An ASGI connection that a test closes when it likes."""
+    """An ASGI connection that a test can close."""
 
     def __init__(self, app, body: bytes) -> None:
         self.app, self.body = app, body
@@ -302,7 +302,7 @@ async def test_a_client_that_goes_away_while_it_waits_takes_no_message_with_it(s
     assert system.leases.stores["broker-a"].leased == {}
 
 
-async def test_what_cannot_be_written_to_the_client_is_given_back_at_once(system):
+async def test_messages_that_cannot_be_written_are_given_back_at_once(system):
     await put(system, "a", "bb")
     lost = Scripted(system.gateway().app, b"{}")
     lost.is_lost = True

@@ -1,4 +1,4 @@
-"""The quick way from a leased record to JSON says what the slow way says; handles come back, and nothing else is one."""
+"""The fast path from a leased record to JSON returns the slow path's JSON; handles survive a round trip, and no other text is a handle."""
 
 import json
 
@@ -35,7 +35,7 @@ RECEIPTS = Receipts("orders", "g")
     ),
     st.integers(1, 1000),
 )
-def test_the_quick_way_says_what_the_slow_way_says(messages, attempt):
+def test_the_fast_and_the_slow_path_return_the_same_json(messages, attempt):
     records: list[bytes] = []
     for number, (body, properties, flags, host, topic) in enumerate(messages):
         raw = "".join(f"{name}\x01{value}\x02" for name, value in properties).encode()

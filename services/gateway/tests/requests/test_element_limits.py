@@ -1,4 +1,4 @@
-"""A body of millions of tiny elements is refused before it is decoded, with the work of reaching the limit."""
+"""A body of millions of tiny elements is refused before it is decoded, after a scan up to the limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.http.problems import Problem
-from gateway.requests import element_limits as crowds
+from gateway.requests import element_limits
 from gateway.requests.element_limits import EVENT_LIMITS, LIMITS, VALUES_MAX, refuse_too_many_elements
 from gateway.requests.json_bodies import read_json
 
@@ -58,21 +58,21 @@ KINDS = {
 
 @pytest.fixture
 def read(monkeypatch):
-    """Count the tokens that are read."""
+    """Count the tokens of a scan."""
     count = [0]
-    real = crowds.tokens
+    real = element_limits.tokens
 
     def counted(body):
         for token in real(body):
             count[0] += 1
             yield token
 
-    monkeypatch.setattr(crowds, "tokens", counted)
+    monkeypatch.setattr(element_limits, "tokens", counted)
     return count
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_crowds_are_refused_undecoded_and_hardly_read(kind, read):
+def test_too_many_elements_are_refused_after_a_short_scan_without_decoding(kind, read):
     make, limits, field, limit = KINDS[kind]
     body = make()
 
@@ -118,15 +118,15 @@ def test_the_most_that_is_allowed_passes():
 
 
 @pytest.mark.parametrize("text", ['"' * 2, "," * MANY, '\\"' * MANY, "\\\\" * MANY, "[{" * MANY])
-def test_what_stands_in_texts_counts_for_nothing(text, read):
+def test_separators_in_texts_do_not_count(text, read):
     refuse_too_many_elements(b'{"messages":[{"body":"' + text.replace('""', "").encode() + b'"}]}')
     assert read[0] < 20
 
 
 @pytest.mark.parametrize("text", [b'"', b'\\"', b"\\", b'",'])
-def test_what_is_no_json_is_read_once_at_most(text, read):
+def test_a_body_that_is_not_json_is_scanned_at_most_once(text, read):
     with contextlib.suppress(Problem):
-        refuse_too_many_elements(b"," * crowds.FREE_VALUES + b'{"' + text * 500_000)
+        refuse_too_many_elements(b"," * element_limits.FREE_VALUES + b'{"' + text * 500_000)
     assert read[0] <= 4 * VALUES_MAX
 
 
@@ -142,13 +142,13 @@ def test_a_limit_holds_for_just_the_lists_that_are_over_it(value, limit):
     body = json.dumps({"a": value}, ensure_ascii=False).encode()
     over = isinstance(value, list | dict) and len(value) > limit
     with pytest.raises(Problem) if over else contextlib.nullcontext():
-        crowds._look(body, {"a": limit})
+        element_limits._look(body, {"a": limit})
 
 
 @pytest.mark.parametrize("text", [b"[" * SIZE, b'{"a":' * 1_000_000])
-def test_what_is_too_deep_is_left_to_the_decoder_that_stops_there(text, read):
+def test_deep_nesting_is_left_to_the_decoder(text, read):
     refuse_too_many_elements(text)
-    assert read[0] < 3 * crowds.DEPTH_MAX
+    assert read[0] < 3 * element_limits.DEPTH_MAX
     with pytest.raises(Problem) as raised:
         read_json(msgspec.json.Decoder(), text)
     assert raised.value.limit == "nesting depth"

@@ -1,4 +1,4 @@
-"""A refusal names the field as the client wrote it, and words that say what to do."""
+"""A refusal names the field as the client wrote it, and says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One description of each call: what the OpenAPI document says about a field is what reading a request enforces."""
+"""The description of each call: decoding enforces what the OpenAPI document says about a field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query parameter that is misspelt or stands twice is refused by name, not passed over."""
+"""A misspelt or repeated query parameter is refused and named, not ignored."""
 
 from __future__ import annotations
 

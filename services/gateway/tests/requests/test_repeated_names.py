@@ -1,4 +1,4 @@
-"""A name that stands twice, in JSON or among headers, is refused with the place where it stands."""
+"""A repeated name, in JSON or among headers, is refused with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was refused or not found says why, before anything is done."""
+"""A refused or missing thing is explained, before anything is done."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_pattern_that_refuses_something_has_words():
         ("POST", "/v1/topics/orders/transactions", {"producerGroup": "a b", "message": {"body": "x"}}, "1 to 120 characters: letters"),
     ],
 )  # fmt: skip
-async def test_a_name_that_is_refused_is_told_which_characters_it_may_have(client, method, path, body, rule):
+async def test_the_problem_of_a_bad_name_lists_the_allowed_characters(client, method, path, body, rule):
     answer = await client.request(method, path, json=body)
     problem = answer.json()
     assert answer.status_code == 400, problem

@@ -1,4 +1,4 @@
-"""A gateway that started while a broker was away never says of what lies there that it is not: 503, or `missing`."""
+"""A gateway that started while a broker was away never reports its messages as nonexistent, but 503 or `missing`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def late(pair, pair_client, connect):
         ("PUT", "/v1/groups/g1/offsets", RESET),
     ],
 )
-async def test_what_may_lie_on_a_broker_that_is_away_is_503_and_names_it(late, method, path, body):
+async def test_a_message_that_may_be_on_a_broker_that_is_away_is_503_and_names_it(late, method, path, body):
     problem = check(await late.request(method, path, json=body), 503)
     assert (problem["retryable"], problem["missing"]) == (True, ["broker-a"])
 
@@ -73,7 +73,7 @@ async def test_lists_name_the_broker_that_is_away(late, path):
     assert (answer.status_code, answer.json()["missing"]) == (200, ["broker-a"])
 
 
-async def test_brokers_that_are_away_are_shown_without_what_nobody_knows(late):
+async def test_brokers_that_are_away_are_shown_without_unknown_fields(late):
     brokers = (await late.get("/v1/brokers")).json()["brokers"]
     shown = [(one["broker"], one["alive"], one["address"]) for one in brokers]
     assert shown == [("broker-a", False, ""), ("broker-b", True, "127.0.0.1:10921")]
@@ -90,11 +90,11 @@ async def test_brokers_that_are_away_are_shown_without_what_nobody_knows(late):
         ("/v1/brokers/nobody/settings", "BROKER_NOT_EXIST"),
     ],
 )
-async def test_a_broker_that_nobody_ever_heard_of_is_404(late, path, code):
+async def test_an_unknown_broker_is_404_everywhere(late, path, code):
     assert check(await late.get(path), 404)["code"] == code
 
 
-async def test_a_send_to_a_broker_that_nobody_ever_heard_of_is_404(late):
+async def test_a_send_to_an_unknown_broker_is_404(late):
     sent = {"messages": [{"body": "x", "broker": "nobody"}]}
     check(await late.post("/v1/topics/orders/messages", json=sent), 404, "messages[0].broker")
 
@@ -116,7 +116,7 @@ async def test_a_broker_that_no_list_names_any_more_is_forgotten(late, pair):
     check(await late.get("/v1/schedules?broker=broker-a"), 404, "broker")
 
 
-async def test_while_nobody_says_who_is_expected_nothing_is_404(pair, connect, monkeypatch):
+async def test_while_the_expected_brokers_are_unknown_nothing_is_404(pair, connect, monkeypatch):
     async def silent(_namespace):
         raise PeerAway("nameservers", True, "no answer")
 
@@ -136,5 +136,5 @@ async def test_while_nobody_says_who_is_expected_nothing_is_404(pair, connect, m
         ("a:b:3", {"a:b"}),
     ],
 )
-def test_a_list_names_who_holds_queues(text, names):
+def test_a_list_names_the_brokers_with_queues(text, names):
     assert holders_in(text) == names

@@ -1,4 +1,4 @@
-"""What a broker that is away holds is said to be missing, never said not to be there."""
+"""Data of a broker that is away is reported as missing, never as nonexistent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_topic_names_the_broker_that_is_gone_from_its_route(two, pair):
     assert {queue["broker"] for queue in shown["queues"]} == {"broker-a"}
 
 
-async def test_a_topic_that_lies_elsewhere_is_whole_whoever_is_gone(pair, pair_client):
+async def test_a_topic_on_other_brokers_is_complete_while_a_broker_is_away(pair, pair_client):
     del pair.stores["broker-b"].kept_topics["orders"]
     pair.kept_values["ORDER_TOPIC_CONFIG", "orders"] = "broker-a:4"
     assert (await pair_client.get("/v1/topics/orders")).json()["missing"] == []

@@ -1,4 +1,4 @@
-"""Brokers that are alive keep their queues while a nameserver restarts and they register with it one after another."""
+"""Alive brokers keep their queues while a nameserver restarts and they register with it one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIST = ";".join(f"{name}:4" for name in SHARES)
 
 
 class Event(Enum):
-    """What happens at a nameserver before it gets the next question."""
+    """Events at a nameserver before its next request."""
 
     NOTHING = "nothing"
     RESTART = "restart"
@@ -31,7 +31,7 @@ class Event(Enum):
 class RestartingNames:
     """A nameserver that keeps queue lists and loses registrations at a restart.
 
-    A start of a process takes longer than a question, so the question after a restart finds nobody.
+    A process starts slower than a request arrives, so the request after a restart finds no broker.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How a missing route is meant."""
+"""The cause of a missing route, and races between reads and changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUTE = RouteData((QueueData("broker-a", 4, 4, 6),), {"broker-a": "127.0.0.1:109
 
 
 class Names:
-    """Nameservers that answer routes by a script, then stay at the last answer."""
+    """Nameservers with scripted routes; the last response repeats."""
 
     def __init__(self, *routes: RouteData | None) -> None:
         self.routes = list(routes)
@@ -35,7 +35,7 @@ class Names:
 
 
 class BrokenNames(Names):
-    """Nameservers that, once broken, answer what cannot be used."""
+    """Nameservers that, once broken, send unusable responses."""
 
     is_broken = True
 
@@ -49,7 +49,7 @@ class BrokenNames(Names):
 
 
 class SlowNames(Names):
-    """Nameservers whose answer is on its way until it is let go."""
+    """Nameservers whose response waits until the test releases it."""
 
     def __init__(self, *routes: RouteData | None) -> None:
         super().__init__(*routes)
@@ -66,7 +66,7 @@ def cache(*routes: RouteData | None) -> RouteCache:
     return RouteCache(Names(*routes), KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
 
 
-def test_a_broker_that_comes_back_between_two_questions_is_no_missing_topic() -> None:
+def test_a_broker_that_returns_between_two_reads_is_not_a_missing_topic() -> None:
     route = asyncio.run(cache(None, ROUTE).get("orders"))
     assert [broker for broker, _queue in route.writable] == ["broker-a"] * 4
 
@@ -94,7 +94,7 @@ def test_a_hint_that_overtakes_an_answer_is_not_lost() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_answer_that_cannot_be_used_is_503_and_what_was_known_before_is_kept():
+async def test_an_unusable_response_is_503_and_a_cached_route_stays():
     names = BrokenNames(ROUTE)
     routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
     with pytest.raises(Problem, match="unreadable answer") as failure:
@@ -112,7 +112,7 @@ async def test_an_answer_that_cannot_be_used_is_503_and_what_was_known_before_is
 
 
 class SlowLists(Names):
-    """Nameservers whose queue lists are on their way until they are let go."""
+    """Nameservers whose queue lists wait until the test releases them."""
 
     def __init__(self, *lists: str) -> None:
         super().__init__(ROUTE)
@@ -129,7 +129,7 @@ class SlowLists(Names):
 
 
 @pytest.mark.anyio
-async def test_a_queue_list_that_changed_while_it_was_asked_for_is_asked_for_again():
+async def test_a_queue_list_that_changed_during_its_read_is_read_again():
     names = SlowLists("broker-a:8", "broker-a:4")
     routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
     first = asyncio.ensure_future(routes.queue_list("orders"))
@@ -143,7 +143,7 @@ async def test_a_queue_list_that_changed_while_it_was_asked_for_is_asked_for_aga
 
 
 @pytest.mark.anyio
-async def test_an_older_queue_list_that_comes_later_is_asked_for_again():
+async def test_an_older_queue_list_that_arrives_later_is_read_again():
     names = SlowLists("broker-a:8", "broker-a:4")
     routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
     first = asyncio.ensure_future(routes.queue_list("orders"))
@@ -158,7 +158,7 @@ async def test_an_older_queue_list_that_comes_later_is_asked_for_again():
 
 
 class HungNames(Names):
-    """Nameservers that, once hung, answer nothing."""
+    """Nameservers that, once hung, do not respond."""
 
     hung: asyncio.Event | None = None
 
@@ -176,7 +176,7 @@ class HungNames(Names):
 
 
 @pytest.mark.anyio
-async def test_what_is_at_hand_serves_while_a_hung_nameserver_is_asked_again():
+async def test_cached_routes_serve_while_a_hung_nameserver_is_asked_again():
     names = HungNames(ROUTE)
     routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)
     await routes.get("orders")

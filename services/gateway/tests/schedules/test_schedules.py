@@ -1,4 +1,4 @@
-"""/v1/schedules and /v1/parked: definite answers, over all brokers, also while one scheduler takes over from another."""
+"""/v1/schedules and /v1/parked: definite results, over all brokers, also during a takeover of a scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def scheduler(system) -> MemoryScheduler:
     return system.schedulers.one
 
 
-async def test_a_cancelled_message_is_gone_and_said_to_be(client, scheduler):
+async def test_a_cancelled_message_is_reported_as_gone(client, scheduler):
     scheduler.add("m1")
     answer = await client.delete("/v1/schedules/m1")
     assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
@@ -27,7 +27,7 @@ async def test_a_cancelled_message_is_gone_and_said_to_be(client, scheduler):
     assert (problem["code"], problem["retryable"]) == ("ALREADY_DELIVERED", False)
 
 
-async def test_a_message_that_waits_nowhere_is_404_once_every_broker_said_so(pair_client, pair):
+async def test_an_unknown_schedule_is_404_after_every_broker_denied_it(pair_client, pair):
     pair.schedulers.one.add("m1", "broker-b")
     check(await pair_client.delete("/v1/schedules/none"), 404, "id")
     assert {ask.broker for _name, ask in pair.schedulers.one.calls} == {"broker-a", "broker-b"}
@@ -38,7 +38,7 @@ async def test_a_message_that_waits_nowhere_is_404_once_every_broker_said_so(pai
     ("call", "path"),
     [("DELETE", "/v1/schedules/m2"), ("POST", "/v1/schedules/m2:deliverNow"), ("GET", "/v1/schedules")],
 )
-async def test_while_the_index_is_not_there_the_answer_is_503(client, scheduler, call, path):
+async def test_a_missing_index_is_503(client, scheduler, call, path):
     scheduler.unfinished = {"broker-a"}
     problem = check(await client.request(call, path), 503)
     assert (problem["code"], problem["retryable"], problem["missing"]) == (
@@ -48,7 +48,7 @@ async def test_while_the_index_is_not_there_the_answer_is_503(client, scheduler,
     )
 
 
-async def test_an_index_that_is_there_in_time_is_waited_for(client, scheduler):
+async def test_the_call_waits_for_an_index_that_is_ready_in_time(client, scheduler):
     scheduler.unfinished = {"broker-a"}
     asked = asyncio.ensure_future(client.delete("/v1/schedules/m1"))
     await asyncio.sleep(0.05)
@@ -57,7 +57,7 @@ async def test_an_index_that_is_there_in_time_is_waited_for(client, scheduler):
     assert (await asked).json()["status"] == "cancelled"
 
 
-async def test_a_scheduler_that_takes_over_is_found_and_asked_again(client, system, scheduler):
+async def test_the_call_finds_the_scheduler_that_took_over(client, system, scheduler):
     scheduler.add("m1")
     system.schedulers.holders["broker-a"] = None
     asked = asyncio.ensure_future(client.delete("/v1/schedules/m1"))
@@ -66,7 +66,7 @@ async def test_a_scheduler_that_takes_over_is_found_and_asked_again(client, syst
     assert (await asked).status_code == 200
 
 
-async def test_a_dead_schedulers_address_is_asked_for_again(client, system, scheduler):
+async def test_the_address_of_a_dead_scheduler_is_looked_up_again(client, system, scheduler):
     scheduler.add("m1")
     scheduler.add("m2")
     assert (await client.delete("/v1/schedules/m1")).status_code == 200
@@ -78,7 +78,7 @@ async def test_a_dead_schedulers_address_is_asked_for_again(client, system, sche
     assert (await client.delete("/v1/schedules/m2")).status_code == 200
 
 
-async def test_the_holder_is_not_asked_for_before_every_call(client, system, scheduler):
+async def test_the_holder_is_cached_between_calls(client, system, scheduler):
     for _ in range(5):
         await client.get("/v1/schedules")
     assert system.schedulers.asked == 1
@@ -87,7 +87,7 @@ async def test_the_holder_is_not_asked_for_before_every_call(client, system, sch
 @pytest.mark.parametrize(
     "lost", [StoreRefused(3, "request type 9011 not supported"), PeerAway("x", True, "no answer")]
 )
-async def test_one_that_does_not_work_for_the_broker_any_more_is_asked_again(client, scheduler, lost):
+async def test_a_scheduler_that_lost_its_claim_is_looked_up_again(client, scheduler, lost):
     scheduler.add("m1")
     scheduler.failures = [lost]
     assert (await client.delete("/v1/schedules/m1")).status_code == 200
@@ -103,7 +103,7 @@ async def test_one_that_does_not_work_for_the_broker_any_more_is_asked_again(cli
         ("POST", "/v1/groups/g1/deadLetters:redrive", {}),
     ],
 )
-async def test_what_the_store_cannot_do_for_a_while_is_told_at_once(
+async def test_a_temporary_error_of_the_store_is_returned_at_once(
     client, scheduler, method, path, body, code, status
 ):
     scheduler.add("m1")
@@ -114,14 +114,14 @@ async def test_what_the_store_cannot_do_for_a_while_is_told_at_once(
     assert len(scheduler.failures) == 1, "it was asked once"
 
 
-async def test_without_any_scheduler_the_answer_is_503_with_the_broker(client, system):
+async def test_without_a_scheduler_the_call_returns_503_and_names_the_broker(client, system):
     system.schedulers.default = None
     problem = check(await client.delete("/v1/schedules/m1"), 503)
     assert problem["retryable"]
     assert "broker-a" in problem["detail"]
 
 
-async def test_a_broker_that_is_away_makes_unknown_indefinite_and_found_stays_found(pair_client, pair):
+async def test_with_a_broker_away_a_missing_message_is_503_and_a_found_one_is_returned(pair_client, pair):
     await pair_client.get("/v1/brokers")
     pair.schedulers.one.add("m1", "broker-a")
     pair.kill("broker-b")
@@ -140,14 +140,14 @@ async def test_found_on_one_broker_does_not_wait_for_another_without_scheduler(p
     assert (await pair_client.delete("/v1/schedules/none")).status_code == 503
 
 
-async def test_what_the_store_did_not_take_is_503_with_its_words(client, scheduler):
+async def test_a_write_that_the_store_refused_is_503_with_its_message(client, scheduler):
     scheduler.add("m1")
     scheduler.failing = "the disk is full"
     problem = check(await client.delete("/v1/schedules/m1"), 503)
     assert "the disk is full" in problem["detail"]
 
 
-async def test_moved_and_delivered_now(client, scheduler):
+async def test_a_message_is_moved_and_delivered_now(client, scheduler):
     scheduler.add("m1")
     scheduler.add("m2")
     answer = await client.patch("/v1/schedules/m1", json={"deliverAt": "2026-01-01T01:00:00Z"})
@@ -193,7 +193,7 @@ async def test_the_list_has_the_documented_shape(client, scheduler):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
-async def test_pages_over_two_brokers_show_each_once_in_order(pair_client, pair, count):
+async def test_pages_over_two_brokers_list_each_message_once_in_order(pair_client, pair, count):
     for n in range(23):
         pair.schedulers.one.add(f"m{n}", ("broker-a", "broker-b")[n % 3 == 0], 5000 - 10 * (n // 2))
     found, after = [], ""
@@ -231,7 +231,7 @@ async def test_a_bad_query_is_refused_by_name(client, query, field):
     check(answer, 404 if field == "broker" else 400, field)
 
 
-async def test_what_was_parked_is_listed_and_sent_again(client, scheduler):
+async def test_parked_messages_are_listed_and_resent(client, scheduler):
     scheduler.add("m1", kind="parked", attempts=9, error="the topic is gone")
     scheduler.parked, scheduler.waiting = scheduler.waiting, []
     (one,) = (await client.get("/v1/parked")).json()["schedules"]

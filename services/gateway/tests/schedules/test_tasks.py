@@ -1,4 +1,4 @@
-"""/v1/tasks, and what begins them: bulk cancel and move, redrive; dead letters with why they died."""
+"""/v1/tasks, and the calls that start them: bulk cancel and move, redrive; dead letters with their reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def bury(store, count, **more):
         store._put(DLQ, 0, 0, f"{n}".encode(), format_properties(properties), strict=True)
 
 
-async def test_a_task_is_begun_shown_and_cancelled(client, system):
+async def test_a_task_is_started_shown_and_cancelled(client, system):
     begun = (await client.post("/v1/schedules:bulkCancel", json={"topic": "orders"})).json()
     assert (begun["kind"], begun["state"], begun["done"], begun["failed"], begun["total"]) == (
         "bulkCancel", "running", 0, 0, 3,
@@ -32,7 +32,7 @@ async def test_a_task_is_begun_shown_and_cancelled(client, system):
 
 
 @pytest.mark.parametrize("task", ["none", "broker-a.7", "nobody.1", "broker-a.x"])
-async def test_a_task_that_is_not_there_is_404(client, task):
+async def test_an_unknown_task_is_404(client, task):
     check(await client.get(f"/v1/tasks/{task}"), 404, "id")
     check(await client.post(f"/v1/tasks/{task}:cancel"), 404, "id")
 
@@ -44,20 +44,20 @@ async def test_a_task_on_a_broker_that_is_away_is_503(pair_client, pair):
     assert check(await pair_client.get(f"/v1/tasks/{begun['id']}"), 503)["missing"] == ["broker-b"]
 
 
-async def test_a_task_that_may_have_begun_is_not_begun_again(client, system):
+async def test_a_task_that_may_have_started_is_not_started_again(client, system):
     system.schedulers.one.failures = [PeerAway("scheduler", True, "no answer")]
     problem = check(await client.post("/v1/schedules:bulkCancel", json={"topic": "orders"}), 504)
     assert problem["code"] == "UNKNOWN_WHETHER_STORED"
     assert not system.schedulers.one.tasks
 
 
-async def test_a_task_that_surely_did_not_begin_is_begun_by_the_next_scheduler(client, system):
+async def test_a_task_that_certainly_did_not_start_is_started_by_the_next_scheduler(client, system):
     system.schedulers.one.failures = [PeerAway("scheduler", False, "not connected")]
     assert (await client.post("/v1/schedules:bulkCancel", json={"topic": "orders"})).status_code == 200
     assert len(system.schedulers.one.tasks) == 1
 
 
-async def test_a_task_begins_where_a_scheduler_works(pair_client, pair):
+async def test_a_task_starts_at_a_broker_with_a_scheduler(pair_client, pair):
     pair.schedulers.holders["broker-a"] = None
     assert (await pair_client.post("/v1/schedules:bulkCancel", json={"topic": "orders"})).status_code == 200
 
@@ -79,7 +79,7 @@ async def test_a_bad_bulk_call_is_refused_by_name(client, system, path, body, fi
     assert not system.schedulers.one.tasks
 
 
-async def test_a_bulk_move_says_when(client, system):
+async def test_a_bulk_move_needs_a_time(client, system):
     body = {"key": "o-1", "from": "1970-01-01T00:00:01Z", "to": 9000, "shiftMs": -5000, "dryRun": True}
     assert (await client.post("/v1/schedules:bulkMove", json=body)).json()["dryRun"] is True
     (task,) = (one.definition for one in system.schedulers.one.tasks.values())
@@ -87,7 +87,7 @@ async def test_a_bulk_move_says_when(client, system):
     assert (task.shift_ms, task.deliver_at_ms) == (-5000, None)
 
 
-async def test_dead_letters_say_why_they_died(client, system):
+async def test_dead_letters_have_a_reason(client, system):
     noted = {
         "__GANTRY_DLQ_REASON": "card declined",
         "__GANTRY_DLQ_ATTEMPTS": "4",
@@ -106,7 +106,7 @@ async def test_dead_letters_say_why_they_died(client, system):
     assert (one["body"], one["messageId"]) == ("0", "broker-a-0")
 
 
-async def test_dead_letters_that_were_sent_again_say_so(client, system):
+async def test_redriven_dead_letters_are_marked(client, system):
     bury(system.stores["broker-a"], 8)
     system.stores["broker-a"].redriven_letters["g1"] = [(0, 2), (4, 5), (6, 7)]
     for count in (3, 8):
@@ -119,7 +119,7 @@ async def test_dead_letters_that_were_sent_again_say_so(client, system):
         assert redriven == [0, 1, 4, 6]
 
 
-async def test_dead_letters_of_a_rocketmq_broker_are_told_as_far_as_known(client, system):
+async def test_dead_letters_of_a_rocketmq_broker_show_their_known_fields(client, system):
     bury(system.stores["broker-a"], 1)
     (one,) = (await client.get("/v1/groups/g1/deadLetters")).json()["messages"]
     assert one["deadLetter"]["originTopic"] == "orders"
@@ -135,7 +135,7 @@ async def test_a_group_without_dead_letters_has_none_and_an_unknown_group_is_404
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 256])
-async def test_pages_of_dead_letters_show_each_once(pair_client, pair, count):
+async def test_pages_list_each_dead_letter_once(pair_client, pair, count):
     for n, store in enumerate(pair.stores.values()):
         bury(store, 4 + 3 * n)
     found, after = [], ""

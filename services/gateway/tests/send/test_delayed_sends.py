@@ -1,4 +1,4 @@
-"""Messages that are to be delivered later: what is stored, what is answered, what is refused."""
+"""Delayed messages: stored records, replies, refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_delay_is_stored_and_answered_with_its_target_queue_and_time(
 @pytest.mark.parametrize(
     "field", [{"deliverAt": "1999-01-01T00:00:00Z"}, {"deliverAt": 0}, {"deliverAt": NOW}]
 )
-async def test_an_instant_that_is_past_is_delivered_at_once(client, system, field):
+async def test_a_message_with_a_past_time_is_delivered_at_once(client, system, field):
     (result,) = (await client.post(ORDERS, json=send_body({"body": "x"} | field))).json()["results"]
     assert result["queueOffset"] == 0
     assert "deliverAt" not in result
@@ -132,7 +132,7 @@ async def test_attributes_delay_an_event_and_are_not_kept(client, system, attrib
     assert not any(key.startswith("ce_del") for key in named)
 
 
-async def test_a_free_delayed_message_goes_round_a_broker_that_is_away(pair_client, pair):
+async def test_a_free_delayed_message_avoids_a_broker_that_is_away(pair_client, pair):
     for _ in range(2):
         await pair_client.post(ORDERS, json=send_body({"body": "x"}))
     pair.kill("broker-a")

@@ -1,4 +1,4 @@
-"""The limit of properties is one of bytes, whatever the width of their characters; one message over it refuses the whole request."""
+"""The limit of properties counts bytes, at any width of characters; one message over it refuses the whole request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.requests.limits import CLIENT_PROPERTIES_BYTES_MAX
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"
 OTHERS_BYTES_MAX = 256
-"""More than the message's id, its other properties and the divisions between them take."""
+"""More than the message's id, its other properties and the separators between them take."""
 
 
 def stored_count(system) -> int:

@@ -1,4 +1,4 @@
-"""Sends that are not our JSON: raw bodies with Mq-* headers, CloudEvents, packed requests, trace context."""
+"""Sends that are not JSON messages: raw bodies with Mq-* headers, CloudEvents, compressed requests, trace context."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_traceparent_is_kept_as_a_property_and_a_broken_one_stops_nothing(
     assert "traceparent" not in second
 
 
-async def test_a_packed_request_is_unpacked(client, system):
+async def test_a_compressed_request_is_decompressed(client, system):
     body = gzip.compress(json.dumps(send_body({"body": "x" * 5000, "queueId": 0})).encode())
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     assert (await client.post(ORDERS, content=body, headers=headers)).status_code == 200

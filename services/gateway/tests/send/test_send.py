@@ -1,4 +1,4 @@
-"""POST /v1/topics/{topic}/messages over ports in memory: shapes, routing, batches, retries, doubt."""
+"""POST /v1/topics/{topic}/messages over in-memory ports: shapes, routing, batches, retries, unknown results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_one_message_has_the_documented_shape(client, system):
     assert record.message_id == result["offsetMessageId"]
 
 
-async def test_async_flush_is_said(client, system):
+async def test_async_flush_is_reported(client, system):
     system.stores["broker-a"].is_durable = False
     answer = await client.post(ORDERS, json=send_body({"body": "hi"}))
     assert answer.json()["results"][0]["durability"] == "written"
@@ -171,20 +171,20 @@ async def test_a_missing_topic_is_made_only_by_setting(system, connect):
     assert system.stores["broker-a"].kept_topics["fresh"].write_queues == 8
 
 
-async def test_a_free_message_goes_elsewhere_when_surely_not_stored(pair_client, pair):
+async def test_a_free_message_goes_to_another_broker_when_certainly_not_stored(pair_client, pair):
     pair.stores["broker-a"].away = PeerAway("broker-a", False, "refused")
     for _ in range(8):
         answer = await pair_client.post(ORDERS, json=send_body({"body": "x"}))
         assert answer.json()["results"][0]["broker"] == "broker-b"
 
 
-async def test_a_free_message_goes_elsewhere_when_the_broker_is_busy(pair_client, pair):
+async def test_a_free_message_goes_to_another_broker_when_the_first_is_busy(pair_client, pair):
     pair.stores["broker-a"].refuse = StoreRefused(2, "[TIMEOUT_CLEAN_QUEUE]broker busy")
     answers = [await pair_client.post(ORDERS, json=send_body({"body": "x"})) for _ in range(8)]
     assert {a.json()["results"][0]["broker"] for a in answers} == {"broker-b"}
 
 
-async def test_a_request_that_left_without_an_answer_is_never_tried_elsewhere(pair_client, pair):
+async def test_an_unanswered_request_is_never_sent_to_another_broker(pair_client, pair):
     pair.stores["broker-a"].away = PeerAway("broker-a", True, "timed out")
     pair.stores["broker-b"].away = PeerAway("broker-b", True, "timed out")
     answer = await pair_client.post(ORDERS, json=send_body({"body": "x"}))
@@ -194,7 +194,7 @@ async def test_a_request_that_left_without_an_answer_is_never_tried_elsewhere(pa
 
 
 @pytest.mark.parametrize("code", [1, 10, 11, 12])
-async def test_an_answer_that_leaves_doubt_is_never_success(client, system, code):
+async def test_an_unknown_result_is_never_success(client, system, code):
     system.stores["broker-a"].refuse = StoreRefused(code, "…")
     answer = await client.post(ORDERS, json=send_body({"body": "x"}))
     assert (answer.status_code, answer.json()["code"]) == (504, "UNKNOWN_WHETHER_STORED")
@@ -276,7 +276,7 @@ async def test_messages_of_one_queue_are_one_batch_while_a_frame_holds_them(clie
 
 
 FILLS_A_FRAME = [4 * 1024 * 1024] * 3 + [2 * 1024 * 1024, 2 * 1024 * 1024 - 60_000]
-"""Bodies of one request of just under 16 MiB, which a batch with its own overhead does not hold."""
+"""Bodies of one request of just under 16 MiB, which exceed a batch with its overhead."""
 
 
 async def test_messages_too_large_for_one_batch_go_in_order_to_one_queue(client, system):
@@ -288,7 +288,7 @@ async def test_messages_too_large_for_one_batch_go_in_order_to_one_queue(client,
     assert calls == ["send_batch", "send"]
 
 
-async def test_after_a_part_that_was_refused_nothing_more_is_sent(client, system, monkeypatch):
+async def test_nothing_is_sent_after_a_refused_part(client, system, monkeypatch):
     store = system.stores["broker-a"]
     first = store.send_batch
 

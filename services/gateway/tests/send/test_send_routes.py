@@ -14,13 +14,13 @@ def send_body(*messages):
     return {"messages": list(messages)}
 
 
-async def test_a_known_route_is_not_asked_for_again(client, system):
+async def test_a_cached_route_is_not_read_again(client, system):
     for _ in range(5):
         await client.post(ORDERS, json=send_body({"body": "x"}))
     assert system.route_calls == 1
 
 
-async def test_sends_go_on_with_known_routes_while_every_nameserver_is_away(system, connect):
+async def test_sends_use_cached_routes_while_every_nameserver_is_away(system, connect):
     gateway = system.gateway()
     async with connect(gateway) as client:
         await client.post(ORDERS, json=send_body({"body": "x"}))
@@ -40,7 +40,7 @@ async def test_a_topic_whose_only_broker_died_is_503_and_not_404(client, system)
         assert (answer.status_code, answer.json()["retryable"]) == (503, True)
 
 
-async def test_sends_go_on_while_a_nameserver_that_started_again_knows_nobody_yet(system, connect):
+async def test_sends_continue_while_a_restarted_nameserver_knows_no_broker(system, connect):
     gateway = system.gateway()
     async with connect(gateway) as client:
         await client.post(ORDERS, json=send_body({"body": "x"}))
@@ -51,9 +51,7 @@ async def test_sends_go_on_while_a_nameserver_that_started_again_knows_nobody_ye
             assert (await client.post(ORDERS, json=send_body({"body": "x"}))).status_code == 200
 
 
-async def test_keyed_sends_go_on_while_a_nameserver_that_started_again_knows_one_of_two_brokers(
-    pair, connect
-):
+async def test_keyed_sends_continue_while_a_restarted_nameserver_knows_one_of_two_brokers(pair, connect):
     gateway = pair.gateway()
     keyed = send_body(*({"body": "x", "idempotencyKey": f"k-{n}"} for n in range(16)))
     async with connect(gateway) as client:
@@ -66,7 +64,7 @@ async def test_keyed_sends_go_on_while_a_nameserver_that_started_again_knows_one
         assert (await client.get(path)).status_code == 200
 
 
-async def test_keyed_sends_go_on_while_every_nameserver_is_away(system, connect):
+async def test_keyed_sends_continue_while_every_nameserver_is_away(system, connect):
     gateway = system.gateway()
     keyed = send_body({"body": "x", "idempotencyKey": "k"})
     async with connect(gateway) as client:
@@ -87,7 +85,7 @@ async def test_a_broker_that_left_the_topic_is_not_tried(pair, connect):
         assert "send" not in pair.stores["broker-b"].calls[-1:]
 
 
-async def test_a_topic_deleted_behind_our_back_is_404(system, connect):
+async def test_a_topic_deleted_by_another_gateway_is_404(system, connect):
     gateway = system.gateway()
     async with connect(gateway) as client:
         await client.post(ORDERS, json=send_body({"body": "x"}))
@@ -96,7 +94,7 @@ async def test_a_topic_deleted_behind_our_back_is_404(system, connect):
         assert (await client.post(ORDERS, json=send_body({"body": "x"}))).status_code == 404
 
 
-async def test_a_shrunk_route_is_learned_from_the_slow_poll(system, connect):
+async def test_the_slow_poll_finds_a_shrunk_route(system, connect):
     gateway = system.gateway()
     async with connect(gateway) as client:
         await client.post(ORDERS, json=send_body({"body": "x"}))

@@ -1,4 +1,4 @@
-"""The adapters over a scripted remoting server: what goes out, what comes back, what a failure means."""
+"""The adapters over a scripted remoting server: requests, responses and failures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HOST = "7F00000100002A9F"
 
 
 class Script:
-    """Answers request codes from a table: (code, fields, body, remark), or None for silence. Notes what came."""
+    """Answers request codes from a table: (code, fields, body, remark), or None for silence. Records requests."""
 
     def __init__(self, table) -> None:
         self.table, self.requests = table, []
@@ -79,7 +79,7 @@ async def store_of(table, timeout_seconds=60.0):
         yield script, LinkStores(pool, lambda: 1234, timeout_seconds).at("broker-a", address)
 
 
-async def test_a_send_names_no_topic_to_copy_so_that_none_is_ever_made():
+async def test_a_send_has_no_default_topic_so_that_it_creates_none():
     async with store_of({310: (0, STORED)}) as (script, store):
         (stored,) = await outcome_of(store.send, "orders", 2, b"hi", "TAGS\x01a\x02")
     sent = script.last.fields.to_fields() if hasattr(script.last.fields, "to_fields") else script.last.fields
@@ -96,7 +96,7 @@ async def test_a_send_names_no_topic_to_copy_so_that_none_is_ever_made():
     assert (stored.is_durable, stored.is_duplicate, stored.code) == (True, False, 0)
 
 
-async def test_a_duplicate_and_a_written_message_are_said_to_be_so():
+async def test_a_duplicate_and_a_written_message_are_marked():
     reply = STORED | {"durability": "written", "duplicate": "true"}
     async with store_of({310: (0, reply)}) as (_script, store):
         (stored,) = await outcome_of(store.send, "orders", 2, b"hi", "")
@@ -104,7 +104,7 @@ async def test_a_duplicate_and_a_written_message_are_said_to_be_so():
 
 
 @pytest.mark.parametrize("code", [10, 11, 12])
-async def test_less_durability_than_asked_for_is_no_success(code):
+async def test_less_than_the_requested_durability_is_an_error(code):
     async with store_of({310: (code, STORED), 320: (code, STORED)}) as (_script, store):
         with pytest.raises(StoreRefused) as refused:
             await outcome_of(store.send, "orders", 2, b"hi", "")
@@ -113,7 +113,7 @@ async def test_less_durability_than_asked_for_is_no_success(code):
             await outcome_of(store.send_batch, "orders", 2, [BatchItem(0, b"a", b"")])
 
 
-async def test_a_refusal_carries_code_words_and_our_own_code():
+async def test_an_error_has_code_remark_and_gantry_code():
     async with store_of({310: (14, {"gantryCode": "DISK_FULL"}, b"", "the disk is full")}) as (
         _script,
         store,
@@ -127,14 +127,14 @@ async def test_a_refusal_carries_code_words_and_our_own_code():
     )
 
 
-async def test_silence_leaves_it_open_whether_a_send_was_done():
+async def test_a_send_without_a_response_may_have_been_done():
     async with store_of({}, timeout_seconds=0.1) as (_script, store):
         with pytest.raises(PeerAway) as away:
             await outcome_of(store.send, "orders", 2, b"hi", "")
     assert (away.value.sent, away.value.peer) == (True, "broker-a")
 
 
-async def test_where_nobody_listens_nothing_was_sent():
+async def test_a_refused_connection_sends_nothing():
     pool = ConnectionPool()
     store = LinkStores(pool, lambda: 0, 1.0).at("broker-a", "127.0.0.1:1")
     with pytest.raises(PeerAway) as away:
@@ -162,14 +162,14 @@ async def test_a_batch_gives_each_message_its_own_result():
     assert (third.code, third.gantry_code, third.offset_message_id) == (13, "IDEMPOTENCY_CONFLICT", "")
 
 
-async def test_a_batch_answered_with_another_number_of_results_is_doubtful():
+async def test_a_batch_with_another_number_of_results_has_an_unknown_result():
     async with store_of({320: (0, STORED, b"[]")}) as (_script, store):
         with pytest.raises(PeerAway) as away:
             await outcome_of(store.send_batch, "orders", 2, [BatchItem(0, b"a", b"")])
     assert away.value.sent is True
 
 
-async def test_a_pull_waits_only_when_asked_and_always_brings_its_filter():
+async def test_a_pull_waits_only_on_request_and_always_sends_its_filter():
     offsets = {"suggestWhichBrokerId": "0", "nextBeginOffset": "5", "minOffset": "1", "maxOffset": "9"}
     async with store_of({11: (0, offsets, b"records")}) as (script, store):
         pulled = await store.pull("orders", 1, 4, 32, 0, "")
@@ -190,7 +190,7 @@ async def test_a_pull_waits_only_when_asked_and_always_brings_its_filter():
         assert script.last.ext["consumerGroup"] == "GANTRY_GATEWAY"
 
 
-async def test_a_pull_that_nobody_waits_for_any_more_is_ended_at_the_store():
+async def test_a_cancelled_pull_ends_at_the_store():
     async with store_of({}) as (script, store):
         pulls = [
             asyncio.ensure_future(store.pull("orders", 1, 4, 32, wait_ms, "")) for wait_ms in (3000, 3000, 0)
@@ -221,7 +221,7 @@ async def test_bounds_and_progress_are_read_from_rocketmqs_tables():
         assert "topic" not in script.last.ext
 
 
-async def test_topics_and_groups_come_and_go_in_rocketmqs_bodies():
+async def test_topics_and_groups_are_created_and_deleted_with_rocketmqs_bodies():
     topics = b'{"dataVersion":{"counter":1,"timestamp":1},"topicConfigTable":{"orders":{"perm":6,"readQueueNums":4,"topicName":"orders","writeQueueNums":3}}}'
     groups = b'{"dataVersion":{"counter":1,"timestamp":1},"subscriptionGroupTable":{"g1":{"groupName":"g1","consumeEnable":false,"retryMaxTimes":3,"brokerId":7}}}'
     async with store_of({21: (0, {}, topics), 201: (0, {}, groups), 17: (0,), 200: (0,)}) as (script, store):
@@ -295,7 +295,7 @@ async def test_an_unreadable_answer_of_a_nameserver_is_an_error(body):
 
 @pytest.mark.parametrize("field", ["readQueueNums", "writeQueueNums"])
 @pytest.mark.parametrize("count", [QUEUES_MAX + 1, 2**31, 10**30])
-async def test_a_route_of_more_queues_than_are_kept_is_not_taken(field, count):
+async def test_a_route_with_too_many_queues_is_refused(field, count):
     route = json.loads(json.dumps(ROUTE))
     route["queueDatas"][0][field] = count
     async with names_of({105: (0, {}, json.dumps(route).encode())}) as (_script, names, address):
@@ -304,7 +304,7 @@ async def test_a_route_of_more_queues_than_are_kept_is_not_taken(field, count):
                 await asked
 
 
-async def test_brokers_are_masters_with_the_hosts_their_address_means():
+async def test_brokers_are_masters_with_the_hosts_of_their_address():
     cluster = json.loads(json.dumps(CLUSTER))
     cluster["brokerAddrTable"]["broker-b"]["brokerAddrs"] = {"0": "localhost:10931"}
     async with names_of({106: (0, {}, json.dumps(cluster).encode())}) as (_script, names, address):
@@ -314,7 +314,7 @@ async def test_brokers_are_masters_with_the_hosts_their_address_means():
         assert list(names.addresses) == [address, "127.0.0.1:1"]
 
 
-async def test_changes_go_to_every_nameserver_and_name_those_that_did_not_take_them():
+async def test_writes_go_to_every_nameserver_and_return_those_that_failed():
     async with names_of(
         {100: (0,), 101: (0, {"value": "a:4"}), 102: (22, {}, b"", "no such key"), 216: (0,)}
     ) as (script, names, _address):

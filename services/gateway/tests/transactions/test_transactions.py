@@ -1,4 +1,4 @@
-"""Transactions over HTTP: begin, decide, list, show, and the checks a producer group polls for."""
+"""Transactions over HTTP: begin, decide, list, show, and the checks of a producer group."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_begin_into_no_topic_or_a_system_topic(client):
 
 
 @pytest.mark.parametrize(("verb", "status"), [("commit", "committed"), ("rollback", "rolledBack")])
-async def test_a_decision_needs_no_body_and_may_be_repeated(client, verb, status):
+async def test_a_decision_needs_no_body_and_is_repeatable(client, verb, status):
     made = await begin(client)
     for _ in range(2):
         answer = await client.post(f"/v1/transactions/{made['transactionId']}:{verb}")
@@ -91,7 +91,7 @@ async def test_the_opposite_decision_is_409(client):
     assert (problem["code"], problem["retryable"]) == ("TRANSACTION_DECIDED", False)
 
 
-async def test_a_reason_and_who_gave_it_go_with_the_decision(client, system):
+async def test_a_reason_and_its_author_are_stored_with_the_decision(client, system):
     made = await begin(client)
     await client.post(
         f"/v1/transactions/{made['transactionId']}:rollback",
@@ -126,20 +126,20 @@ async def test_while_its_broker_is_away_a_decision_is_503_and_may_be_repeated(pa
     check(await pair_client.get(f"/v1/transactions/{made['transactionId']}"), 503)
 
 
-async def test_a_lost_answer_is_503_and_repeating_it_tells(client, system):
+async def test_a_lost_response_is_503_and_a_retry_returns_the_result(client, system):
     made = await begin(client)
     system.transactions.lost = True
     assert check(await client.post(f"/v1/transactions/{made['transactionId']}:commit"), 503)["retryable"]
     assert (await client.post(f"/v1/transactions/{made['transactionId']}:commit")).status_code == 200
 
 
-async def test_what_the_store_refuses_is_told(client, system):
+async def test_a_refusal_of_the_store_is_returned(client, system):
     made = await begin(client)
     system.transactions.refuse = StoreRefused(14, "the disk is full", "DISK_FULL")
     check(await client.post(f"/v1/transactions/{made['transactionId']}:commit"), 507)
 
 
-async def test_a_transaction_is_shown_as_it_stands(client, system):
+async def test_a_transaction_is_shown_with_its_state(client, system):
     made = await begin(client)
     system.transactions.checks[made["messageId"]] = 2
     system.clocks.advance(41.5)
@@ -153,7 +153,7 @@ async def test_a_transaction_is_shown_as_it_stands(client, system):
     assert (decided["state"], decided["topic"], decided["producerGroup"]) == ("rolledBack", "orders", "shop")
 
 
-async def test_undecided_ones_are_listed_over_all_brokers(pair_client, pair):
+async def test_undecided_transactions_of_all_brokers_are_listed(pair_client, pair):
     made = [await begin(pair_client) for _ in range(6)]
     pair.transactions.parked.add(made[1]["messageId"])
     await pair_client.post(f"/v1/transactions/{made[0]['transactionId']}:commit")
@@ -188,7 +188,7 @@ async def test_queries_of_the_list_are_checked(client):
     check(await client.get("/v1/transactions?broker=nobody"), 404, "broker")
 
 
-async def test_checks_are_listed_with_the_message_as_it_was_sent_until_they_are_decided(client, system):
+async def test_checks_are_returned_with_the_sent_message_until_they_are_decided(client, system):
     made = await begin(client)
     system.transactions.checker.ask("broker-a", made["messageId"], 2)
     for _ in range(2):
@@ -219,7 +219,7 @@ async def test_a_check_that_comes_ends_the_wait(client, system):
     assert system.transactions.checker.queries[-1].max == 5
 
 
-async def test_while_nobody_works_the_call_is_held_and_then_empty(client, system):
+async def test_without_a_checker_the_call_is_held_and_then_empty(client, system):
     system.transactions.holders["broker-a"] = None
     started = asyncio.get_running_loop().time()
     answer = await client.post("/v1/producerGroups/shop/checks:receive", json={"waitSeconds": 0.6})
@@ -227,7 +227,7 @@ async def test_while_nobody_works_the_call_is_held_and_then_empty(client, system
     assert asyncio.get_running_loop().time() - started >= 0.6
 
 
-async def test_a_checker_that_takes_over_meanwhile_is_found(client, system):
+async def test_a_held_receive_finds_the_checker_that_takes_over(client, system):
     made = await begin(client)
     system.transactions.checker.ask("broker-a", made["messageId"])
     system.transactions.holders["broker-a"] = None
@@ -239,7 +239,7 @@ async def test_a_checker_that_takes_over_meanwhile_is_found(client, system):
     assert (await asyncio.wait_for(asked, 30)).json()["checks"]
 
 
-async def test_a_checker_that_is_away_is_as_good_as_none(client, system):
+async def test_a_checker_that_is_away_counts_as_none(client, system):
     system.transactions.checker.away = True
     answer = await client.post("/v1/producerGroups/shop/checks:receive", json={"waitSeconds": 0.3})
     assert answer.json() == {"checks": []}
@@ -253,7 +253,7 @@ async def test_a_broker_that_is_away_does_not_hide_the_checks_of_another(pair_cl
     assert (await pair_client.post("/v1/producerGroups/shop/checks:receive")).json()["checks"]
 
 
-async def test_a_stopping_gateway_holds_nobody(system, connect):
+async def test_a_stopping_gateway_holds_no_receive(system, connect):
     gateway = system.gateway()
     async with connect(gateway) as client:
         asked = asyncio.ensure_future(

@@ -41,7 +41,9 @@ def dead_letter_routes(
         group: GroupName,
         max_: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = LIMIT_DEFAULT,
         after: After = "",
-        encoding: Annotated[Literal["", "base64"], Meta(description="Give every body as `bodyBase64`.")] = "",
+        encoding: Annotated[
+            Literal["", "base64"], Meta(description="Return every body as `bodyBase64`.")
+        ] = "",
     ) -> DeadLettersReply:
         """List the dead letters of a group, with their reason: the last error, attempts, consumer, and origin."""
         page = await letters.page(group, after, max_, as_base64=bool(encoding))

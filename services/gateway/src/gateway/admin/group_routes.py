@@ -48,7 +48,7 @@ def group_routes(admin: GroupAdmin) -> list[Operation]:
     @calls.delete("/v1/groups/{group:plain}", 400, 403, 404)
     async def delete_group(
         group: GroupName,
-        offsets: Annotated[bool, Meta(description="Also forget how far the group was.")] = True,
+        offsets: Annotated[bool, Meta(description="Also delete the group's offsets.")] = True,
     ) -> Status:
         """Delete a consumer group from every broker."""
         await admin.delete(group, with_offsets=offsets)

@@ -126,10 +126,13 @@ class GroupBody(Body):
     broadcast: bool = True
     paused: bool = False
     retry_policy: Annotated[
-        Policy | None, Meta(description="When a failed message comes again; null: RocketMQ's delay levels.")
+        Policy | None,
+        Meta(description="When a failed message is delivered again; null: RocketMQ's delay levels."),
     ] = None
-    order: Annotated[Order, Meta(description="Receive one by one per shardingKey, or as they come.")] = "none"
-    start_at: Annotated[StartAt, Meta(description="Where receives of a new topic begin.")] = "earliest"
+    order: Annotated[
+        Order, Meta(description="Receive one message at a time per shardingKey, or without an order.")
+    ] = "none"
+    start_at: Annotated[StartAt, Meta(description="Where receives of a new topic start.")] = "earliest"
 
 
 class GroupShown(Shown):
@@ -176,7 +179,7 @@ class ResetBody(Body):
     broker: Annotated[BrokerText | None, Meta(description="Only its queues.")] = None
     queue_id: Annotated[
         QueueId | None,
-        Meta(description="Only this queue; needs `broker` where the topic lies on more than one."),
+        Meta(description="Only this queue; needs `broker` if several brokers have the topic."),
     ] = None
     dry_run: bool = False
 

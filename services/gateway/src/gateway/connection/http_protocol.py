@@ -125,7 +125,7 @@ class GatewayProtocol(HttpConnection):
 
     def head_refusal(self) -> str:
         """Return why the head is refused: no single Host header, or another Transfer-Encoding than chunked. "" if it is valid."""
-        assert self.parser is not None, "the connection is open: its parser is what calls this"
+        assert self.parser is not None, "the connection is open: its parser calls this"
         names = [name for name, _value in self.headers]
         if names.count(b"host") != 1 and self.parser.get_http_version() == "1.1":
             return "a request of HTTP/1.1 has one header Host"

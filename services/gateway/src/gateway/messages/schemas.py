@@ -33,9 +33,9 @@ def _described(description: str, pattern: str = "", **more: object) -> Meta:
 
 BodyText = Annotated[str, Meta(description="The body as text; stored as UTF-8.")]
 BodyBytes = Annotated[bytes, _described("The body as bytes, in base64.", _BASE64)]
-Tag = Annotated[Text, _described("What consumers filter by.", rf"^(?!\*$)(?![\s\S]*\|\|){_TEXT_PATTERN[1:]}")]
+Tag = Annotated[Text, _described("Consumers filter by it.", rf"^(?!\*$)(?![\s\S]*\|\|){_TEXT_PATTERN[1:]}")]
 Keys = Annotated[
-    list[Annotated[Text, _described("No blanks.", f"^[^\\s{_SEPARATORS}]+$")]],
+    list[Annotated[Text, _described("No spaces.", f"^[^\\s{_SEPARATORS}]+$")]],
     Meta(max_length=KEYS_MAX, description="Business keys; messages are found by them."),
 ]
 Properties = Annotated[
@@ -75,7 +75,8 @@ class MessageIn(Body):
     properties: Properties | None = None
     sharding_key: Annotated[Text, _described("Same key, same queue, in order.", _TEXT_PATTERN)] | None = None
     queue_id: (
-        Annotated[QueueId, Meta(description="The queue; needs `broker` where several hold the topic.")] | None
+        Annotated[QueueId, Meta(description="The queue; needs `broker` if several brokers have the topic.")]
+        | None
     ) = None
     delay_level: (
         Annotated[
@@ -95,7 +96,7 @@ class MessageIn(Body):
         Annotated[datetime, Meta(tz=True)]
         | Annotated[Millis, Meta(description="Milliseconds since 1970.")]
         | None,
-        Meta(description=f"Not before this instant; one that is past: at once.{_ONE_DELAY}"),
+        Meta(description=f"Deliver at this time; a past time: at once.{_ONE_DELAY}"),
     ] = None
     idempotency_key: IdempotencyKey | None = None
 

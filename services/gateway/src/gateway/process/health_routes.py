@@ -15,7 +15,7 @@ from gateway.routing.probe import Probe
 
 BROKERS_MAX = 1000
 
-Brokers = Annotated[int, Meta(ge=1, le=BROKERS_MAX, description="How many stores there must be.")]
+Brokers = Annotated[int, Meta(ge=1, le=BROKERS_MAX, description="Minimum number of stores.")]
 _READY = "Not ready; `stores` says why."
 
 

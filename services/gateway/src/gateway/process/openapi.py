@@ -19,20 +19,20 @@ VERSION = "0.1.0"
 _DESCRIPTION = f"""A message broker with the semantics of Apache RocketMQ.
 
 Errors are RFC 9457 problems with `code`, `retryable` and `requestId`; a wrong field is named in `field`, its bound in
-`limit`. A request has at most {REQUEST_BYTES_MAX} bytes, a message body at most {BODY_BYTES_MAX}. Requests may be packed
-with gzip, replies are where the client takes it. `X-Request-Id` is taken over or made, and comes back."""
+`limit`. A request has at most {REQUEST_BYTES_MAX} bytes, a message body at most {BODY_BYTES_MAX}. Requests may be compressed
+with gzip; replies are compressed if the client accepts gzip. `X-Request-Id` is accepted or generated, and returned."""
 _TAGS = {
     "send and pull": "Messages in and out.",
-    "receive and acknowledge": "Messages on lease, to be acknowledged one by one.",
-    "topics": "Where messages go.",
-    "groups": "Who reads, and how far they are.",
-    "messages": "Looking messages up.",
-    "schedules": "Messages that wait for their time.",
-    "dead letters": "Messages that a group gave up.",
-    "tasks": "Long work on many messages.",
-    "transactions": "Messages that are delivered when they are committed.",
-    "cluster": "Who takes part.",
-    "reports": "What Spark made of the log, served from a folder.",
+    "receive and acknowledge": "Leased messages, acknowledged one by one.",
+    "topics": "Topics and their queues.",
+    "groups": "Consumer groups, their offsets and lag.",
+    "messages": "Messages by id, key or time.",
+    "schedules": "Delayed messages.",
+    "dead letters": "Messages that a group failed to consume.",
+    "tasks": "Long operations on many messages.",
+    "transactions": "Messages that are delivered once committed.",
+    "cluster": "Brokers and nameservers.",
+    "reports": "Reports that Spark made from the log, served from a folder.",
     "health": "For probes and monitoring.",
 }
 _STATUSES = {
@@ -42,14 +42,14 @@ _STATUSES = {
     404: "No such topic, group, broker or message.",
     405: "The resource does not have this method.",
     408: "The body did not arrive in time.",
-    409: "It is over already, or was decided otherwise; `code` says what.",
+    409: "Already delivered, or decided differently; `code` says which.",
     413: "The request or a body is over the limit.",
-    415: "The media type is not taken here.",
-    422: "Well formed, but cannot be carried out as it is.",
+    415: "The call does not accept this media type.",
+    422: "Well formed, but cannot be carried out.",
     429: "Overload or rate limit; wait `retryAfterMs`.",
     431: "Path and headers are too long.",
     501: "A broker in use does not know the request.",
-    503: "Something that is needed is away or not ready; try again.",
+    503: "A required part is away or not ready; try again.",
     504: "Unknown whether stored: retry with the same idempotency key.",
     507: "The store's disk is full.",
 }
@@ -60,7 +60,7 @@ _RETRIED = {429, 503, 507}
 _REQUEST_ID: Document = {"schema": {"type": "string"}}
 _RETRY_AFTER: Document = {
     "schema": {"type": "integer", "minimum": 1},
-    "description": "Seconds to wait, where trying again may help.",
+    "description": "Seconds to wait before a retry.",
 }
 _INSIDE = (SendResult, SendRefusal, AckResult, ProblemBody)
 """Types that others refer to, or that every call returns."""

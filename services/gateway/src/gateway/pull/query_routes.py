@@ -19,7 +19,7 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
     calls = Operations("messages")
 
     @calls.get(
-        "/v1/messages", 400, 403, 404, details=Details(reply_description="What was found, oldest first.")
+        "/v1/messages", 400, 403, 404, details=Details(reply_description="The messages found, oldest first.")
     )
     async def find_messages(
         topic: TopicName,
@@ -47,7 +47,7 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
         400,
         403,
         404,
-        details=Details(reply_description="What happened, in order of time."),
+        details=Details(reply_description="The events, in order of time."),
     )
     async def show_timeline(id_: MessageId, topic: TopicOrAll = "") -> TimelineReply:
         """List the events of a message, from the log: stored, scheduled, settled, leased, acked, retried, dead, redriven."""

@@ -30,8 +30,8 @@ QueueNumber = Annotated[QueueId, Meta(description="Number of the queue.")]
 class PullQuery(Struct, rename="camel"):
     """The query of a pull."""
 
-    offset: Annotated[int, Meta(ge=0, le=INT64_MAX, description="The first offset wanted.")] = 0
-    max: Annotated[int, Meta(ge=1, le=PULL_MESSAGES_MAX, description="How many messages at most.")] = (
+    offset: Annotated[int, Meta(ge=0, le=INT64_MAX, description="The first offset to return.")] = 0
+    max: Annotated[int, Meta(ge=1, le=PULL_MESSAGES_MAX, description="Maximum number of messages.")] = (
         COUNT_DEFAULT
     )
     wait_seconds: Annotated[
@@ -45,7 +45,7 @@ class PullQuery(Struct, rename="camel"):
         Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX, extra_json_schema={"minLength": 1})] | None,
         Meta(description="A condition in SQL92 over properties, instead of `filter`."),
     ] = None
-    encoding: Annotated[Literal["", "base64"], Meta(description="Give every body as `bodyBase64`.")] = ""
+    encoding: Annotated[Literal["", "base64"], Meta(description="Return every body as `bodyBase64`.")] = ""
 
 
 class PullRoute:
@@ -105,7 +105,7 @@ def tags_of(expression: str) -> TagFilter:
 _DETAILS = Details(
     name="pull_messages",
     summary="Pull messages of one queue from an offset on",
-    description="Held up to `waitSeconds` while there is nothing. Go on at `nextOffset`, whatever the status.",
+    description="Held up to `waitSeconds` while there is no message. Continue at `nextOffset`, whatever the status.",
     reply=PullReply,
     reply_description="FOUND with messages, or why there are none.",
     reply_example={

@@ -298,10 +298,10 @@ _DESCRIBED: dict[str, tuple[tuple[int, ...], Details]] = {
             reads_itself=True,
             name="receive_messages",
             summary="Receive messages on lease",
-            description="Held up to `waitSeconds` while there is nothing; then 200 with no messages. Nobody else of the group gets "
-            "the messages until `invisibleUntil`; what is not acknowledged by then comes again. A group that does not exist is made "
-            "and starts at the oldest message. The filter belongs to the group: another one is 409 unless `changeFilter`; none "
-            "means the group's.",
+            description="Held up to `waitSeconds` while there is no message; then 200 with an empty list. No other client of the group "
+            "gets the messages until `invisibleUntil`; messages that are not acknowledged by then are delivered again. A missing group "
+            "is created and starts at the oldest message. The filter belongs to the group: a different one is 409 unless "
+            "`changeFilter` is set; without one, the group's applies.",
             body=ReceiveRequest,
             body_example={"maxMessages": 16, "waitSeconds": 10, "invisibleSeconds": 30},
             is_body_needed=False,
@@ -316,7 +316,7 @@ _DESCRIBED: dict[str, tuple[tuple[int, ...], Details]] = {
             reads_itself=True,
             name="acknowledge_messages",
             summary="Acknowledge messages, or give them back",
-            description=f"1 to {ITEMS_MAX} handles. `acked` and `nacked` are durable; asking again changes nothing. A message given "
+            description=f"1 to {ITEMS_MAX} handles. `acked` and `nacked` are durable; a repeated call changes nothing. A message given "
             "back too often becomes a dead letter, with the reason.",
             body=AckRequest,
             body_example={

@@ -18,10 +18,15 @@ NACK_SECONDS_MAX = 40 * 24 * 3600
 FILTER_CHARS_MAX = 32 * 1024
 
 Handle = Annotated[
-    str, Meta(min_length=1, max_length=HANDLE_CHARS_MAX, description="As it came with the message.")
+    str, Meta(min_length=1, max_length=HANDLE_CHARS_MAX, description="The handle of the received message.")
 ]
 InvisibleSeconds = Annotated[
-    int, Meta(ge=1, le=INVISIBLE_SECONDS_MAX, description="How long nobody else gets the messages.")
+    int,
+    Meta(
+        ge=1,
+        le=INVISIBLE_SECONDS_MAX,
+        description="How long the messages stay invisible to other clients of the group.",
+    ),
 ]
 
 
@@ -41,13 +46,11 @@ class ReceiveRequest(Body):
 
     max_messages: Annotated[int, Meta(ge=1, le=RECEIVE_MESSAGES_MAX)] = MESSAGES_DEFAULT
     wait_seconds: Annotated[
-        int, Meta(ge=0, le=WAIT_SECONDS_MAX, description="How long to wait while there is nothing.")
+        int, Meta(ge=0, le=WAIT_SECONDS_MAX, description="How long to wait while there is no message.")
     ] = 0
     invisible_seconds: InvisibleSeconds = INVISIBLE_SECONDS_DEFAULT
-    filter: (
-        Annotated[FilterIn, Meta(description="The group's filter; another than it has is 409.")] | None
-    ) = None
-    change_filter: Annotated[bool, Meta(description="Put this filter in place of the group's.")] = False
+    filter: Annotated[FilterIn, Meta(description="The group's filter; a different one is 409.")] | None = None
+    change_filter: Annotated[bool, Meta(description="Replace the group's filter by this one.")] = False
 
 
 class ReceivedMessage(MessageOut, kw_only=True):
@@ -77,12 +80,16 @@ class NackIn(Body):
     delay_seconds: (
         Annotated[
             float,
-            Meta(ge=0, le=NACK_SECONDS_MAX, description="When; without it the group's retry policy says."),
+            Meta(
+                ge=0,
+                le=NACK_SECONDS_MAX,
+                description="Delay before the next delivery; by default the group's retry policy decides.",
+            ),
         ]
         | None
     ) = None
     reason: (
-        Annotated[str, Meta(max_length=REASON_CHARS_MAX, description="Kept with its dead letter.")] | None
+        Annotated[str, Meta(max_length=REASON_CHARS_MAX, description="Stored with the dead letter.")] | None
     ) = None
 
 

@@ -87,7 +87,7 @@ def _whole(value: object) -> object:
 def _problem(message: str, kind: Any) -> Problem:
     """Return the problem for msgspec's error message about a value of this type."""
     match = _PATH.match(message)
-    assert match is not None, "the pattern takes any text"
+    assert match is not None, "the pattern matches any text"
     message, path = match["message"], match["path"] or ""
     if named := _UNKNOWN.match(message) or _REQUIRED.match(message):
         path = f"{path}.{named['name']}" if path else named["name"]

@@ -31,7 +31,7 @@ LIMIT_DEFAULT = 100
 PageSize = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
 After = Annotated[
     str,
-    Meta(max_length=MARK_CHARS_MAX, pattern=r"^[A-Za-z0-9_-]*$", description="`next` of the page before."),
+    Meta(max_length=MARK_CHARS_MAX, pattern=r"^[A-Za-z0-9_-]*$", description="`next` of the previous page."),
 ]
 
 

@@ -95,7 +95,7 @@ class RedriveBody(Body):
     dry_run: bool = False
     to_topic: Annotated[
         Annotated[str, Meta(pattern=TOPIC_PATTERN)] | None,
-        Meta(description="A topic, or `original`: the one each message came from."),
+        Meta(description="A topic, or `original`: the topic of each message."),
     ] = None
 
 

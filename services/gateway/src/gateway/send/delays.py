@@ -34,7 +34,7 @@ def delay_property(item: MessageIn, now_ms: int, horizon_ms: int, place: int, na
         return (
             f"{TIMER_DELAY_MS}\x01{checked_delay(item.delay_ms, horizon_ms, name_of(place, 'delayMs'))}\x02"
         )
-    assert item.deliver_at is not None, "only a delayed message is asked for its property"
+    assert item.deliver_at is not None, "only a delayed message has this property"
     deliver_ms = checked_instant(item.deliver_at, now_ms, horizon_ms, name_of(place, "deliverAt"))
     return f"{TIMER_DELIVER_MS}\x01{deliver_ms}\x02"
 

@@ -73,7 +73,7 @@ class QueueChoice:
         if draft.item.queue_id is not None:
             return self._numbered(draft, draft.item.queue_id)
         if draft.hash_key is not None:
-            assert history is not None, "keyed drafts are chosen with the list at hand"
+            assert history is not None, "keyed drafts are chosen with a cached list"
             return self._hashed(draft, draft.hash_key, history)
         assert draft.item.broker is not None
         self._on_broker(draft, draft.item.broker)

@@ -281,15 +281,15 @@ _DETAILS = Details(
     "`Mq-Idempotency-Key`, `Mq-Property-<name>` and `Mq-Properties`; with `ce-*` headers it is a CloudEvent.",
     headers=[
         *(
-            _header(name, f"Of a raw body or a binary event: its `{field}`.")
+            _header(name, f"`{field}` of a raw body or a binary event.")
             for field, name in HEADER_OF.items()
             if not field.startswith("body")
         ),
         *(
-            _header(f"ce-{name}", f"Of a CloudEvent in binary mode: its attribute `{name}`.")
+            _header(f"ce-{name}", f"Attribute `{name}` of a CloudEvent in binary mode.")
             for name in ("specversion", "id", "source", "type", "subject")
         ),
-        _header("traceparent", "W3C trace context; kept as a property, as is `tracestate`."),
+        _header("traceparent", "W3C trace context; stored as a property, like `tracestate`."),
     ],
     body=SendRequest,
     body_example={"messages": [{"body": "hi", "tag": "a", "keys": ["o-1"], "properties": {"x": "1"}}]},

@@ -78,7 +78,7 @@ _CHECKS_EXAMPLE = {
 _DECIDE = Details(
     is_body_needed=False,
     body_example={"reason": "paid, says the bank"},
-    reply_description="What it is now; the same whether this call decided it or an earlier one.",
+    reply_description="Its state; the same whether this call or an earlier one decided it.",
     reply_example=_DECIDED_EXAMPLE,
 )
 
@@ -87,7 +87,7 @@ TransactionId = Annotated[
     Meta(
         pattern=ID_PATTERN,
         max_length=ID_CHARS_MAX,
-        description="Id of the transaction, as its begin gave it.",
+        description="Id of the transaction, as returned by its begin.",
     ),
 ]
 ProducerGroup = Annotated[GroupText, Meta(description="Name of the producer group.")]
@@ -178,7 +178,7 @@ def _add_lists(calls: Operations, transactions: Transactions, wall_ms: Callable[
         broker: BrokerOrAll = "",
         state: Annotated[
             Literal["open", "parked", ""],
-            Meta(description="Only those in this state; empty: both that are undecided."),
+            Meta(description="Only transactions in this state; empty: both undecided states."),
         ] = "",
         max_: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100,
     ) -> TransactionsReply:
@@ -209,7 +209,7 @@ def _add_lists(calls: Operations, transactions: Transactions, wall_ms: Callable[
 def _add_checks(calls: Operations, transactions: Transactions) -> None:
     details = Details(
         body_example={"waitSeconds": 20},
-        reply_description="What the group has to decide.",
+        reply_description="The transactions that the group has to decide.",
         reply_example=_CHECKS_EXAMPLE,
     )
 

@@ -15,7 +15,9 @@ IMMUNITY_SECONDS_MAX = 24 * 3600
 class BeginRequest(Body):
     """A message that is delivered when its transaction is committed."""
 
-    producer_group: Annotated[GroupText, Meta(description="Who is asked about it when no decision comes.")]
+    producer_group: Annotated[
+        GroupText, Meta(description="Group whose producers decide it if no decision arrives.")
+    ]
     message: MessageIn
     check_after_seconds: (
         Annotated[
@@ -23,7 +25,7 @@ class BeginRequest(Body):
             Meta(
                 ge=1,
                 le=IMMUNITY_SECONDS_MAX,
-                description="Leave its producer alone for so long before the first check; at least 6 s count.",
+                description="Delay before the first check; at least 6 s.",
             ),
         ]
         | None
@@ -48,7 +50,7 @@ class DecideRequest(Body):
             str,
             Meta(
                 max_length=REASON_CHARS_MAX,
-                description="Why, where somebody decides by hand; kept in the audit record.",
+                description="Reason of a manual decision; kept in the audit record.",
             ),
         ]
         | None
