@@ -87,11 +87,13 @@ def test_the_previous_list_is_in_use_until_the_window_is_over():
 
 def test_a_broker_is_known_for_a_while_after_it_went():
     known = KnownBrokers(600)
-    known.saw([Broker("a", "c", "127.0.0.1:1")], 100)
+    known.record_alive([Broker("a", "c", "127.0.0.1:1")], 100)
     assert known.get("a", 700) is not None
     assert known.get("a", 701) is None
     assert known.all(701) == []
-    known.saw([Broker("a", "", "127.0.0.1:2")], 800)  # a route has no cluster name: the known one stays
+    known.record_alive(
+        [Broker("a", "", "127.0.0.1:2")], 800
+    )  # a route has no cluster name: the known one stays
     assert known.get("a", 800) == Broker("a", "c", "127.0.0.1:2")
 
 

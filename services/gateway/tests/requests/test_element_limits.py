@@ -142,7 +142,7 @@ def test_a_limit_holds_for_just_the_lists_that_are_over_it(value, limit):
     body = json.dumps({"a": value}, ensure_ascii=False).encode()
     over = isinstance(value, list | dict) and len(value) > limit
     with pytest.raises(Problem) if over else contextlib.nullcontext():
-        element_limits._look(body, {"a": limit})
+        element_limits._scan(body, {"a": limit})
 
 
 @pytest.mark.parametrize("text", [b"[" * SIZE, b'{"a":' * 1_000_000])

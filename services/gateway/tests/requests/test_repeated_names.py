@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.http.problems import Problem
-from gateway.requests.repeated_names import refuse_twice
+from gateway.requests.repeated_names import refuse_repeated_names
 
 ORDERS = "/v1/topics/orders/messages"
 JSON = {"content-type": "application/json"}
@@ -74,12 +74,12 @@ VALUES = st.recursive(
 
 @given(value=VALUES)
 def test_no_value_with_each_name_once_is_refused(value):
-    refuse_twice(json.dumps(value).encode())
+    refuse_repeated_names(json.dumps(value).encode())
 
 
 @given(value=VALUES, name=st.text(min_size=1))
 def test_a_name_written_twice_is_always_found(value, name):
     pair = f"{json.dumps(name)}:{json.dumps(value)}"
     with pytest.raises(Problem) as refusal:
-        refuse_twice(f'[{{"z":[{{{pair},{pair}}}]}}]'.encode())
+        refuse_repeated_names(f'[{{"z":[{{{pair},{pair}}}]}}]'.encode())
     assert refusal.value.field == f"[0].z[0].{name}"

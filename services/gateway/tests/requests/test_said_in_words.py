@@ -62,8 +62,8 @@ def test_every_pattern_that_refuses_something_has_words():
     assert len(literals) >= 3
     named = {TOPIC_PATTERN, GROUP_PATTERN, ID_PATTERN, KEY_PATTERN, VALUE_PATTERN}
     named |= {TOPIC_PATTERN.replace("{1,", "{0,"), GROUP_PATTERN.replace("{1,", "{0,")}
-    assert [pattern for pattern in literals | named if "pattern" in patterns.in_words(pattern)] == []
-    assert patterns.in_words("^a|b$") == "the pattern ^a|b$"
+    assert [pattern for pattern in literals | named if "pattern" in patterns.pattern_text(pattern)] == []
+    assert patterns.pattern_text("^a|b$") == "the pattern ^a|b$"
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def cluster_routes(
             refuse_to_change(one.topic)
         for one in body.groups:
             refuse_to_change_group(not_derived(one.group))
-        _refuse_twice([one.topic for one in body.topics], "topics", "topic")
-        _refuse_twice([one.group for one in body.groups], "groups", "group")
+        _refuse_repeated([one.topic for one in body.topics], "topics", "topic")
+        _refuse_repeated([one.group for one in body.groups], "groups", "group")
         if body.topics:
             await topics.refuse_own([one.topic for one in body.topics])
         wanted_topics = {
@@ -90,7 +90,7 @@ def cluster_routes(
     return calls.all
 
 
-def _refuse_twice(names: list[str], field: str, kind: str) -> None:
+def _refuse_repeated(names: list[str], field: str, kind: str) -> None:
     seen: set[str] = set()
     for place, name in enumerate(names):
         if name in seen:

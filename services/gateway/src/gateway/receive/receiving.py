@@ -167,7 +167,7 @@ class Receiver:
         until = self._now() + wait_seconds
         batch = Batch(ask.topic, ask.group)
         ask = ask._replace(is_filter_new=False)
-        watch = asyncio.ensure_future(_watched(gone))
+        watch = asyncio.ensure_future(_until_gone(gone))
         is_vain = False
         try:
             while not batch.count and (left := until - self._now()) > 0 and not self._draining.is_set():
@@ -289,7 +289,7 @@ def _is_ready(wait: "asyncio.Task[bool]") -> bool:
     return isinstance(error, StoreRefused) or (error is None and wait.result())
 
 
-async def _watched(gone: Callable[[], Awaitable[None]]) -> None:
+async def _until_gone(gone: Callable[[], Awaitable[None]]) -> None:
     await gone()
 
 

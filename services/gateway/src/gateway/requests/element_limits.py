@@ -77,14 +77,14 @@ def refuse_too_many_elements(body: bytes, limits: Mapping[str, int] = LIMITS) ->
     Stops as early as possible, and ignores a body that is not JSON.
     """
     if len(body) > FREE_BYTES and _separators(body) > FREE_VALUES:
-        _look(body, limits)
+        _scan(body, limits)
 
 
 def _separators(body: bytes) -> int:
     return body.count(b",") + body.count(b"{") + body.count(b"[")
 
 
-def _look(body: bytes, limits: Mapping[str, int]) -> None:
+def _scan(body: bytes, limits: Mapping[str, int]) -> None:
     opened: list[_Open] = []
     values = 0
     name = (0, 2)

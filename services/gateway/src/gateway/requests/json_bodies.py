@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.http.problems import Problem, invalid
 from gateway.requests.element_limits import LIMITS, refuse_too_many_elements
-from gateway.requests.patterns import in_words
+from gateway.requests.patterns import pattern_text
 
 T = TypeVar("T")
 Schema = dict[str, Any]
@@ -37,7 +37,7 @@ def read_json(decoder: msgspec.json.Decoder[T], body: bytes, limits: Mapping[str
     except msgspec.ValidationError as error:
         raise _problem(str(error), decoder.type) from error
     except msgspec.DecodeError as error:
-        raise _no_json(error, body) from error
+        raise _not_json(error, body) from error
     except RecursionError as error:
         raise invalid("body", "the body is nested too deeply", "nesting depth") from error
 
@@ -57,7 +57,7 @@ def read_parameters(kind: type[T], given: Mapping[str, str]) -> T:
         raise problem from error
 
 
-def _no_json(error: msgspec.DecodeError, body: bytes) -> Problem:
+def _not_json(error: msgspec.DecodeError, body: bytes) -> Problem:
     """Return the problem of a body that is not JSON."""
     if "truncated" in str(error) and _SURROGATE.search(body):
         return invalid("body", "a text holds half of a surrogate pair, as \\ud800: it is no Unicode text")
@@ -93,7 +93,7 @@ def _problem(message: str, kind: Any) -> Problem:
         path = f"{path}.{named['name']}" if path else named["name"]
         message = "no such field" if message.startswith("Object contains") else "the field is missing"
     if pattern := _MATCHING.match(message):
-        rule = in_words(pattern["pattern"].replace(r"\\", "\\"))  # msgspec quotes it
+        rule = pattern_text(pattern["pattern"].replace(r"\\", "\\"))  # msgspec quotes it
         return invalid(path[:DETAIL_CHARS_MAX], f"the value may have {rule}", rule)
     if _CHOICE.match(message):
         choices = _choices(kind, path)

@@ -19,7 +19,7 @@ from gateway.http.problems import Problem, invalid
 from gateway.requests.checks import query_of
 from gateway.requests.json_bodies import read_json, read_parameters
 from gateway.requests.media_types import check_json_type
-from gateway.requests.repeated_names import refuse_twice
+from gateway.requests.repeated_names import refuse_repeated_names
 
 Handler = Callable[..., Awaitable[object]]
 H = TypeVar("H", bound=Handler)
@@ -118,7 +118,7 @@ class Operation:
         self.body: type[Struct] | None = details.body
         self.is_body_needed = details.is_body_needed
         if body is not None:
-            self.body = _without_none(body.annotation)
+            self.body = _not_null(body.annotation)
             self.is_body_needed = body.default is inspect.Parameter.empty
         self.may_be_null = body is not None and not self.is_body_needed
         """Whether `null` means that there is no body."""
@@ -158,7 +158,7 @@ class Operation:
         if body:
             check_json_type(call.headers)
             read_json(_any_json, body)  # a body that is not JSON is reported as such, before any other error
-            refuse_twice(body)
+            refuse_repeated_names(body)
             is_null = self.may_be_null and body.strip() == b"null"
             return None if is_null else read_json(self._body, body)
         if self._takes_body and self.is_body_needed:
@@ -245,11 +245,11 @@ def _parameters(signature: Iterable[inspect.Parameter], in_path: set[str]) -> di
             continue
         name = re.sub(r"_(\w)", lambda match: match[1].upper(), one.name.rstrip("_"))
         default = msgspec.NODEFAULT if one.default is inspect.Parameter.empty else one.default
-        found[one.name] = Parameter(name, _without_none(one.annotation), default, name in in_path)
+        found[one.name] = Parameter(name, _not_null(one.annotation), default, name in in_path)
     return found
 
 
-def _without_none(kind: Any) -> Any:
+def _not_null(kind: Any) -> Any:
     """Return the type of a given value: text in a query or a path is never null."""
     kinds = [one for one in get_args(kind) if one is not NoneType]
     return kinds[0] if NoneType in get_args(kind) and len(kinds) == 1 else kind

@@ -16,7 +16,7 @@ _SETS = {
 _NO_BLANKS = "all but blanks"
 
 
-def in_words(pattern: str) -> str:
+def pattern_text(pattern: str) -> str:
     """Return which characters a pattern allows, and how many; the pattern itself if it has no description."""
     shape = _SHAPE.match(pattern)
     characters = None if shape is None else _NO_BLANKS if shape["blank"] else _SETS.get(shape["set"])

@@ -19,7 +19,7 @@ class _Object(list[tuple[str, Any]]):
     """A JSON object as written; JSON arrays are plain lists."""
 
 
-def refuse_twice(body: bytes) -> None:
+def refuse_repeated_names(body: bytes) -> None:
     """Raise the problem 400 with the path of a name that occurs twice in one object. The body must be valid JSON."""
     try:
         _quick(body.decode())

@@ -22,7 +22,7 @@ class KnownBrokers:
         self._holders: frozenset[str] = frozenset()
         self._read: float | None = None
 
-    def saw(self, brokers: Iterable[Broker], now: float) -> None:
+    def record_alive(self, brokers: Iterable[Broker], now: float) -> None:
         """Record brokers as alive at `now`; forget those not seen for too long."""
         for broker in brokers:
             before = self._seen.get(broker.name)

@@ -10,7 +10,7 @@ from gateway.routing.queue_lists import ORDER_NAMESPACE, holders_in
 async def see_brokers(names: Names, known: KnownBrokers, now: Callable[[], float]) -> list[Broker]:
     """Return the registered brokers, and record the expected ones in `known`; raise PeerAway if no nameserver responds."""
     alive = await names.brokers()
-    known.saw(alive, now())
+    known.record_alive(alive, now())
     if known.are_lists_old(now()):
         try:
             lists = await names.values(ORDER_NAMESPACE)

@@ -230,7 +230,7 @@ class RouteCache:
         if not self._known.has_lists:
             await self._see_brokers()  # a send or a pull may name a broker that is away
         now = self._now()
-        self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
+        self._known.record_alive((Broker(name, "", address) for name, address in data.addresses.items()), now)
         route = Route(topic, data, old.next_queue if old else self._first_queue, now)
         if old is not None:
             route.holders |= old.holders

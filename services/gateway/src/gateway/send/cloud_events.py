@@ -17,7 +17,7 @@ from gateway.messages.schemas import IDEMPOTENCY_KEY_BYTES_MAX, FieldNames, Mess
 from gateway.requests.element_limits import EVENT_LIMITS, FREE_LIMITS
 from gateway.requests.json_bodies import read_json
 from gateway.requests.limits import MESSAGES_MAX
-from gateway.requests.repeated_names import refuse_twice
+from gateway.requests.repeated_names import refuse_repeated_names
 from gateway.send.raw_messages import (
     HEADER_OF,
     Named,
@@ -102,7 +102,7 @@ def binary_event(headers: Mapping[bytes, bytes], body: bytes) -> Named:
 def event_batch(body: bytes) -> Named:
     """Return the messages of `application/cloudevents-batch+json`."""
     events = read_json(_batch, body, EVENT_LIMITS)
-    refuse_twice(body)
+    refuse_repeated_names(body)
     items = [_structured(event, f"[{place}].", place, _name_in_batch) for place, event in enumerate(events)]
     return items, _name_in_batch
 
@@ -110,7 +110,7 @@ def event_batch(body: bytes) -> Named:
 def structured_event(body: bytes) -> Named:
     """Return the message of `application/cloudevents+json`: attributes and data in one object."""
     event = read_json(_event, body, FREE_LIMITS)
-    refuse_twice(body)
+    refuse_repeated_names(body)
     return [_structured(event, "", 0, _name_alone)], _name_alone
 
 

@@ -48,7 +48,7 @@ def header_name(_place: int, field: str) -> str:
     return HEADER_OF.get(field, field)
 
 
-def refuse_headers_twice(headers: Iterable[tuple[bytes, bytes]], prefix: bytes) -> None:
+def refuse_repeated_headers(headers: Iterable[tuple[bytes, bytes]], prefix: bytes) -> None:
     """Refuse a repeated message header: its value is ambiguous."""
     counts = Counter(name for name, _value in headers if name.startswith(prefix))
     for name, count in counts.items():

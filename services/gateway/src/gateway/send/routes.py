@@ -20,7 +20,7 @@ from gateway.requests.json_bodies import read_json
 from gateway.requests.limits import MESSAGES_MAX
 from gateway.requests.media_types import JSON_TYPE, media_type_of
 from gateway.requests.operations import Details, Document, Operation
-from gateway.requests.repeated_names import refuse_twice
+from gateway.requests.repeated_names import refuse_repeated_names
 from gateway.send.cloud_events import (
     EVENT_EXAMPLE,
     binary_event,
@@ -38,7 +38,7 @@ from gateway.send.raw_messages import (
     header_name,
     raw_message,
     read_message,
-    refuse_headers_twice,
+    refuse_repeated_headers,
 )
 from gateway.send.raw_messages import PREFIX as MQ_PREFIX
 from gateway.send.sending import Result, Sender, refusal_of
@@ -103,7 +103,7 @@ def read_messages(body: bytes) -> list[MessageIn]:
     items = read_json(_request, body).messages
     colons = body.count(b":")  # each name has one
     if colons > 1 + len(items) and colons > count_names(items):
-        refuse_twice(body)
+        refuse_repeated_names(body)
     return items
 
 
@@ -111,7 +111,7 @@ async def _other(call: Call, media_type: bytes) -> Named:
     """Decode a raw body or CloudEvents."""
     headers = call.headers
     for prefix in (MQ_PREFIX, EVENT_PREFIX):
-        refuse_headers_twice(call.scope["headers"], prefix)
+        refuse_repeated_headers(call.scope["headers"], prefix)
     check_message_type(media_type, headers)
     if media_type == EVENT_BATCH:
         return event_batch(await call.body())
@@ -232,7 +232,7 @@ class FastSends:
             check_message_type(media_type, headers)
             if media_type in {EVENT, EVENT_BATCH}:
                 return None
-            refuse_headers_twice(scope["headers"], MQ_PREFIX)
+            refuse_repeated_headers(scope["headers"], MQ_PREFIX)
             pattern = read_message(header_fields(headers), b"", header_name)
         except Problem:
             return None

@@ -127,17 +127,17 @@ class QueueSend:
             self._on_results(results)
             return
         assert isinstance(outcome, StoreRefused | PeerAway)
-        problem, may_go_on = self._judge(outcome)
+        problem, may_retry = self._problem_of(outcome)
         tried = self._tried = self._tried or set()
         tried.add(self._queue[0])
         other = self._sender.silent.around(self._route, self._queue, tried)
-        if self._group.is_free and may_go_on and other[0] not in tried and len(tried) < ATTEMPTS_MAX:
+        if self._group.is_free and may_retry and other[0] not in tried and len(tried) < ATTEMPTS_MAX:
             self._queue = other
             self.start()
         else:
             self._on_results([problem] * len(drafts))
 
-    def _judge(self, failure: StoreRefused | PeerAway) -> tuple[Problem, bool]:
+    def _problem_of(self, failure: StoreRefused | PeerAway) -> tuple[Problem, bool]:
         """Return the problem of a failure, and whether another broker may store the messages."""
         broker, topic = self._queue[0], self._route.topic
         if isinstance(failure, PeerAway):
