@@ -8,8 +8,10 @@ from settling_side import SettlingSide, deliver
 
 from broker_store.log.simulated_files import Fault
 from broker_store.settling.fast_settle import FastSettle
+from gantry_wire.errors import MalformedRecord
 from gantry_wire.half_message import OP_PROPERTIES, op_body
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.record import decode_record
 from gantry_wire.settle_headers import SettleOutput
 
 pytestmark = pytest.mark.anyio
@@ -161,3 +163,20 @@ async def test_both_paths_place_and_take_back_the_same_items_when_the_disk_refus
     first, second = lives[0][0]
     assert first[0].count("status='settled'") < 40
     assert second[0].count("status='settled'") == 40 - first[0].count("status='settled'")
+
+
+@pytest.mark.parametrize("fast_paths", [True, False])
+@pytest.mark.parametrize("put", [{}, {"own": "x"}])
+async def test_a_damaged_body_is_delivered_with_the_checksum_that_shows_it(fast_paths, put):
+    side = SettlingSide(fast_paths=fast_paths)
+    side.topics.ensure("orders", 1)
+    side.delayed(ScriptedPeer(), body=b"whole body")
+    side.pass_time(2)
+    segment = side.log.segments[0]
+    side.files.flip(segment.path, log_bytes(side).find(b"whole body"), 1)
+    side.settled([side.item(0, deliver(set=put))])
+    position, size, _ = side.unit("orders", 0, 0)
+    record = side.log.read(position, size)
+    assert decode_record(record, check_crc=False).body == b"vhole body"
+    with pytest.raises(MalformedRecord):
+        decode_record(record)

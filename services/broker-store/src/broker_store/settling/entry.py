@@ -196,19 +196,11 @@ class SettleEntry:
                 keys = text_of(properties, b"KEYS") if b"KEYS\x01" in properties else None
             code = unit_code(queue.topic, properties, levels, store_ms)
             row = whole_row(
-                queue,
-                body,
-                properties,
-                flag,
-                sys_flag,
-                born_ms,
-                times,
-                prepared,
-                code,
-                unique_key,
-                keys,
-                None,
-            )
+                queue, body, properties, flag, sys_flag, born_ms, times, prepared, code, unique_key, keys, None
+            )  # fmt: skip
+            if item_record is not None and body is item_record.body:
+                # keep the item's checksum: a new one would hide damage done to the body meanwhile
+                row = (queue, item_record.body_crc, *row[2:])
             rows.append(row)
         placed = at.place(rows, born_host)
         for draft, record in zip(drafts, placed, strict=True):
