@@ -75,10 +75,11 @@ class StoreCalls:
     ) -> None:
         try:
             await self.pool.get(self.address, connection_class)
+            self.start(answer, encode, connection_class)
         except LinkError as error:
             answer.set_exception(error)
-        else:
-            self.start(answer, encode, connection_class)
+        except Exception as error:  # noqa: BLE001 - no caller is left to raise it to, and the call must end
+            answer.set_exception(LinkError(f"the request cannot be sent: {error!r}", sent=False))
 
     async def ask(
         self,

@@ -30,6 +30,11 @@ class Exchange(Protocol):
         """Whether the connection is closed."""
         ...
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the whole reply was written."""
+        ...
+
     def scope(self) -> dict[str, Any]:
         """Return the request's ASGI scope."""
         ...
@@ -43,12 +48,19 @@ class Exchange(Protocol):
         ...
 
     def write(self, answer: bytes) -> None:
-        """Write the bytes of the whole reply."""
+        """Write the bytes of the whole reply; nothing if one was written."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection without a reply."""
         ...
 
 
 class FastCall(Protocol):
     """A call under one known head, whose contents were checked when it was learned."""
+
+    name: str
+    """What it is counted as."""
 
     def start(self, exchange: Exchange, body: bytes) -> bool:
         """Start to answer a request; False, with nothing done, if the slow path has to answer it."""
@@ -108,9 +120,18 @@ class FastAnswers:
         """Answer like the slow path, with the result or error of `reply`; the body of its call is already read."""
         call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps)
         call.scope["route_name"] = name
-        task = asyncio.ensure_future(self._finish(call, _read_then(call, reply)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        _keep(asyncio.ensure_future(self._finish(call, _read_then(call, reply))), self._tasks, exchange)
+
+    def fail(self, exchange: Exchange, name: str, error: Exception) -> None:
+        """Answer with the problem an exception stands for, as the slow path does; log it if the answer is already written."""
+
+        async def reply(_call: Call) -> Reply:
+            raise error
+
+        if exchange.is_answered:
+            _report("a call failed after its answer", error)
+        else:
+            self.finish(exchange, name, reply)
 
 
 class FastPath:
@@ -122,8 +143,10 @@ class FastPath:
         stamps: ReplyStamps,
         is_hot: Callable[[str], bool],
         routes: Sequence[FastRoute],
+        fail: Callable[[Exchange, str, Exception], None],
     ) -> None:
-        """`answer` is the slow path."""
+        """`answer` is the slow path; `fail` answers a call of this name that raised an exception."""
+        self._fail = fail
         self._answer, self._stamps, self._is_hot, self._routes = answer, stamps, is_hot, routes
         self.heads: BoundedCache[bytes, KnownHead] = BoundedCache(HEADS_MAX)
         """The meaning of heads, by their bytes."""
@@ -140,16 +163,38 @@ class FastPath:
         self, known: KnownHead, exchange: Exchange, body: bytes, tasks: set[asyncio.Task[None]]
     ) -> None:
         """Start a request; one for the slow path is added to `tasks`."""
-        if known.call is not None and known.call.start(exchange, body):
-            return
+        fast = known.call
+        if fast is not None:
+            try:
+                if fast.start(exchange, body):
+                    return
+            except Exception as error:  # noqa: BLE001 - perhaps it was sent: the slow path would send it again
+                self._fail(exchange, fast.name, error)
+                return
         call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps)
-        task = asyncio.ensure_future(_run(self._answer(call)))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        _keep(asyncio.ensure_future(_run(self._answer(call))), tasks, exchange)
 
 
 async def _run(answering: Awaitable[None]) -> None:
     await answering
+
+
+def _keep(task: asyncio.Task[None], tasks: set[asyncio.Task[None]], exchange: Exchange) -> None:
+    """Keep a task until it is done; the connection of one that failed is closed, so that its client does not wait."""
+
+    def on_done(task: asyncio.Task[None]) -> None:
+        tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _report("a request could not be answered", error)
+            exchange.abort()
+
+    tasks.add(task)
+    task.add_done_callback(on_done)
+
+
+def _report(words: str, error: BaseException) -> None:
+    asyncio.get_running_loop().call_exception_handler({"message": words, "exception": error})
 
 
 async def _read_then(call: Call, reply: Callable[[Call], Coroutine[Any, Any, Reply]]) -> Reply:

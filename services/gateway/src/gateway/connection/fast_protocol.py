@@ -77,6 +77,11 @@ class FastExchange:
         """Whether the connection is closed."""
         return self._protocol.is_lost
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the whole reply was written."""
+        return self.response_complete
+
     def scope(self) -> dict[str, Any]:
         """Return the request's scope."""
         return self._protocol.scope_of(self._known)
@@ -114,9 +119,15 @@ class FastExchange:
 
     def write(self, answer: bytes) -> None:
         """Write the bytes of the whole reply; the connection continues with the next request."""
+        if self.response_complete:
+            return
         self.response_complete = True
         self.set()
         self._protocol.end_fast(self, answer)
+
+    def abort(self) -> None:
+        """Close the connection without a reply."""
+        self._protocol.transport.abort()
 
 
 class FastProtocol(GatewayProtocol):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from gantry_wire.lease_headers import LeasedRun, LeaseItem
-from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class ReceiveAsk(NamedTuple):
@@ -30,7 +29,7 @@ class Leased(NamedTuple):
 class LeaseStore(Protocol):
     """One broker-store."""
 
-    def receive(self, ask: ReceiveAsk, on_result: Callable[[Leased | StoreRefused | PeerAway], None]) -> None:
+    def receive(self, ask: ReceiveAsk, on_result: Callable[[Leased | Exception], None]) -> None:
         """Lease messages. Passes the messages or the error to the callback."""
         ...
 
@@ -40,7 +39,7 @@ class LeaseStore(Protocol):
         group: str,
         items: bytes,
         reasons: dict[int, str],
-        on_result: Callable[[bytes | StoreRefused | PeerAway], None],
+        on_result: Callable[[bytes | Exception], None],
     ) -> None:
         """Acknowledge and give back packed items. Passes a durable ItemStatus for each, or the error, to the callback."""
         ...

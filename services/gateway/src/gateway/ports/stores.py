@@ -50,8 +50,8 @@ class Stored(Struct, gc=False):
     """When a delayed message is due; `queue_id` is then its target queue, and it has no offset yet."""
 
 
-StoreOutcome = list[Stored] | StoreRefused | PeerAway
-"""A result for each message of a request, or the error."""
+StoreOutcome = list[Stored] | Exception
+"""A result for each message of a request, or the error: StoreRefused, PeerAway, or a fault of the gateway."""
 
 
 class Pulled(NamedTuple):
@@ -331,21 +331,38 @@ class Hints(Protocol):
 
 
 T = TypeVar("T")
+U = TypeVar("U")
 Ts = TypeVarTuple("Ts")
 
 
 async def outcome_of(
-    call: Callable[[Unpack[Ts], Callable[[T | StoreRefused | PeerAway], None]], None], *arguments: *Ts
+    call: Callable[[Unpack[Ts], Callable[[T | Exception], None]], None], *arguments: *Ts
 ) -> T:
     """Make a call that passes its outcome to a callback; return the result or raise the error."""
-    future: asyncio.Future[T | StoreRefused | PeerAway] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[T | Exception] = asyncio.get_running_loop().create_future()
 
-    def on_result(outcome: T | StoreRefused | PeerAway) -> None:
+    def on_result(outcome: T | Exception) -> None:
         if not future.done():
             future.set_result(outcome)
 
     call(*arguments, on_result)
     outcome = await future
-    if isinstance(outcome, StoreRefused | PeerAway):
+    if isinstance(outcome, Exception):
         raise outcome
     return outcome
+
+
+def passing(
+    read: Callable[[T], U | Exception], on_result: Callable[[U | Exception], None]
+) -> Callable[[T], None]:
+    """Return a callback that passes on the result of `read`, or the exception that `read` raises."""
+
+    def on_outcome(outcome: T) -> None:
+        result: U | Exception
+        try:
+            result = read(outcome)
+        except Exception as error:  # noqa: BLE001 - whatever it was, somebody waits for the result
+            result = error
+        on_result(result)
+
+    return on_outcome

@@ -143,7 +143,7 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
             access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large
         )
         fast_routes = (FastSends(send, answers), FastLeases(leases, answers, is_limited=send.is_limited))
-        fast_path = FastPath(app.answer, ports.stamps, app.is_hot, fast_routes)
+        fast_path = FastPath(app.answer, ports.stamps, app.is_hot, fast_routes, answers.fail)
     return Gateway(
         app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers, fast_path
     )

@@ -9,7 +9,7 @@ from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem, pack_item
 from gateway.http.problems import Problem, broker_away, refused
 from gateway.messages.message_view import rfc3339
 from gateway.ports.leases import LeaseStores
-from gateway.ports.stores import PeerAway, StoreRefused, outcome_of
+from gateway.ports.stores import PeerAway, StoreRefused, outcome_of, passing
 from gateway.receive.receipts import Receipts
 from gateway.receive.schemas import AckResult
 from gateway.routing.route_cache import Route, RouteCache
@@ -53,11 +53,11 @@ class Acker:
         topic: str,
         group: str,
         handles: Sequence[str],
-        on_results: Callable[[list[Result] | None], None],
+        on_results: Callable[[list[Result] | Exception | None], None],
     ) -> bool:
         """Acknowledge messages of one broker; False, with nothing done, if they are of several, or the route is not cached.
 
-        Passes the results in order to the callback; None: every message is acknowledged.
+        Passes the results in order to the callback, or what failed here; None: every message is acknowledged.
         """
         together, route = _together(topic, group, handles), self._routes.fresh(topic)
         if together is None or route is None or together.broker not in route.addresses:
@@ -73,14 +73,7 @@ class Acker:
         route = self._routes.fresh(topic) or await self._routes.get(topic)
         if together.broker not in route.addresses:
             return [broker_away(together.broker)] * len(handles)
-        results: asyncio.Future[list[Result] | None] = asyncio.get_running_loop().create_future()
-
-        def on_results(found: list[Result] | None) -> None:
-            if not results.done():  # done if its call was cancelled
-                results.set_result(found)
-
-        self._acknowledge(route, group, together, len(handles), on_results)
-        found = await results
+        found = await outcome_of(self._acknowledge, route, group, together, len(handles))
         return [ACKED] * len(handles) if found is None else found
 
     def _acknowledge(
@@ -89,20 +82,22 @@ class Acker:
         group: str,
         together: "Together",
         count: int,
-        on_results: Callable[[list[Result] | None], None],
+        on_results: Callable[[list[Result] | Exception | None], None],
     ) -> None:
         broker, items = together
 
-        def on_settled(outcome: bytes | StoreRefused | PeerAway) -> None:
-            if not isinstance(outcome, bytes):
+        def read(outcome: bytes | Exception) -> list[Result] | None:
+            if isinstance(outcome, StoreRefused | PeerAway):
                 failure: list[Result] = [self._failure(route.topic, broker, outcome)]
-                on_results(failure * count)
-            elif outcome.count(ItemStatus.DONE) == count == len(outcome):
-                on_results(None)
-            else:
-                on_results([ACKED if status == ItemStatus.DONE else _other(status) for status in outcome])
+                return failure * count
+            if isinstance(outcome, Exception):
+                raise outcome
+            if outcome.count(ItemStatus.DONE) == count == len(outcome):
+                return None
+            return [ACKED if status == ItemStatus.DONE else _other(status) for status in outcome]
 
-        self._stores.at(broker, route.addresses[broker]).settle(route.topic, group, items, {}, on_settled)
+        store = self._stores.at(broker, route.addresses[broker])
+        store.settle(route.topic, group, items, {}, passing(read, on_results))
 
     async def settle(self, topic: str, group: str, wanted: Sequence[Wanted]) -> list[Result]:
         """Acknowledge and give back; return a result for each, in order."""

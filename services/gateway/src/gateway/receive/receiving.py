@@ -78,9 +78,12 @@ class LeasePass:
         routes: RouteCache,
         brokers: Brokers,
         ask: ReceiveAsk,
-        on_batch: Callable[[Batch | Problem], None],
+        on_batch: Callable[[Batch | Exception], None],
     ) -> None:
-        """`on_batch` receives the messages, or the problem if there are none and a broker refused or none responded."""
+        """`on_batch` receives the messages, the problem if there are none and a broker refused or none responded, or another error.
+
+        It does not raise.
+        """
         self._routes, self._brokers, self._ask, self._on_batch = routes, brokers, ask, on_batch
         self._batch = Batch(ask.topic, ask.group)
         self._receipts = Receipts(ask.topic, ask.group)
@@ -88,42 +91,47 @@ class LeasePass:
         self._next = 0
 
     def start(self) -> None:
-        """Ask the next broker; pass the batch on if it is complete or no broker is left."""
-        ask, count = self._ask, self._batch.count
-        if count >= ask.count_max or self._next == len(self._brokers):
-            self._end()
-            return
-        if count:
-            ask = ask._replace(count_max=ask.count_max - count)
-        self._brokers[self._next][1].receive(ask, self._on_leased)
+        """Ask the first broker."""
+        self._brokers[0][1].receive(self._ask, self._on_leased)
 
-    def _on_leased(self, outcome: Leased | StoreRefused | PeerAway) -> None:
+    def _on_leased(self, outcome: Leased | Exception) -> None:
+        """Pass the batch on if it is complete or no broker is left; else ask the next broker."""
+        result: Batch | Exception | None
+        try:
+            result = self._take(outcome) or self._ask_next()
+        except Exception as error:  # noqa: BLE001 - damaged records or a fault: the request waits, and others may have the messages
+            self._batch.give_back()
+            result = error
+        if result is not None:
+            self._on_batch(result)
+
+    def _take(self, outcome: Leased | Exception) -> Problem | None:
+        """Add what a broker gave; return the problem that ends the pass."""
         name, store = self._brokers[self._next]
         self._next += 1
         if isinstance(outcome, Leased):
             if outcome.runs:
-                try:
-                    self._batch.add(_shown(self._ask, name, store, outcome, self._receipts))
-                except Problem as problem:  # damaged records
-                    self._refuse(problem)
-                    return
+                self._batch.add(_shown(self._ask, name, store, outcome, self._receipts))
         elif isinstance(outcome, PeerAway):
             self._away.append(name)
             self._routes.forget(self._ask.topic)
+        elif not isinstance(outcome, StoreRefused):
+            raise outcome
         elif not self._batch.count:
-            self._on_batch(_problem(self._ask, outcome))
-            return
-        self.start()
+            return _problem(self._ask, outcome)
+        return None
 
-    def _end(self) -> None:
-        if self._away and not self._batch.count and len(self._away) == len(self._brokers):
-            self._on_batch(broker_away(", ".join(sorted(self._away))))
-        else:
-            self._on_batch(self._batch)
-
-    def _refuse(self, problem: Problem) -> None:
-        self._batch.give_back()
-        self._on_batch(problem)
+    def _ask_next(self) -> Batch | Problem | None:
+        """Ask the next broker; return the end of the pass if none is to be asked."""
+        ask, count = self._ask, self._batch.count
+        if count < ask.count_max and self._next < len(self._brokers):
+            if count:
+                ask = ask._replace(count_max=ask.count_max - count)
+            self._brokers[self._next][1].receive(ask, self._on_leased)
+            return None
+        if self._away and not count and len(self._away) == len(self._brokers):
+            return broker_away(", ".join(sorted(self._away)))
+        return self._batch
 
 
 class Receiver:
@@ -141,7 +149,7 @@ class Receiver:
         """Answer every waiting receive now."""
         self._draining.set()
 
-    def start(self, ask: ReceiveAsk, on_batch: Callable[[Batch | Problem], None]) -> bool:
+    def start(self, ask: ReceiveAsk, on_batch: Callable[[Batch | Exception], None]) -> bool:
         """Lease available messages for an `ask` without a filter; False, with nothing done, if the route is not cached."""
         route = self._routes.fresh(ask.topic)
         brokers = [] if route is None else self._holders(route)
@@ -189,9 +197,9 @@ class Receiver:
         brokers = self._in_turn(await self._brokers(ask.topic))
         if ask.expression_type:
             await self._spread_filter(brokers, ask)
-        passed: asyncio.Future[Batch | Problem] = asyncio.get_running_loop().create_future()
+        passed: asyncio.Future[Batch | Exception] = asyncio.get_running_loop().create_future()
 
-        def on_batch(batch: Batch | Problem) -> None:
+        def on_batch(batch: Batch | Exception) -> None:
             if not passed.done():
                 passed.set_result(batch)
             elif isinstance(batch, Batch):
@@ -204,7 +212,7 @@ class Receiver:
             if passed.done() and not passed.cancelled() and isinstance(passed.result(), Batch):
                 on_batch(passed.result())
             raise
-        if isinstance(batch, Problem):
+        if isinstance(batch, Exception):
             raise batch
         return batch
 

@@ -75,8 +75,13 @@ class ReceiveRoute:
 
     def reply(self, batch: Batch) -> Reply:
         """Count the delivered messages, and return the reply."""
+        try:
+            body = batch.json()
+        except Exception:
+            batch.give_back()
+            raise
         self.messages += batch.count
-        return Reply(200, batch.json(), on_lost=batch.give_back if batch.count else None)
+        return Reply(200, body, on_lost=batch.give_back if batch.count else None)
 
 
 class AckRoute:
@@ -159,6 +164,8 @@ class FastReceive:
     waits there.
     """
 
+    name = RECEIVE
+
     def __init__(
         self, route: ReceiveRoute, answers: FastAnswers, topic: str, group: str, *, may_pack: bool
     ) -> None:
@@ -190,8 +197,17 @@ class FastReceiving:
         self._call, self._exchange, self._ask = call, exchange, ask
         self._wait_seconds, self._started = wait_seconds, started
 
-    def on_batch(self, batch: Batch | Problem) -> None:
+    def on_batch(self, batch: Batch | Exception) -> None:
         """Write the reply; give back messages that cannot be written."""
+        call, exchange = self._call, self._exchange
+        try:
+            self._answer(batch)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the request gets an answer
+            if isinstance(batch, Batch) and not exchange.is_answered:
+                batch.give_back()
+            call.answers.fail(exchange, RECEIVE, error)
+
+    def _answer(self, batch: Batch | Exception) -> None:
         call, exchange = self._call, self._exchange
         if isinstance(batch, Batch) and batch.count and not exchange.is_lost:
             body, count = batch.json(), batch.count
@@ -205,7 +221,7 @@ class FastReceiving:
 
     async def _reply(self, call: Call) -> Reply:
         route, batch = self._call.route, self._batch
-        if isinstance(batch, Problem):
+        if isinstance(batch, Exception):
             raise batch
         left = self._wait_seconds - (self._call.answers.clock() - self._started)
         if not batch.count and left > 0:
@@ -215,6 +231,8 @@ class FastReceiving:
 
 class FastAck:
     """Acknowledgements of one broker's messages under a known head, with the checks of `AckRoute`."""
+
+    name = ACK
 
     def __init__(
         self, route: AckRoute, answers: FastAnswers, topic: str, group: str, *, may_pack: bool
@@ -245,8 +263,16 @@ class FastAcking:
     def __init__(self, call: FastAck, exchange: Exchange, count: int, started: float) -> None:
         self._call, self._exchange, self._count, self._started = call, exchange, count, started
 
-    def on_results(self, results: list[Result] | None) -> None:
+    def on_results(self, results: list[Result] | Exception | None) -> None:
         """Write the reply; None: every message is acknowledged."""
+        try:
+            if isinstance(results, Exception):
+                raise results
+            self._answer(results)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the request gets an answer
+            self._call.answers.fail(self._exchange, ACK, error)
+
+    def _answer(self, results: list[Result] | None) -> None:
         call, exchange, count = self._call, self._exchange, self._count
         if results is None:
             body = b'{"results":[' + b",".join([_ACKED_JSON] * count) + b"]}\n"

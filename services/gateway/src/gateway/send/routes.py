@@ -148,6 +148,8 @@ class FastSend:
     Leaves requests that are refused, or that wait for more than the store's response, to the slow path before doing anything.
     """
 
+    name = "send"
+
     def __init__(self, route: SendRoute, answers: FastAnswers, topic: str) -> None:
         self.route, self.answers, self._topic = route, answers, topic
         self._sender, self._drafting = route.sender, route.drafting
@@ -195,16 +197,22 @@ class FastSending:
     def __init__(self, send: FastSend, exchange: Exchange, started: float) -> None:
         self._send, self._exchange, self._started = send, exchange, started
 
-    def on_results(self, results: list[Result]) -> None:
+    def on_results(self, results: list[Result] | Exception) -> None:
         """Write the reply."""
-        send, exchange, result = self._send, self._exchange, results[0]
-        if type(result) is SendResult:
-            body = _only(result)
-            if send.answers.write_json(exchange, body, "send", self._started, may_pack=True):
-                send.route.messages += 1
-                return
-        self._results = results
-        send.answers.finish(exchange, "send", self._reply)
+        send, exchange = self._send, self._exchange
+        try:
+            if isinstance(results, Exception):
+                raise results
+            result = results[0]
+            if type(result) is SendResult:
+                body = _only(result)
+                if send.answers.write_json(exchange, body, send.name, self._started, may_pack=True):
+                    send.route.messages += 1
+                    return
+            self._results = results
+            send.answers.finish(exchange, send.name, self._reply)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the request gets an answer
+            send.answers.fail(exchange, send.name, error)
 
     async def _reply(self, _call: Call) -> Reply:
         return self._send.route.reply(self._results)

@@ -93,9 +93,9 @@ class QueueSend:
         route: Route,
         group: Group,
         drafts: Sequence[Draft],
-        on_results: Callable[[list[Result]], None],
+        on_results: Callable[[list[Result] | Exception], None],
     ) -> None:
-        """`on_results` receives a result or a problem for each draft."""
+        """`on_results` receives a result or a problem for each draft, or another error. It does not raise."""
         self._sender, self._route, self._group, self._drafts = sender, route, group, drafts
         self._on_results = on_results
         self._queue = group.queue
@@ -117,16 +117,24 @@ class QueueSend:
 
     def _on_outcome(self, outcome: StoreOutcome) -> None:
         """Pass the results on, or try another broker."""
+        results: list[Result] | Exception | None
+        try:
+            results = self._results_of(outcome)
+        except Exception as error:  # noqa: BLE001 - whatever it was, a request waits for its answer
+            results = error
+        if results is not None:
+            self._on_results(results)
+
+    def _results_of(self, outcome: StoreOutcome) -> list[Result] | None:
+        """Return the results; None if another broker is tried. Raises the error of a fault."""
         drafts = self._drafts
-        if type(outcome) is list:
+        if isinstance(outcome, list):
             queue = self._queue
             if len(drafts) == 1:
-                self._on_results([result_of(queue, outcome[0], drafts[0])])
-                return
-            results = [result_of(queue, stored, draft) for stored, draft in zip(outcome, drafts, strict=True)]
-            self._on_results(results)
-            return
-        assert isinstance(outcome, StoreRefused | PeerAway)
+                return [result_of(queue, outcome[0], drafts[0])]
+            return [result_of(queue, stored, draft) for stored, draft in zip(outcome, drafts, strict=True)]
+        if not isinstance(outcome, StoreRefused | PeerAway):
+            raise outcome
         problem, may_retry = self._problem_of(outcome)
         tried = self._tried = self._tried or set()
         tried.add(self._queue[0])
@@ -134,8 +142,9 @@ class QueueSend:
         if self._group.is_free and may_retry and other[0] not in tried and len(tried) < ATTEMPTS_MAX:
             self._queue = other
             self.start()
-        else:
-            self._on_results([problem] * len(drafts))
+            return None
+        results: list[Result] = [problem]
+        return results * len(drafts)
 
     def _problem_of(self, failure: StoreRefused | PeerAway) -> tuple[Problem, bool]:
         """Return the problem of a failure, and whether another broker may store the messages."""
@@ -159,7 +168,7 @@ class Sender:
         self.routes, self.stores, self.silent = routes, stores, SilentBrokers(clocks)
         self._known, self._clocks, self._window_ms = known, clocks, window_ms
 
-    def start(self, topic: str, draft: Draft, on_results: Callable[[list[Result]], None]) -> bool:
+    def start(self, topic: str, draft: Draft, on_results: Callable[[list[Result] | Exception], None]) -> bool:
         """Store a draft, and pass its result to the callback; False, with nothing done, if its route is not cached.
 
         Raises a problem if the draft cannot be routed.
@@ -243,8 +252,12 @@ class Sender:
     async def _send_part(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
         results: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
 
-        def on_results(found: list[Result]) -> None:
-            if not results.done():  # done if its call was cancelled
+        def on_results(found: list[Result] | Exception) -> None:
+            if results.done():  # done if its call was cancelled
+                return
+            if isinstance(found, Exception):
+                results.set_exception(found)
+            else:
                 results.set_result(found)
 
         QueueSend(self, route, group, drafts, on_results).start()

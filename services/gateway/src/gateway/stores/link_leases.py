@@ -12,7 +12,7 @@ from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import GantryCode
 from gantry_wire.lease_headers import LeaseItem, LeaseItemsHeader, ReceiveHeader, WaitHeader
 from gateway.ports.leases import Leased, ReceiveAsk
-from gateway.ports.stores import PeerAway, StoreRefused
+from gateway.ports.stores import PeerAway, StoreRefused, passing
 
 PATTERNS_MAX = 4096
 """Requests of one store whose bytes are cached."""
@@ -43,19 +43,18 @@ class LinkLeaseStore:
         self._broker, self._client = broker, client
         self._patterns: BoundedCache[ReceiveAsk | tuple[str, str], CallPattern] = BoundedCache(PATTERNS_MAX)
 
-    def receive(self, ask: ReceiveAsk, on_result: Callable[[Leased | StoreRefused | PeerAway], None]) -> None:
+    def receive(self, ask: ReceiveAsk, on_result: Callable[[Leased | Exception], None]) -> None:
         """9030."""
         pattern = self._patterns.get(ask)
         if pattern is None:
             pattern = self._keep(ask, CallPattern(GantryCode.RECEIVE, _receive_header(ask)))
 
-        def on_received(received: Received | BrokerRefused | LinkError) -> None:
+        def read(received: Received | BrokerRefused | LinkError) -> Leased | Exception:
             if isinstance(received, Received):
-                on_result(Leased(received.runs, received.records, received.until_ms))
-            else:
-                on_result(self._failure(received))
+                return Leased(received.runs, received.records, received.until_ms)
+            return self._failure(received)
 
-        self._client.start_receive(pattern, on_received)
+        self._client.start_receive(pattern, passing(read, on_result))
 
     def settle(
         self,
@@ -63,7 +62,7 @@ class LinkLeaseStore:
         group: str,
         items: bytes,
         reasons: dict[int, str],
-        on_result: Callable[[bytes | StoreRefused | PeerAway], None],
+        on_result: Callable[[bytes | Exception], None],
     ) -> None:
         """9031."""
         if reasons:
@@ -73,10 +72,10 @@ class LinkLeaseStore:
                 (topic, group), CallPattern(GantryCode.ACK, _ack_header(topic, group, {}))
             )
 
-        def on_settled(statuses: bytes | BrokerRefused | LinkError) -> None:
-            on_result(statuses if isinstance(statuses, bytes) else self._failure(statuses))
+        def read(statuses: bytes | BrokerRefused | LinkError) -> bytes | Exception:
+            return statuses if isinstance(statuses, bytes) else self._failure(statuses)
 
-        self._client.start_settle(pattern, items, on_settled)
+        self._client.start_settle(pattern, items, passing(read, on_result))
 
     async def release(self, topic: str, group: str, items: Sequence[LeaseItem]) -> None:
         """9031, one-way."""

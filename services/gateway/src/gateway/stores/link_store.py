@@ -35,6 +35,7 @@ from gateway.ports.stores import (
     StoreOutcome,
     StoreRefused,
     TopicSettings,
+    passing,
 )
 from gateway.routing.probe import PROBE_TOPIC
 
@@ -96,10 +97,7 @@ class LinkStore:
             pattern = SendPattern(self._send_header(topic, queue_id))
             self._patterns.keep((topic, queue_id), pattern)
 
-        def on_sent(sent: Sent | BrokerRefused | LinkError) -> None:
-            on_result(_stored(sent) if isinstance(sent, Sent) else self._failure(sent))
-
-        self._client.start_send(pattern, self._wall_ms(), properties, body, on_sent)
+        self._client.start_send(pattern, self._wall_ms(), properties, body, passing(self._stored, on_result))
 
     def send_batch(
         self,
@@ -112,11 +110,14 @@ class LinkStore:
         header = self._send_header(topic, queue_id)
         header.properties, header.batch, header.per_item = "", True, True
 
-        def on_sent(sent: BatchStored | BrokerRefused | LinkError) -> None:
+        def read(sent: BatchStored | BrokerRefused | LinkError) -> StoreOutcome:
             is_answer = isinstance(sent, BatchStored)
-            on_result(self._batch_stored(sent, len(messages)) if is_answer else self._failure(sent))
+            return self._batch_stored(sent, len(messages)) if is_answer else self._failure(sent)
 
-        self._client.start_send_batch(header, list(messages), on_sent)
+        self._client.start_send_batch(header, list(messages), passing(read, on_result))
+
+    def _stored(self, sent: Sent | BrokerRefused | LinkError) -> StoreOutcome:
+        return _stored(sent) if isinstance(sent, Sent) else self._failure(sent)
 
     def _batch_stored(self, sent: BatchStored, count: int) -> StoreOutcome:
         if sent.code:
