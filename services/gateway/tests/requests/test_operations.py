@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 from gateway_problem_check import check
+
+from gateway.messages.property_names import RESERVED
 
 pytestmark = pytest.mark.anyio
 PATHS = {
@@ -95,6 +98,28 @@ async def test_every_call_has_an_id_of_its_own(client):
 async def test_a_value_that_is_none_of_several_names_those(client, method, path, body, choices):
     problem = check(await client.request(method, path, json=body), 400)
     assert (problem["detail"], problem["limit"]) == (f"the value may be {choices}", choices)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_allowed"),
+    [("color", True), ("", False), ("__a", False), ("a\x01", False), ("a\x02b", False)]
+    + [(name, False) for name in sorted(RESERVED)],
+)
+async def test_the_document_says_which_names_a_property_may_have(client, name, is_allowed):
+    document = (await client.get("/openapi.json")).json()
+    described, _null = document["components"]["schemas"]["MessageIn"]["properties"]["properties"]["anyOf"]
+    rules = described["propertyNames"]
+    is_described = re.search(rules["pattern"], name) is not None and name not in rules["not"]["enum"]
+    body = {"messages": [{"body": "x", "properties": {name: "v"}}]}
+    answer = await client.post("/v1/topics/orders/messages", json=body)
+    assert (answer.status_code == 200) == is_described == is_allowed
+
+
+async def test_the_document_can_be_asked_for_by_its_head(client):
+    whole, head = await client.get("/openapi.json"), await client.head("/openapi.json")
+    assert head.status_code == whole.status_code == 200
+    assert head.headers["content-length"] == whole.headers["content-length"]
+    assert "head" not in whole.json()["paths"].get("/openapi.json", {})
 
 
 async def test_null_stands_for_a_body_that_is_not_needed_and_for_no_other(client):

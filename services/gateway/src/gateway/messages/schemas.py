@@ -38,12 +38,13 @@ Keys = Annotated[
     list[Annotated[Text, _described("No spaces.", f"^[^\\s{_SEPARATORS}]+$")]],
     Meta(max_length=KEYS_MAX, description="Business keys; messages are found by them."),
 ]
+_NAME_RULES = {"pattern": f"^(?!__)[^{_SEPARATORS}]+$", "not": {"enum": sorted(RESERVED)}}
 Properties = Annotated[
-    dict[Text, Annotated[Text, Meta(extra_json_schema={"pattern": _TEXT_PATTERN})]],
-    _described(
-        "Names and values of your own.",
-        propertyNames={"pattern": f"^(?!__)[^{_SEPARATORS}]+$", "not": {"enum": sorted(RESERVED)}},
-    ),
+    dict[
+        Annotated[Text, Meta(extra_json_schema=_NAME_RULES)],
+        Annotated[Text, Meta(extra_json_schema={"pattern": _TEXT_PATTERN})],
+    ],
+    Meta(description="Names and values of your own."),
 ]
 IdempotencyKey = Annotated[
     str,

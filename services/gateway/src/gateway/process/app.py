@@ -162,6 +162,7 @@ def _description(document: Callable[[], Document]) -> list[Operation]:
     """Return the call that shows the OpenAPI document."""
     calls = Operations("")
 
+    @calls.head("/openapi.json")
     @calls.get("/openapi.json", details=Details(is_hidden=True))
     async def show() -> Reply:
         return json_reply(document())
