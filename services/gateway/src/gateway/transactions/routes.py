@@ -77,7 +77,7 @@ _CHECKS_EXAMPLE = {
 
 _DECIDE = Details(
     is_body_needed=False,
-    body_example={"reason": "paid, says the bank"},
+    body_example={"reason": "decided by hand"},
     reply_description="Its state; the same whether this call or an earlier one decided it.",
     reply_example=_DECIDED_EXAMPLE,
 )
