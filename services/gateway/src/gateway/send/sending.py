@@ -13,7 +13,15 @@ from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, PER_ITEM_BATCH_BYTES_MAX
 from gateway.http.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
 from gateway.messages.message_view import rfc3339
 from gateway.messages.schemas import SendRefusal, SendResult
-from gateway.ports.stores import Clocks, PeerAway, Stored, StoreOutcome, StoreRefused, Stores
+from gateway.ports.stores import (
+    Clocks,
+    PeerAway,
+    Stored,
+    StoreOutcome,
+    StoreRefused,
+    Stores,
+    outcome_of,
+)
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.queue_lists import ListHistory, Queue
 from gateway.routing.route_cache import Route, RouteCache
@@ -54,7 +62,7 @@ _FIELDS = {
 """The field at fault, by the store's word for it."""
 
 Result = SendResult | Problem
-_NOBODY: set[str] = set()
+_NONE_TRIED: set[str] = set()
 _FIRST = [0]
 
 
@@ -104,7 +112,7 @@ class QueueSend:
     def start(self) -> None:
         """Send the request to the queue, or to one on a broker that responds."""
         if self._group.is_free and self._sender.silent.until:
-            self._queue = self._sender.silent.around(self._route, self._queue, _NOBODY)
+            self._queue = self._sender.silent.around(self._route, self._queue, _NONE_TRIED)
         route, drafts = self._route, self._drafts
         broker, queue_id = self._queue
         store = self._sender.stores.at(broker, route.address(broker))
@@ -250,18 +258,10 @@ class Sender:
         return results
 
     async def _send_part(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
-        results: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+        def start(on_results: Callable[[list[Result] | Exception], None]) -> None:
+            QueueSend(self, route, group, drafts, on_results).start()
 
-        def on_results(found: list[Result] | Exception) -> None:
-            if results.done():  # done if its call was cancelled
-                return
-            if isinstance(found, Exception):
-                results.set_exception(found)
-            else:
-                results.set_result(found)
-
-        QueueSend(self, route, group, drafts, on_results).start()
-        return await results
+        return await outcome_of(start)
 
 
 def _parts(drafts: Sequence[Draft]) -> list[list[Draft]]:
