@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gantry_link.errors import LinkError
+from gantry_link.errors import BrokerRefused, ConnectionLost, LinkError
 from gantry_link.fleet import StoreAt
 from gantry_wire.command import Command
 from scheduler.terms import store_keeper
-from scheduler.terms.store_keeper import Identity, StoreKeeper
+from scheduler.terms.store_keeper import Identity, StoreKeeper, _divide
 from scheduler.terms.term import StoreToServe
 
 pytestmark = pytest.mark.anyio
@@ -131,3 +131,12 @@ async def test_stopping_the_keeper_lets_an_ending_term_finish(monkeypatch):
     with pytest.raises(asyncio.CancelledError):
         await serving
     assert ended == [True]
+
+
+def test_a_lost_store_is_divided_from_bugs_in_the_errors_of_a_term():
+    lost, bug = ConnectionLost("gone", sent=True), KeyError("a bug")
+    assert _divide(ExceptionGroup("term", [lost, bug]), (BrokerRefused, LinkError))[0] == [lost]
+    others = _divide(ExceptionGroup("term", [lost, bug]), (BrokerRefused, LinkError))[1]
+    assert isinstance(others, ExceptionGroup)
+    assert list(others.exceptions) == [bug]
+    assert _divide(ExceptionGroup("term", [lost]), (BrokerRefused, LinkError)) == ([lost], None)

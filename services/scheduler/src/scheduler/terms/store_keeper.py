@@ -119,8 +119,8 @@ class StoreKeeper:
                     await asyncio.sleep(AWAY_SECONDS)
 
     def _say_failed(self, error: Exception) -> None:
-        """Log why a term ended. A disk that rejects the index is not a bug."""
-        of_disk, others = _divide(error)
+        """Log why a term ended. A disk that rejects the index, or a store that goes away, is not a bug."""
+        of_disk, others = _divide(error, (sqlite3.Error, OSError))
         for one in of_disk:
             _log.error(
                 "cannot write the due index; trying again",
@@ -128,8 +128,13 @@ class StoreKeeper:
                 directory=str(self._identity.data_dir),
                 reason=str(one),
             )
-        if others is not None:
-            _log.error("term failed", broker=self.at.broker, exc_info=others)
+        if others is None:
+            return
+        of_store, bugs = _divide(others, (BrokerRefused, LinkError))
+        for one in of_store:
+            _log.warning("the store ended a term; trying again", broker=self.at.broker, reason=str(one))
+        if bugs is not None:
+            _log.error("term failed", broker=self.at.broker, exc_info=bugs)
 
 
 async def _results(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
@@ -146,11 +151,10 @@ async def _results(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | 
     return ending.result()
 
 
-def _divide(error: Exception) -> tuple[list[Exception], Exception | None]:
-    """Split the errors that ended a term into disk errors and the rest."""
-    kinds = (sqlite3.Error, OSError)
+def _divide(error: Exception, kinds: tuple[type[Exception], ...]) -> tuple[list[Exception], Exception | None]:
+    """Split the errors that ended a term into those of these kinds and the rest."""
     if isinstance(error, ExceptionGroup):
         group = cast("ExceptionGroup[Exception]", error)
-        of_disk, others = group.split(kinds)
-        return ([] if of_disk is None else list(of_disk.exceptions)), others
+        of_kinds, others = group.split(kinds)
+        return ([] if of_kinds is None else list(of_kinds.exceptions)), others
     return ([error], None) if isinstance(error, kinds) else ([], error)
