@@ -7,7 +7,7 @@ from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 from broker_store.commit.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.building import build_halves, listeners_of
 from broker_store.process.hooking import Hooks
 from broker_store.requests.extensions import Extensions

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 
 
 class SimulatedDay(Protocol):

@@ -10,8 +10,8 @@ from struct import Struct
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
-from broker_store.log.files import Files
-from broker_store.log.scan import ScannedRecord
+from broker_store.log.commit_log.scan import ScannedRecord
+from broker_store.log.files.files import Files
 
 PROPERTY_PREFIX = b"__GANTRY_"
 """Prefix of all Gantry properties. Replay searches plain records for it once for all states."""

@@ -159,7 +159,7 @@ async def test_deleting_an_unknown_topic_is_no_error(side, peer):
 async def test_a_deletion_that_cannot_be_logged_leaves_the_topic(side, peer):
     import errno
 
-    from broker_store.log.simulated_files import Fault
+    from broker_store.log.files.simulated_files import Fault
 
     side.send(peer)
     side.flush()

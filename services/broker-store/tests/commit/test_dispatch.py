@@ -3,7 +3,7 @@ import errno
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.log.simulated_files import Fault
+from broker_store.log.files.simulated_files import Fault
 from gantry_wire.headers import SendReplyHeader
 from gantry_wire.properties import index_key_hash, tags_code
 

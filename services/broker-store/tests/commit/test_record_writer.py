@@ -12,11 +12,11 @@ from broker_store.commit.queues import QueueTable
 from broker_store.commit.record_writer import Columns, RecordWriter, whole_row
 from broker_store.commit.system_records import PlacedRecord
 from broker_store.commit.visible_records import show, show_plain
-from broker_store.log.commit_log import CommitLog
+from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
-from broker_store.log.files import make_durable_dirs
+from broker_store.log.files.files import make_durable_dirs
+from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.log.settings import BLANK_BYTES, LogSettings
-from broker_store.log.simulated_files import Fault, SimulatedFiles
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import index_key_hash
 from gantry_wire.record import MAGIC_BLANK, build_record, decode_record, peek_header

@@ -1,7 +1,7 @@
 import pytest
 
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 
 PATH = "/store/config/topics.json"
 

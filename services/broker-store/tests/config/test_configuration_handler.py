@@ -10,7 +10,7 @@ from broker_store.config.broker_config import NUMBERS, BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.configuration_handler import ConfigurationHandlers
 from broker_store.config.runtime_config_file import RuntimeConfigFile
-from broker_store.log.files import RealFiles
+from broker_store.log.files.real_files import RealFiles
 from broker_store.process.disk_care import read_hours
 from gantry_chassis.environment import machine
 from gantry_wire.codes import ResponseCode

@@ -7,7 +7,7 @@ from leasing_side import LeasingSide, item
 from sending_side import ScriptedPeer
 from simulated_days import chosen_steps, crashes
 
-from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 from gantry_wire.codes import GantryCode
 from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItemsHeader, pack_items
 

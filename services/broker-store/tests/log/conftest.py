@@ -4,16 +4,16 @@ import os
 
 import pytest
 
-from broker_store.log.checkpoint import Checkpoint
-from broker_store.log.checkpoint_file import Times
-from broker_store.log.commit_log import CommitLog
-from broker_store.log.consume_queue import ConsumeQueue
-from broker_store.log.file_pool import FilePool
-from broker_store.log.files import make_durable_dirs
-from broker_store.log.index import IndexFiles
-from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
+from broker_store.log.checkpoint.checkpoint import Checkpoint
+from broker_store.log.checkpoint.checkpoint_file import Times
+from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.log.consume_queues.consume_queue import ConsumeQueue
+from broker_store.log.files.file_pool import FilePool
+from broker_store.log.files.files import make_durable_dirs
+from broker_store.log.files.simulated_files import SimulatedFiles
+from broker_store.log.index.index import IndexFiles
+from broker_store.log.recovery.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.settings import LogSettings
-from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.record import build_record, decode_record, record_size
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from broker_store.log.dump import main
-from broker_store.log.files import RealFiles
+from broker_store.log.files.real_files import RealFiles
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from broker_store.log.files import RealFiles
+from broker_store.log.files.real_files import RealFiles
 from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
 from gantry_wire.record import scan_records
 from gantry_wire.units import CONSUME_QUEUE_UNIT

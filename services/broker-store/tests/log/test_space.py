@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
-from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.commit_log.commit_log import CommitLog, LogState
+from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.log.settings import LogSettings
-from broker_store.log.simulated_files import Fault, SimulatedFiles
 from broker_store.log.space import HEALED_MARGIN_BYTES, Space
 
 BLOCK = 4096

@@ -4,9 +4,9 @@ import errno
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.log.commit_log import LogState
+from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogStopped
-from broker_store.log.simulated_files import Fault
+from broker_store.log.files.simulated_files import Fault
 from broker_store.opening import checkpoints, queue_saving
 
 pytestmark = pytest.mark.anyio

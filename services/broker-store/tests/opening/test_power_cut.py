@@ -7,7 +7,7 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 from simulated_days import chosen_steps, crashes, day_until, steps_of
 
-from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 from gantry_wire.headers import SendReplyHeader
 from gantry_wire.properties import index_key_hash
 

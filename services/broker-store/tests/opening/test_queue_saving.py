@@ -8,7 +8,7 @@ import pytest
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 from simulated_days import chosen_steps, crashes
 
-from broker_store.log.simulated_files import Crashed, Fault, SimulatedFiles
+from broker_store.log.files.simulated_files import Crashed, Fault, SimulatedFiles
 from broker_store.opening import queue_saving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 
-from broker_store.log.files import RealFiles
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.real_files import RealFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 SHORT = f"{DIRECTORY}/consumequeue/short/"

@@ -8,9 +8,9 @@ import pytest
 from leasing_side import LeasingSide, bodies, item
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.log.checkpoint import Checkpoint
-from broker_store.log.simulated_files import Fault, SimulatedFiles
-from broker_store.log.unit_journal import NOT_USED
+from broker_store.log.checkpoint.checkpoint import Checkpoint
+from broker_store.log.consume_queues.unit_journal import NOT_USED
+from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.opening import queue_saving
 from broker_store.opening.queue_note import QueueNote, Reason, what_is_missing
 from gantry_wire.codes import GantryCode

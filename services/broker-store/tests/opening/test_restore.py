@@ -4,10 +4,10 @@ from hypothesis import strategies as st
 
 from broker_store.commit.queues import QueueTable
 from broker_store.config.delay_levels import DEFAULT
-from broker_store.log.consume_queue import ConsumeQueue
-from broker_store.log.file_pool import FilePool
+from broker_store.log.consume_queues.consume_queue import ConsumeQueue
+from broker_store.log.files.file_pool import FilePool
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.log.settings import LogSettings
-from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.opening.restore import Restore
 from broker_store.sending.idempotency import Window, content_crc, key_digest
 from gantry_wire.properties import GANTRY_KEY, find_property, format_properties, index_key_hash, tags_code

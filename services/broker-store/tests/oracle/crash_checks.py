@@ -11,7 +11,7 @@ from derived_state import state_of
 from sending_side import DIRECTORY, HOST
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.settings import Settings
 from gantry_chassis.environment import machine

@@ -15,7 +15,7 @@ from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.leases.notes import GroupFilter
 from broker_store.leases.subscriptions import QueueLeases
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.sending.idempotency import ENTRY, Remembered
 from gantry_chassis.environment import machine

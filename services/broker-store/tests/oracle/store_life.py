@@ -19,7 +19,7 @@ from sending_side import START_S
 from stepped import SteppedLoop, Threads
 from store_side import WholeSide
 
-from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 
 RUNS = 3
 ACTS_PER_RUN = 30

@@ -8,7 +8,7 @@ from typing import Any
 from leasing_side import LeasingSide
 from settling_side import SettlingSide
 
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.transactions import TransactionParts, Transactions
 from gantry_link.pool import ConnectionPool
 

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
-from broker_store.log.commit_log import LogState
+from broker_store.log.commit_log.commit_log import LogState
 from broker_store.process import disk_care
 from broker_store.process.disk_care import retention_settings
 from broker_store.settings import Settings

@@ -2,7 +2,7 @@ import pytest
 from consumers_side import Consumers
 
 from broker_store.config.delay_levels import DEFAULT
-from broker_store.log.commit_log import LogState
+from broker_store.log.commit_log.commit_log import LogState
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 

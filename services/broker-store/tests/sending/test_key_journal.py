@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.sending.idempotency import Remembered, Window, key_digest
 from broker_store.sending.key_journal import KeyJournal
 

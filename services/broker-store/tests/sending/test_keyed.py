@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.log.simulated_files import Fault
+from broker_store.log.files.simulated_files import Fault
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers import SendReplyHeader
 

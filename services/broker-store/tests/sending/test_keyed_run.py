@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sending_side import ScriptedPeer, SendingSide, send_header
 
-from broker_store.log.simulated_files import Fault
+from broker_store.log.files.simulated_files import Fault
 from broker_store.sending.keyed_run import KEYED_CHARS_MAX, KeyedRun
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.frame import BINARY, JSON, FrameDecoder, encode_request

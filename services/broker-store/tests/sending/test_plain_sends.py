@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sending_side import ScriptedPeer, SendingSide, send_header
 
-from broker_store.log.simulated_files import Fault
+from broker_store.log.files.simulated_files import Fault
 from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.frame import BINARY, JSON, FrameDecoder, encode_request

@@ -7,7 +7,7 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.settling.claims import ClaimTable, raise_boot_count
 from gantry_chassis.environment import machine
 from gantry_wire.codes import GantryCode, ResponseCode

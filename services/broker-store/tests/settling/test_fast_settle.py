@@ -6,7 +6,7 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.log.simulated_files import Fault
+from broker_store.log.files.simulated_files import Fault
 from broker_store.settling.fast_settle import FastSettle
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.half_message import OP_PROPERTIES, op_body

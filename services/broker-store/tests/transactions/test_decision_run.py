@@ -6,7 +6,7 @@ import pytest
 from sending_side import ScriptedPeer
 from transactions_side import COMMIT, ROLLBACK, TransactionsSide
 
-from broker_store.log.simulated_files import Fault
+from broker_store.log.files.simulated_files import Fault
 from broker_store.transactions import ending
 from broker_store.transactions.recent_halves import RecentHalves
 from gantry_wire.codes import ResponseCode

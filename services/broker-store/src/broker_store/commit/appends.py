@@ -17,7 +17,7 @@ from broker_store.commit.dispatch import Dispatch
 from broker_store.commit.flush_pace import GATHER_S_MAX, FlushPace
 from broker_store.commit.message import Entry, Mode
 from broker_store.commit.record_writer import RecordWriter
-from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.commit_log.commit_log import CommitLog, LogState
 from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
 from broker_store.ports import CommitMetrics
 from broker_store.requests.request_classes import OVERLOAD, RequestClass, waited_too_long

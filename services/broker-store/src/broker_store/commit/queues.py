@@ -6,7 +6,7 @@ Never handles a request.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.consume_queues.consume_queue import ConsumeQueue
 from gantry_wire.record import behind_body
 
 OpenUnits = Callable[[str, int], ConsumeQueue]

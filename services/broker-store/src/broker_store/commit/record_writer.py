@@ -10,7 +10,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from broker_store.commit.queues import Queue
-from broker_store.log.commit_log import CommitLog
+from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.errors import DiskFull
 from gantry_wire.record import CRC_MASK, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, fixed_layout, properties_length
 from gantry_wire.records import build_records, record_sizes

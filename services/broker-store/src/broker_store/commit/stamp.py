@@ -7,7 +7,7 @@ suffix appended.
 
 from collections.abc import Callable
 
-from broker_store.log.scan import TORN_BYTES, ZERO_SECTOR
+from broker_store.log.commit_log.scan import TORN_BYTES, ZERO_SECTOR
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.properties import (

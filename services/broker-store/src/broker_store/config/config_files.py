@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from pathlib import PurePath
 
-from broker_store.log.files import Files
+from broker_store.log.files.files import Files
 from gantry_chassis.logs import get_logger
 from gantry_wire import fastjson
 from gantry_wire.bodies import DataVersion

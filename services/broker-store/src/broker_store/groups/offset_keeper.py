@@ -19,7 +19,7 @@ import msgspec
 
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offsets import OffsetTable
-from broker_store.log.files import File, Files
+from broker_store.log.files.files import File, Files
 from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import DataVersion

@@ -12,7 +12,7 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.leases.note_entry import Answered, NoteEntry
 from broker_store.leases.notes import ACKS_TOPIC, LeaseNote
 from broker_store.leases.subscriptions import Subscriptions
-from broker_store.log.commit_log import LogState
+from broker_store.log.commit_log.commit_log import LogState
 from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import LogReader
 from broker_store.reading.pull_reading import InThread

@@ -10,7 +10,7 @@ from broker_store.filters.compiled import compile_or_refuse
 from broker_store.leases.lease_table import Found, LeaseTable
 from broker_store.leases.notes import GroupFilter
 from broker_store.leases.runs import Run
-from broker_store.log.consume_queue import HOLE_SIZE
+from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.log.errors import LogError, PositionRemoved
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.filtered_scan import properties_at

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker_store.log.scan import ScannedRecord, Stop, record_size_at, scan_records
-from broker_store.log.segment import parse_file_name
+from broker_store.log.commit_log.scan import ScannedRecord, Stop, record_size_at, scan_records
+from broker_store.log.files.names import parse_file_name
 from gantry_wire.record import BLANK
 from gantry_wire.units import CHECKPOINT, CONSUME_QUEUE_UNIT, INDEX_HEADER
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from broker_store.log.commit_log import CommitLog
-from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.log.consume_queues.consume_queue import ConsumeQueue
 from broker_store.log.errors import LogError
-from broker_store.log.files import Files
-from broker_store.log.segment import file_name
+from broker_store.log.files.files import Files
+from broker_store.log.files.names import file_name
 
 _COPY_BYTES = 1024 * 1024
 

@@ -1,7 +1,7 @@
 """Free space: when sends are refused, the ballast that keeps acks and offsets working meanwhile, and recovery from a full disk."""
 
-from broker_store.log.commit_log import CommitLog, LogState
-from broker_store.log.files import Files
+from broker_store.log.commit_log.commit_log import CommitLog, LogState
+from broker_store.log.files.files import Files
 from broker_store.log.settings import RESERVE_FILE
 
 HEALED_MARGIN_BYTES = 16 * 1024 * 1024

@@ -13,14 +13,14 @@ from broker_store.commit.loop_yielding import LoopYielding
 from broker_store.commit.queues import QueueEnds, QueueTable
 from broker_store.config.config_files import ConfigFile
 from broker_store.derived import Snapshot, SnapshotFiles
-from broker_store.log.checkpoint import Checkpoint
-from broker_store.log.checkpoint_file import Times
-from broker_store.log.commit_log import CommitLog
+from broker_store.log.checkpoint.checkpoint import Checkpoint
+from broker_store.log.checkpoint.checkpoint_file import Times
+from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.log.consume_queues.unit_journal import UnitJournal
 from broker_store.log.errors import LogStopped, NoDescriptorLeft, WritesLost
-from broker_store.log.files import SPACE_ERRORS, Files
-from broker_store.log.index import IndexFiles
-from broker_store.log.spare_descriptors import NO_DESCRIPTOR
-from broker_store.log.unit_journal import UnitJournal
+from broker_store.log.files.files import SPACE_ERRORS, Files
+from broker_store.log.files.spare_descriptors import NO_DESCRIPTOR
+from broker_store.log.index.index import IndexFiles
 from broker_store.opening.derived_states import DerivedStates
 from broker_store.opening.queue_note import QueueNote, encode_note, save_note, take_note
 from broker_store.opening.queue_saving import QueueSaving

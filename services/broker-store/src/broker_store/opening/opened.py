@@ -9,11 +9,11 @@ from broker_store.commit.topics import TopicTable
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import LevelList
 from broker_store.derived import SnapshotFiles
-from broker_store.log.checkpoint import Checkpoint
-from broker_store.log.commit_log import CommitLog
-from broker_store.log.files import Files
-from broker_store.log.index import IndexFiles
-from broker_store.log.unit_journal import UnitJournal
+from broker_store.log.checkpoint.checkpoint import Checkpoint
+from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.log.consume_queues.unit_journal import UnitJournal
+from broker_store.log.files.files import Files
+from broker_store.log.index.index import IndexFiles
 from broker_store.opening.derived_states import DerivedStates
 from broker_store.opening.queue_note import QueueNote, Reason
 from broker_store.sending.idempotency import Window

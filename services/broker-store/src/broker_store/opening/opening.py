@@ -16,17 +16,17 @@ from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
 from broker_store.derived import Covered, SnapshotFiles
-from broker_store.log.checkpoint import Checkpoint
-from broker_store.log.commit_log import CommitLog
-from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.checkpoint.checkpoint import Checkpoint
+from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.log.commit_log.scan import ScannedRecord
+from broker_store.log.consume_queues.consume_queue import ConsumeQueue
+from broker_store.log.consume_queues.unit_journal import NOT_USED, Run, UnitJournal
 from broker_store.log.errors import LogError, LogUnreadable
-from broker_store.log.file_pool import FilePool
-from broker_store.log.files import Files
-from broker_store.log.index import IndexFiles
-from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
-from broker_store.log.scan import ScannedRecord
+from broker_store.log.files.file_pool import FilePool
+from broker_store.log.files.files import Files
+from broker_store.log.index.index import IndexFiles
+from broker_store.log.recovery.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
-from broker_store.log.unit_journal import NOT_USED, Run, UnitJournal
 from broker_store.opening.derived_states import make_states
 from broker_store.opening.opened import OpenedStore
 from broker_store.opening.queue_note import Loss, QueueNote, Reason, load_note, what_is_missing

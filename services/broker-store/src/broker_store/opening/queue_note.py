@@ -10,7 +10,7 @@ import msgspec
 
 from broker_store.commit.queues import QueueEnds, QueueTable
 from broker_store.config.config_files import ConfigFile
-from broker_store.log.index import IndexFiles
+from broker_store.log.index.index import IndexFiles
 
 Offsets = dict[str, dict[int, int]]
 

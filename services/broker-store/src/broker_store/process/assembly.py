@@ -14,9 +14,9 @@ from broker_store.config.broker_conf import describe_values
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
-from broker_store.log.commit_log import LogState
+from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
-from broker_store.log.files import RealFiles
+from broker_store.log.files.real_files import RealFiles
 from broker_store.log.lock import StoreLock
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.derived import lowest_pin
-from broker_store.log.commit_log import LogState
+from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.commit_log.segment import Segment
 from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
-from broker_store.log.segment import Segment
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
 from broker_store.opening.opened import OpenedStore

@@ -13,7 +13,7 @@ from broker_store.groups.groups import GroupTable, groups_from
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.groups.offsets import OffsetTable
-from broker_store.log.files import Files
+from broker_store.log.files.files import Files
 from broker_store.log.snapshot import Snapshots
 from broker_store.metrics.counts import TopicKind
 from broker_store.metrics.metrics import StoreMetrics

@@ -21,7 +21,7 @@ from broker_store.groups.offset_keeper import BeforeCommit, OffsetKeeper
 from broker_store.groups.offset_samples import samples
 from broker_store.groups.offsets_handler import OffsetHandlers
 from broker_store.groups.pending_resets import PendingResets
-from broker_store.log.files import Files
+from broker_store.log.files.files import Files
 from broker_store.metrics.class_metrics import watch_classes
 from broker_store.metrics.metrics import Lag
 from broker_store.metrics.runtime_info import RuntimeState

@@ -14,7 +14,7 @@ from broker_store.commit.topics import queue_count
 from broker_store.commit.visible_keys import VisibleKeys
 from broker_store.config.broker_config import BrokerConfig, read_switch
 from broker_store.config.saver import Saver
-from broker_store.log.commit_log import LogState
+from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogStopped
 from broker_store.opening.checkpoints import CheckpointParts, Checkpoints
 from broker_store.opening.opening import OpenedStore

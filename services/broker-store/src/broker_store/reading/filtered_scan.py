@@ -8,7 +8,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - an exception
 from typing import NamedTuple
 
-from broker_store.log.consume_queue import HOLE_SIZE
+from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull import Ask, PullStatus, Selection, Span, at_gap
 from gantry_wire.limits import PULL_MESSAGES_MAX

@@ -9,7 +9,7 @@ from enum import Enum
 from struct import Struct
 from typing import NamedTuple
 
-from broker_store.log.consume_queue import HOLE_SIZE
+from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.ports import LogReader, QueueReader
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import PULL_MESSAGES_MAX

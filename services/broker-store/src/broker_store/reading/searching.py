@@ -7,7 +7,7 @@ before it.
 from collections.abc import Sequence
 from struct import Struct
 
-from broker_store.log.consume_queue import HOLE_SIZE
+from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.log.errors import LogError
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull_reading import InThread

@@ -8,7 +8,7 @@ its chunk is synced.
 from struct import Struct
 from zlib import crc32
 
-from broker_store.log.files import Files
+from broker_store.log.files.files import Files
 from broker_store.sending.idempotency import ENTRY, ENTRY_BYTES, Remembered, Window
 
 _CHUNK = Struct(">4sIIq")

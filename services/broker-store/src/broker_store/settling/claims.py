@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.log.files import SPACE_ERRORS, Files, make_durable_dirs
+from broker_store.log.files.files import SPACE_ERRORS, Files, make_durable_dirs
 from broker_store.log.settings import RESERVE_FILE
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest

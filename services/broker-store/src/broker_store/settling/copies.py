@@ -15,7 +15,7 @@ from broker_store.commit.queues import QueueTable
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.config.saver import Saver
 from broker_store.groups.offsets import OffsetTable
-from broker_store.log.files import Files
+from broker_store.log.files.files import Files
 from broker_store.ports import Commands, Peer
 from broker_store.settling.mark import Source
 from broker_store.settling.table import SettledTable

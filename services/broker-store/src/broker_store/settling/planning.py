@@ -12,7 +12,7 @@ from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
 from broker_store.commit.stamp import ZEROS_REMARK
 from broker_store.commit.targets import Target
-from broker_store.log.scan import ZERO_SECTOR
+from broker_store.log.commit_log.scan import ZERO_SECTOR
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import (
     MARK,

@@ -16,7 +16,7 @@ from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.targets import Target, Targets
 from broker_store.commit.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
 from broker_store.config.delay_levels import LevelList
-from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.commit_log.commit_log import CommitLog, LogState
 from broker_store.requests.request_classes import OVERLOAD
 from broker_store.settling.ahead import Ahead
 from broker_store.settling.claims import ClaimTable

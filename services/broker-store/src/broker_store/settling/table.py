@@ -12,8 +12,8 @@ import msgspec
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.topics import MARKS_TOPIC, PINNED_TOPICS
 from broker_store.derived import ReadLog
+from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.log.errors import LogError
-from broker_store.log.scan import ScannedRecord
 from broker_store.settling.mark import MARK, Source, read_mark
 from broker_store.settling.settled_queue import SettledQueue
 from gantry_wire.errors import WireError

@@ -15,8 +15,8 @@ import msgspec
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.derived import ReadLog
+from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.log.errors import LogError
-from broker_store.log.scan import ScannedRecord
 from broker_store.settling.mark import MARK, Mark, Source, read_mark
 from broker_store.settling.outcomes import CopyDecision
 from broker_store.settling.table import FLOOR_TAG, Decided, Decision, SettledTable

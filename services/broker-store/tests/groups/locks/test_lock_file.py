@@ -1,7 +1,7 @@
 import pytest
 
 from broker_store.groups.locks.lock_file import LockFile
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 
 PATH = "/store/gantry/locks"
 

@@ -6,7 +6,7 @@ from sending_side import ScriptedPeer
 
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
-from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import SimulatedFiles
 from gantry_chassis.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError

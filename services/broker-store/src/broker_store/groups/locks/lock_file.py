@@ -8,7 +8,7 @@ from pathlib import PurePath
 from struct import Struct
 from zlib import crc32
 
-from broker_store.log.files import File, Files
+from broker_store.log.files.files import File, Files
 
 _HEAD = Struct(">4sIIq")
 _MAGIC = b"GLK1"

@@ -1,0 +1,1 @@
+"""Opens a log after any kind of end: checks its content, finds its end, and continues after damage only with a proof."""

@@ -1,0 +1,48 @@
+"""Segment files and their sizes."""
+
+import pytest
+
+from broker_store.log.commit_log.segment import load_segments, open_segment
+from broker_store.log.errors import LogUnreadable
+from broker_store.log.files.names import file_name
+from broker_store.log.settings import LogSettings
+
+
+def test_segments_are_loaded_in_order_and_foreign_names_left_alone(disk):
+    disk.make_dirs("/log")
+    for start in (8192, 0, 4096):
+        open_segment(disk, "/log", start, 4096)
+    disk.open("/log/readme", 0)
+    assert [(segment.start, segment.end) for segment in load_segments(disk, "/log", 4096)] == [
+        (0, 4096), (4096, 8192), (8192, 12288),
+    ]  # fmt: skip
+
+
+def test_a_short_last_file_is_extended_any_other_size_refuses_the_start(disk):
+    disk.make_dirs("/log")
+    disk.open("/log/" + file_name(0), 4096)
+    disk.open("/log/" + file_name(4096), 0)
+    assert load_segments(disk, "/log", 4096)[-1].file.size() == 4096
+    with pytest.raises(LogUnreadable, match="mappedFileSizeCommitLog"):
+        load_segments(disk, "/log", 8192)
+    disk.open("/log/" + file_name(8192), 100)
+    disk.open("/log/" + file_name(12288), 100)
+    with pytest.raises(LogUnreadable, match="100 bytes"):
+        load_segments(disk, "/log", 4096)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"segment_bytes": 0}, {"segment_bytes": 1000}, {"queue_file_units": 0}, {"index_slots": 0}, {"index_entries": 1},
+        {"prezero_slice_bytes": 100}, {"prezero_bytes": -1},
+    ],
+)  # fmt: skip
+def test_sizes_that_cannot_work_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        LogSettings(**wrong)
+
+
+def test_default_sizes_are_rocketmqs():
+    assert LogSettings().segment_bytes == 1_073_741_824
+    assert LogSettings().queue_file_bytes == 6_000_000
