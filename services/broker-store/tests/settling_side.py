@@ -4,8 +4,8 @@ from typing import Any
 
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.settling.ahead import Ahead
-from broker_store.settling.mark import read_mark
+from broker_store.settling.decided.mark import read_mark
+from broker_store.settling.request.ahead import Ahead
 from gantry_wire.codes import GantryCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC

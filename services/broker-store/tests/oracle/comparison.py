@@ -11,7 +11,7 @@ from typing import Any
 
 from derived_state import DerivedState, LeaseState, QueueName, QueueState
 
-from broker_store.settling.mark import Source
+from broker_store.settling.decided.mark import Source
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.record import Record
 

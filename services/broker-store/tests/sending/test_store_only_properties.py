@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sending_side import ScriptedPeer, SendingSide, send_header
 
 from broker_store.commit.stamp import STORE_ONLY, Stamp
-from broker_store.settling.mark import MARK, read_mark
+from broker_store.settling.decided.mark import MARK, read_mark
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import SendHeader

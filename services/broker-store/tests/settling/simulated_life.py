@@ -16,7 +16,7 @@ from simulated_owner import DROPPED, KEYS, Owner
 
 from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
-from broker_store.settling.mark import read_mark
+from broker_store.settling.decided.mark import read_mark
 from broker_store.transactions.decision_run import Ordinary
 from broker_store.transactions.recent_halves import ordinary_half
 from broker_store.transactions.turn_batch import TurnBatch

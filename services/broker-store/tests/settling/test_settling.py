@@ -6,7 +6,7 @@ from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
 from broker_store.commit.topics import MARKS_TOPIC
-from broker_store.settling.mark import read_mark
+from broker_store.settling.decided.mark import read_mark
 from gantry_wire.bodies import TopicConfig
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.limits import PROPERTIES_BYTES_MAX

@@ -11,7 +11,7 @@ from simulated_days import chosen_steps, crashes
 
 from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
-from broker_store.settling.mark import read_mark
+from broker_store.settling.decided.mark import read_mark
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.settle_headers import SettleOutput
 

@@ -24,7 +24,7 @@ from broker_store.leases.notes import (
 from broker_store.leases.runs import Kind
 from broker_store.leases.stretches import Stretches
 from broker_store.log.commit_log.scan import ScannedRecord
-from broker_store.settling.mark import MARK, read_mark
+from broker_store.settling.decided.mark import MARK, read_mark
 from gantry_wire.record import decode_record
 
 QUEUES_PER_SLICE = 64

@@ -26,7 +26,7 @@ from broker_store.opening.queue_note import QueueNote, encode_note, save_note, t
 from broker_store.opening.queue_saving import QueueSaving
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
-from broker_store.settling.copies import KEPT_FILE
+from broker_store.settling.cursor_copies import KEPT_FILE
 from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from broker_store.commit.queues import QueueTable
 from broker_store.derived import Derived
 from broker_store.leases.subscriptions import Subscriptions
-from broker_store.settling.table import SettledTable
+from broker_store.settling.decided.settled_table import SettledTable
 from broker_store.transactions.half_copies import HalfCopies
 
 

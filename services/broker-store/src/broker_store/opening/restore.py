@@ -14,7 +14,7 @@ from broker_store.config.delay_levels import DEFAULT, LevelList
 from broker_store.derived import PROPERTY_PREFIX, Covered, ReadLog
 from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.sending.idempotency import Remembered, Window, content_crc, key_digest
-from broker_store.settling.mark import MARK, read_mark
+from broker_store.settling.decided.mark import MARK, read_mark
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import (
     GANTRY_KEY,

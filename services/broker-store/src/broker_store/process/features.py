@@ -20,7 +20,7 @@ from broker_store.process.sending import Sending
 from broker_store.process.transactions import build_transactions
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying, RetryingParts
-from broker_store.settling.copies import Copies
+from broker_store.settling.cursor_copies import CursorCopies
 from gantry_chassis.environment import Workers
 
 Loops = dict[str, Callable[[], Awaitable[None]]]
@@ -110,6 +110,8 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
     )
 
 
-def _copies(store: OpenedStore, consuming: Consuming, thread: Workers) -> Copies:
+def _copies(store: OpenedStore, consuming: Consuming, thread: Workers) -> CursorCopies:
     file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
-    return Copies(store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms)
+    return CursorCopies(
+        store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms
+    )

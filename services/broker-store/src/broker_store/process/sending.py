@@ -30,7 +30,7 @@ from broker_store.sending.internal_sends import InternalSends
 from broker_store.sending.keyed import KeyedSends
 from broker_store.sending.plain_sends import PlainSends
 from broker_store.sending.send_handler import SendHandler, SendParts
-from broker_store.settling.handlers import SettlingHandlers
+from broker_store.settling.settle_handler import SettlingHandlers
 from broker_store.transactions.half import HalfSends
 from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger

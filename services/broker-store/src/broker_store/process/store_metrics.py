@@ -9,7 +9,7 @@ from broker_store.opening.opening import OpenedStore
 from broker_store.opening.queue_note import Reason
 from broker_store.process.disk_care import DiskCare
 from broker_store.process.sending import Sending
-from broker_store.settling.table import SettledTable
+from broker_store.settling.decided.settled_table import SettledTable
 from gantry_chassis.metrics import Metrics
 from gantry_link.server import RemotingServer
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC

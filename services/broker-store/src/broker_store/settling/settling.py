@@ -1,7 +1,7 @@
 """Claim and settle as one part of the store: built once over the sending half, called by handlers and other parts.
 
-Decides nothing by itself: entry.py has the rules of a request, table.py what is decided, claims.py who may
-decide.
+Decides nothing by itself: request/item_decisions.py has the rules of a request, decided/settled_table.py what
+is decided, claims.py who may decide.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from broker_store.commit.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queu
 from broker_store.config.delay_levels import LevelList
 from broker_store.log.commit_log.commit_log import CommitLog, LogState
 from broker_store.requests.request_classes import OVERLOAD
-from broker_store.settling.ahead import Ahead
 from broker_store.settling.claims import ClaimTable
-from broker_store.settling.entry import Done, SettleEntry
-from broker_store.settling.gathering import Gathered, look_up, read_records
-from broker_store.settling.mark import Source, whole_mark
-from broker_store.settling.outcomes import ItemCopies
-from broker_store.settling.planning import CannotPlan, FindTarget
-from broker_store.settling.slices import SettleSlice, Slices
-from broker_store.settling.table import FLOOR_TAG, Decided, SettledTable
+from broker_store.settling.decided.mark import Source, whole_mark
+from broker_store.settling.decided.settled_table import FLOOR_TAG, Decided, SettledTable
+from broker_store.settling.request.ahead import Ahead
+from broker_store.settling.request.item_decisions import Done, SettleEntry
+from broker_store.settling.request.items import Gathered, look_up, read_records
+from broker_store.settling.request.outcomes import ItemCopies
+from broker_store.settling.request.output_records import CannotPlan, FindTarget
+from broker_store.settling.request.slices import SettleSlice, Slices
 from gantry_chassis.fine_timer import FineTimer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -107,8 +107,8 @@ class Settling:
         Of several decisions about one item, in one request or batch, the first wins.
 
         Owners of claims (`epoch`) are served one after the other. Large requests take several turns of the
-        loop (slices.py), so a refusal may follow when some items are decided already. Items requested ahead
-        of their time (`at_ms`) are kept until then (ahead.py).
+        loop (request/slices.py), so a refusal may follow when some items are decided already. Items requested ahead
+        of their time (`at_ms`) are kept until then (request/ahead.py).
 
         Raises RefusedRequest when nothing can be taken now: the store is stopped or overloaded.
         """

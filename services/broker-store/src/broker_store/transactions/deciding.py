@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from broker_store.settling.entry import Done
+from broker_store.settling.request.item_decisions import Done
 from broker_store.transactions.finding import ROUNDS_MAX, Finding, Found, on_the_move
 from broker_store.transactions.half_copies import Transaction
 from broker_store.transactions.outputs import (

@@ -1,7 +1,8 @@
 """The records of an ordinary decision: the message and its op message, adjacent in the log.
 
-Writes byte for byte what `settling/planning.py` plans and `settling/entry.py` builds, in a fifth of the
-time: messages of one queue share a template, and a body keeps the checksum of its half. Decides nothing.
+Writes byte for byte what `settling/request/output_records.py` plans and `item_decisions.py` builds,
+in a fifth of the time: messages of one queue share a template, and a body keeps the checksum of its half.
+Decides nothing.
 """
 
 from collections.abc import Callable
@@ -11,8 +12,8 @@ from zlib import crc32
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import PROPERTIES_LENGTH_BYTES, Placed, RecordWriter, Row
-from broker_store.settling.mark import MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
-from broker_store.settling.planning import FindTarget
+from broker_store.settling.decided.mark import MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
+from broker_store.settling.request.output_records import FindTarget
 from broker_store.transactions.outputs import COMMITTED, ROLLED_BACK
 from broker_store.transactions.recent_halves import Half, HalfKind
 from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES

@@ -12,8 +12,8 @@ from broker_store.commit.message import Arrivals, IndexEntry
 from broker_store.commit.record_writer import RecordWriter
 from broker_store.log.errors import LogError
 from broker_store.ports import Peer
-from broker_store.settling.outcomes import Outcomes, Rules
-from broker_store.settling.planning import CannotPlan
+from broker_store.settling.request.outcomes import Outcomes, Rules
+from broker_store.settling.request.output_records import CannotPlan
 from broker_store.transactions.decision_records import HALF_SOURCE, DecisionRecords
 from broker_store.transactions.recent_halves import Half
 from gantry_wire.codes import ResponseCode

@@ -15,7 +15,7 @@ from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer
 from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies
-from broker_store.settling.gathering import Gathered
+from broker_store.settling.request.items import Gathered
 from broker_store.transactions.asking import Relays
 from broker_store.transactions.deciding import Deciding, not_decided
 from broker_store.transactions.decision_run import Ordinary

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from broker_store.commit.queues import QueueTable
-from broker_store.settling.outcomes import SUPERSEDED
+from broker_store.settling.request.outcomes import SUPERSEDED
 from broker_store.transactions.deciding import Settle
 from broker_store.transactions.half_copies import Copy, HalfCopies
 from broker_store.transactions.outputs import op_output

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from broker_store.commit.appends import Appends
-from broker_store.settling.entry import SettleEntry
-from broker_store.settling.gathering import Gathered
+from broker_store.settling.request.item_decisions import SettleEntry
+from broker_store.settling.request.items import Gathered
 from broker_store.settling.settling import Settling
 from broker_store.transactions.decision_records import HALF_SOURCE
 from broker_store.transactions.decision_run import Asked, DecisionRun, Ordinary

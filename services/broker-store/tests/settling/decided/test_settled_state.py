@@ -12,7 +12,12 @@ from broker_store.derived import lowest_pin
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare
-from broker_store.settling.copies import KEPT_FILE, Copies, keep_foreign_cursors, read_kept_cursors
+from broker_store.settling.cursor_copies import (
+    KEPT_FILE,
+    CursorCopies,
+    keep_foreign_cursors,
+    read_kept_cursors,
+)
 from gantry_chassis.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -178,10 +183,10 @@ async def test_cursors_are_copied_as_rocketmq_keeps_them_and_read_back_from_a_fo
     side.delayed(peer, b"third", level=3)
     offsets = OffsetTable()
     file = ConfigFile(side.files, "/store/config/delayOffset.json")
-    copies = Copies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
+    copies = CursorCopies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
     await copies.close()
     assert file.load() is None
-    copies = Copies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
+    copies = CursorCopies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
     side.settled([side.item(2, deliver())])
     await copies.close()
     content = file.load()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from broker_store.commit.appends import AtTurnEnd
 from broker_store.requests.request_classes import OVERLOAD
-from broker_store.settling.entry import Done
+from broker_store.settling.request.item_decisions import Done
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import SettleItem, SettleResult

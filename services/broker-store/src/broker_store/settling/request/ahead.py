@@ -13,8 +13,8 @@ from typing import Protocol
 
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.requests.request_classes import OVERLOAD
-from broker_store.settling.entry import Done
-from broker_store.settling.slices import SettleSlice
+from broker_store.settling.request.item_decisions import Done
+from broker_store.settling.request.slices import SettleSlice
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import SETTLE_AHEAD_MS_MAX, SettleItem, SettleResult

@@ -6,7 +6,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_store.settling.settled_queue import PAGE_ITEMS, SettledQueue
+from broker_store.settling.decided.settled_queue import PAGE_ITEMS, SettledQueue
 
 OFFSETS = st.integers(0, 40) | st.integers(PAGE_ITEMS - 20, PAGE_ITEMS + 20) | st.integers(0, 3 * PAGE_ITEMS)
 STEPS = st.lists(st.tuples(st.sampled_from(["one", "one", "run", "floor"]), OFFSETS), max_size=40)

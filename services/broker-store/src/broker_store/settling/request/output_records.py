@@ -1,4 +1,4 @@
-"""Plans the records of decided items: properties, flags, topics and queues. Reserves and writes nothing.
+"""Records of decided items: plans their properties, flags, topics and queues, and reads what unit and index hold of them.
 
 Runs once per item when very many are due at once, so what the items of a request share is computed once per
 placement.
@@ -12,9 +12,9 @@ from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
 from broker_store.commit.stamp import ZEROS_REMARK
 from broker_store.commit.targets import Target
+from broker_store.config.delay_levels import LevelList
 from broker_store.log.commit_log.scan import ZERO_SECTOR
-from broker_store.settling.gathering import Gathered
-from broker_store.settling.mark import (
+from broker_store.settling.decided.mark import (
     MARK,
     MARK_SUFFIX_BYTES_MAX,
     MARK_SUFFIXES,
@@ -22,14 +22,19 @@ from broker_store.settling.mark import (
     Source,
     mark_parts,
 )
+from broker_store.settling.request.items import Gathered
 from gantry_wire.errors import MalformedProperties
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.properties import GANTRY_SETTLED, format_properties
+from gantry_wire.names import SCHEDULE_TOPIC
+from gantry_wire.properties import GANTRY_SETTLED, UNIQ_KEY, find_property, format_properties, tags_code
 from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
 
 _END = b"\x02"
 _END_BYTE = 2
+_UNIQUE_KEY = UNIQ_KEY.encode() + b"\x01"
+_OTHER_UNIQUE_KEY = b"\x02" + _UNIQUE_KEY
+_UNIQUE_KEY_AT = len(_UNIQUE_KEY)
 
 
 class CannotPlan(Exception):
@@ -154,3 +159,24 @@ def _properties(output: SettleOutput, gathered: Gathered) -> bytes:
             f"the properties of an output have {len(properties)} bytes, the limit is {PROPERTIES_BYTES_MAX}",
         )
     return properties
+
+
+def unit_code(topic: str, properties: bytes, levels: LevelList, store_ms: int) -> int:
+    """Return the code of a record's unit: its tag's code, or its due time when it is a delayed message again."""
+    if topic == SCHEDULE_TOPIC:
+        return levels.deliver_ms(properties, store_ms)
+    tag = find_property(properties, b"TAGS") if b"TAGS\x01" in properties else None
+    return tags_code(tag) if tag else 0
+
+
+def unique_key_of(properties: bytes) -> str | None:
+    """Return the unique key of stored properties that end with a separator. Most clients put it first."""
+    if properties.startswith(_UNIQUE_KEY) and _OTHER_UNIQUE_KEY not in properties:
+        return properties[_UNIQUE_KEY_AT : properties.find(b"\x02", _UNIQUE_KEY_AT)].decode(errors="replace")
+    return text_of(properties, UNIQ_KEY.encode())
+
+
+def text_of(properties: bytes, name: bytes) -> str | None:
+    """Return a stored property as text."""
+    value = find_property(properties, name)
+    return None if value is None else value.decode(errors="replace")

@@ -1,16 +1,15 @@
 """Fast path of ordinary decisions: one message made from the item's own record.
 
-Writes byte for byte what `planning.py` plans and `entry.py` builds, in a third of the time: messages of one
-queue share a template, built once. Leaves everything else to the slow path. Decides nothing.
+Writes byte for byte what `output_records.py` plans and `item_decisions.py` builds, in a third of the time:
+messages of one queue share a template, built once. Leaves everything else to the slow path. Decides nothing.
 """
 
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import PROPERTIES_LENGTH_BYTES, Placed, RecordWriter, Row
-from broker_store.settling.gathering import Gathered
-from broker_store.settling.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
-from broker_store.settling.placed import text_of, unique_key_of
-from broker_store.settling.planning import FindTarget, remover
+from broker_store.settling.decided.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
+from broker_store.settling.request.items import Gathered
+from broker_store.settling.request.output_records import FindTarget, remover, text_of, unique_key_of
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.properties import find_property, tags_code

@@ -12,9 +12,9 @@ from broker_store.commit.record_writer import Placed, RecordWriter
 from broker_store.commit.targets import Target
 from broker_store.commit.visible_records import show
 from broker_store.config.delay_levels import LevelList
-from broker_store.settling.mark import Source
-from broker_store.settling.planning import FindTarget
-from broker_store.settling.table import Decided, SettledTable
+from broker_store.settling.decided.mark import Source
+from broker_store.settling.decided.settled_table import Decided, SettledTable
+from broker_store.settling.request.output_records import FindTarget
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 

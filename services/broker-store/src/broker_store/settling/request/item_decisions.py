@@ -10,15 +10,13 @@ from collections.abc import Callable
 from broker_store.commit.message import Arrivals, IndexEntry, Mode
 from broker_store.commit.record_writer import RecordWriter, Row, whole_row
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
-from broker_store.settling.fast_settle import FastSettle
-from broker_store.settling.gathering import Gathered
-from broker_store.settling.mark import Source
-from broker_store.settling.moved_time import put_off
-from broker_store.settling.outcomes import SUPERSEDED, Outcomes, Rules
-from broker_store.settling.placed import text_of, unit_code
-from broker_store.settling.planning import CannotPlan, Plan, Planner
+from broker_store.settling.decided.mark import Source
+from broker_store.settling.decided.settled_table import Decided, Decision
+from broker_store.settling.request.fast_settle import FastSettle
+from broker_store.settling.request.items import Gathered, put_off
+from broker_store.settling.request.outcomes import SUPERSEDED, Outcomes, Rules
+from broker_store.settling.request.output_records import CannotPlan, Plan, Planner, text_of, unit_code
 from broker_store.settling.states import ANSWERS, ItemState, ask_of
-from broker_store.settling.table import Decided, Decision
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus

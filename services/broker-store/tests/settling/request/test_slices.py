@@ -4,7 +4,7 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.settling.slices import ITEMS_MIN, REQUESTS_MAX, Slices
+from broker_store.settling.request.slices import ITEMS_MIN, REQUESTS_MAX, Slices
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
 

@@ -7,7 +7,7 @@ from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
 from broker_store.log.files.simulated_files import Fault
-from broker_store.settling.fast_settle import FastSettle
+from broker_store.settling.request.fast_settle import FastSettle
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.half_message import OP_PROPERTIES, op_body
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC

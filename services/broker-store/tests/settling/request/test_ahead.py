@@ -4,7 +4,7 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.settling.ahead import ITEMS_MAX
+from broker_store.settling.request.ahead import ITEMS_MAX
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.settle_headers import SETTLE_AHEAD_MS_MAX

@@ -1,6 +1,6 @@
 """Which items of all queues are decided, and recent decisions with their outcomes. A derived state: known from the log alone.
 
-An item is decided when a record with its mark is visible (settling/mark.py), or, for a half message, when
+An item is decided when a record with its mark is visible (mark.py), or, for a half message, when
 an op message of another RocketMQ broker names it. Knows no claim and no request.
 """
 
@@ -14,8 +14,8 @@ from broker_store.commit.topics import MARKS_TOPIC, PINNED_TOPICS
 from broker_store.derived import ReadLog
 from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.log.errors import LogError
-from broker_store.settling.mark import MARK, Source, read_mark
-from broker_store.settling.settled_queue import SettledQueue
+from broker_store.settling.decided.mark import MARK, Source, read_mark
+from broker_store.settling.decided.settled_queue import SettledQueue
 from gantry_wire.errors import WireError
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
 from gantry_wire.properties import find_property

@@ -1,4 +1,4 @@
-"""Reads the items of a request before they are decided: their units, and the records that outputs need, in few reads.
+"""Items of a request as the log has them: their units, their due times, and the records that outputs need, in few reads.
 
 The log never changes, so this may run ahead, in a thread where it must wait for the disk. Never checks
 whether an item is undecided.
@@ -8,12 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from broker_store.clocks.shifts import Shifts
+from broker_store.config.delay_levels import LevelList
 from broker_store.log.errors import LogError, PositionRemoved
+from broker_store.settling.decided.mark import Source
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_OUT_MS, find_property
 from gantry_wire.record import Record, decode_record
-from gantry_wire.settle_headers import SettleItem, SettleStatus
+from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
 from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 SPAN_BYTES_MAX = 4 * 1024 * 1024
@@ -200,3 +205,35 @@ def _offset_of(gathered: Gathered) -> int:
 
 def _position_of(gathered: Gathered) -> int:
     return gathered.item.position
+
+
+def put_off(source: Source, items: Sequence[Gathered], shifts: Shifts, levels: LevelList) -> None:
+    """Delay the due times of items that wait out a delay. Instants stay."""
+    topic, queue_id, _ = source
+    for gathered in items:
+        if not gathered.due_ms or gathered.is_absolute:
+            continue
+        if gathered.record is not None:
+            began_ms = gathered.record.store_timestamp
+        elif topic == SCHEDULE_TOPIC:
+            began_ms = gathered.due_ms - levels.duration_ms(queue_id + 1)
+        else:
+            continue
+        moved_ms = shifts.since(began_ms)
+        if moved_ms:
+            _put_off(gathered, moved_ms)
+
+
+def _put_off(gathered: Gathered, moved_ms: int) -> None:
+    was_ms, gathered.due_ms = gathered.due_ms, gathered.due_ms + moved_ms
+    item = gathered.item
+    if any(output.set.get(TIMER_OUT_MS) == str(was_ms) for output in item.outputs):
+        # It must wait at the log's end for the same time. From there on that is the moved time.
+        outputs = [_waiting_for(output, was_ms, gathered.due_ms) for output in item.outputs]
+        gathered.item = msgspec.structs.replace(item, outputs=outputs)
+
+
+def _waiting_for(output: SettleOutput, was_ms: int, due_ms: int) -> SettleOutput:
+    if output.set.get(TIMER_OUT_MS) != str(was_ms):
+        return output
+    return msgspec.structs.replace(output, set={**output.set, TIMER_OUT_MS: str(due_ms)})

@@ -17,8 +17,8 @@ from broker_store.config.saver import Saver
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files.files import Files
 from broker_store.ports import Commands, Peer
-from broker_store.settling.mark import Source
-from broker_store.settling.table import SettledTable
+from broker_store.settling.decided.mark import Source
+from broker_store.settling.decided.settled_table import SettledTable
 from gantry_chassis.environment import Workers
 from gantry_wire import fastjson
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -34,7 +34,7 @@ KEPT_FILE = "gantry/foreign.json"
 _decode_kept = msgspec.json.Decoder(list[tuple[str, int, str, int]]).decode
 
 
-class Copies:
+class CursorCopies:
     """Writes the copies every few seconds while items are decided, and at the end."""
 
     def __init__(
