@@ -26,7 +26,7 @@ from hot_send import BODY, PARTS, TOPIC, NowherePeer, Store, unique_key
 
 from broker_store.groups.clients import ClientTable
 from broker_store.process.assembly import GC_THRESHOLDS
-from broker_store.process.transactions import TransactionParts, Transactions
+from broker_store.process.transactions import Transactions
 from gantry_link.pool import ConnectionPool
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.frame import FrameDecoder, encode_request
@@ -54,13 +54,10 @@ class SettlingStore(Store):
         super().__init__(directory, flush)
         sending = self.sending
         self.classes["send"].wait_ms_max = 60_000  # a pause of the machine must not refuse a turn
-        parts = TransactionParts(
-            sending.store, sending.appends, sending.dispatch.keys, sending.settling, sending.halves.recent,
-            sending.delays.levels,
-            ClientTable(), self.classes["endTransaction"], _in_loop, ConnectionPool(),
-            "127.0.0.1:10911", lambda: None,
+        self.transactions = Transactions(
+            sending.store, sending, ClientTable(), self.classes["endTransaction"], _in_loop,
+            ConnectionPool(), "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
-        self.transactions = Transactions(parts)
         self.table.add_all(self.transactions.commands())
 
     def replay(self, data: bytes, peer: NowherePeer, decoder: FrameDecoder) -> None:

@@ -9,7 +9,7 @@ from leasing_side import LeasingSide
 from settling_side import SettlingSide
 
 from broker_store.log.files.simulated_files import SimulatedFiles
-from broker_store.process.transactions import TransactionParts, Transactions
+from broker_store.process.transactions import Transactions
 from gantry_link.pool import ConnectionPool
 
 KEEP_MS = 30_000
@@ -21,13 +21,9 @@ class WholeSide(LeasingSide, SettlingSide):
 
     def __init__(self, files: SimulatedFiles, wall_s: float, **settings: Any) -> None:
         super().__init__(files, wall_s, **settings)
-        sending, store = self.sending, self.store
         self.transactions = Transactions(
-            TransactionParts(
-                store, self.appends, sending.dispatch.keys, sending.settling, sending.halves.recent, sending.delays.levels,
-                self.consuming.clients, self.classes["endTransaction"], self._at_once,
-                ConnectionPool(), "127.0.0.1:10911", lambda: None,
-            )
+            self.store, self.sending, self.consuming.clients, self.classes["endTransaction"], self._at_once,
+            ConnectionPool(), "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.locks = self.foundation.locks
         self.table.add_all({**self.transactions.commands(), **self.locks.commands()})

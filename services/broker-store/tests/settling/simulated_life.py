@@ -17,9 +17,9 @@ from simulated_owner import DROPPED, KEYS, Owner
 from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 from broker_store.settling.decided.mark import read_mark
-from broker_store.transactions.decision_run import Ordinary
-from broker_store.transactions.recent_halves import ordinary_half
-from broker_store.transactions.turn_batch import TurnBatch
+from broker_store.transactions.end_transaction.decision_run import Ordinary
+from broker_store.transactions.end_transaction.turn_batch import TurnBatch
+from broker_store.transactions.half_messages.recent_halves import ordinary_half
 from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC

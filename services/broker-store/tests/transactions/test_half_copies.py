@@ -12,7 +12,7 @@ from transactions_side import COMMIT, ROLLBACK, TransactionsSide
 from broker_store.derived import lowest_pin
 from broker_store.transactions import half_copies
 from broker_store.transactions.half_copies import HalfCopies
-from broker_store.transactions.recent_halves import RecentHalves
+from broker_store.transactions.half_messages.recent_halves import RecentHalves
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput
 from gantry_wire.transaction_bodies import TransactionView

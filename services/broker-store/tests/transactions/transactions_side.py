@@ -5,7 +5,7 @@ import asyncio
 from sending_side import HOST, ScriptedPeer, SendingSide
 
 from broker_store.groups.clients import Client, ClientTable
-from broker_store.process.transactions import TransactionParts, Transactions
+from broker_store.process.transactions import Transactions
 from gantry_link.pool import ConnectionPool
 from gantry_wire.bodies import decode_body
 from gantry_wire.codes import RequestCode
@@ -26,11 +26,8 @@ class TransactionsSide(SendingSide):
         self.clients = ClientTable()
         host, port = unpack_host(HOST)
         self.transactions = Transactions(
-            TransactionParts(
-                self.store, self.appends, self.sending.dispatch.keys, self.sending.settling, self.sending.halves.recent,
-                self.sending.delays.levels, self.clients, self.classes["endTransaction"], self.in_loop,
-                ConnectionPool(), f"{host}:{port}", lambda: None,
-            )
+            self.store, self.sending, self.clients, self.classes["endTransaction"], self.in_loop,
+            ConnectionPool(), f"{host}:{port}", lambda: None,
         )  # fmt: skip
         self.table.add_all(self.transactions.commands())
 

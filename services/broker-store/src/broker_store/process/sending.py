@@ -31,7 +31,7 @@ from broker_store.sending.keyed import KeyedSends
 from broker_store.sending.plain_sends import PlainSends
 from broker_store.sending.send_handler import SendHandler, SendParts
 from broker_store.settling.settle_handler import SettlingHandlers
-from broker_store.transactions.half import HalfSends
+from broker_store.transactions.half_messages.half_sends import HalfSends
 from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body

@@ -20,7 +20,7 @@ from broker_store.log.errors import LogError
 from broker_store.settling.decided.mark import MARK, Mark, Source, read_mark
 from broker_store.settling.decided.settled_table import FLOOR_TAG, Decided, Decision, SettledTable
 from broker_store.settling.request.outcomes import CopyDecision
-from broker_store.transactions.outputs import AUDIT_TOPIC, COMMITTED, ROLLED_BACK
+from broker_store.transactions.half_outputs import AUDIT_TOPIC, COMMITTED, ROLLED_BACK
 from gantry_wire.errors import WireError
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from gantry_wire.properties import GANTRY_OUTCOME, PRODUCER_GROUP, REAL_TOPIC, UNIQ_KEY, find_property

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from broker_store.commit.queues import QueueTable
 from broker_store.settling.request.outcomes import SUPERSEDED
-from broker_store.transactions.deciding import Settle
+from broker_store.transactions.decisions_by_key import Settle
 from broker_store.transactions.half_copies import Copy, HalfCopies
-from broker_store.transactions.outputs import op_output
+from broker_store.transactions.half_outputs import op_output
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import HALF_TOPIC

@@ -4,7 +4,7 @@ import pytest
 from sending_side import ScriptedPeer
 from transactions_side import ROLLBACK, TransactionsSide
 
-from broker_store.transactions.recent_halves import (
+from broker_store.transactions.half_messages.recent_halves import (
     GENERATION_BYTES_MAX,
     GENERATION_HALVES_MAX,
     Half,

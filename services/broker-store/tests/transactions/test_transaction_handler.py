@@ -177,7 +177,7 @@ async def test_a_half_that_is_copied_while_it_is_looked_up_is_not_called_decided
     monkeypatch.setattr(TransactionsSide, "in_loop", read_while_a_checker_counts)
     side = TransactionsSide()
     await side.begin(peer)
-    assert (await side.transactions.finding.find("U1")).state == "open"
+    assert (await side.transactions.lookup.find("U1")).state == "open"
     code, view = await side.ask_json(
         peer, DECIDE, DecideTransaction(key="U1", decision="commit"), TransactionView
     )

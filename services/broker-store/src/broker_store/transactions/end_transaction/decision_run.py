@@ -14,8 +14,8 @@ from broker_store.log.errors import LogError
 from broker_store.ports import Peer
 from broker_store.settling.request.outcomes import Outcomes, Rules
 from broker_store.settling.request.output_records import CannotPlan
-from broker_store.transactions.decision_records import HALF_SOURCE, DecisionRecords
-from broker_store.transactions.recent_halves import Half
+from broker_store.transactions.end_transaction.decision_records import HALF_SOURCE, DecisionRecords
+from broker_store.transactions.half_messages.recent_halves import Half
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import Command

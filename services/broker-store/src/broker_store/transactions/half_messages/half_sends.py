@@ -16,9 +16,14 @@ from broker_store.commit.targets import Target
 from broker_store.ports import Peer
 from broker_store.sending.plain_sends import BORN_HOST, born_host
 from broker_store.transactions.half_copies import HalfCopies, transaction_of
-from broker_store.transactions.half_run import HalfRun
-from broker_store.transactions.known_halves import KnownHalves
-from broker_store.transactions.recent_halves import KEPT_FLAGS, HalfKind, RecentHalves, is_ordinary
+from broker_store.transactions.half_messages.half_run import HalfRun
+from broker_store.transactions.half_messages.known_halves import KnownHalves
+from broker_store.transactions.half_messages.recent_halves import (
+    KEPT_FLAGS,
+    HalfKind,
+    RecentHalves,
+    is_ordinary,
+)
 from gantry_wire.codes import ResponseCode
 from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest

@@ -6,7 +6,7 @@ never become a shape.
 
 from broker_store.commit.message import Message, Mode
 from broker_store.commit.targets import Target
-from broker_store.transactions.recent_halves import HalfKind
+from broker_store.transactions.half_messages.recent_halves import HalfKind
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.headers import SendHeader
 from gantry_wire.properties import UNIQ_KEY

@@ -11,9 +11,8 @@ from typing import Protocol
 import msgspec
 
 from broker_store.settling.request.item_decisions import Done
-from broker_store.transactions.finding import ROUNDS_MAX, Finding, Found, on_the_move
 from broker_store.transactions.half_copies import Transaction
-from broker_store.transactions.outputs import (
+from broker_store.transactions.half_outputs import (
     AUDIT_TOPIC,
     COMMITTED,
     RESUMED,
@@ -22,6 +21,7 @@ from broker_store.transactions.outputs import (
     message_output,
     op_output,
 )
+from broker_store.transactions.transaction_lookup import ROUNDS_MAX, Found, TransactionLookup, on_the_move
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import HALF_TOPIC
@@ -69,10 +69,10 @@ class Audit(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Deciding:
+class DecisionsByKey:
     """Carries out decisions."""
 
-    finding: Finding
+    lookup: TransactionLookup
     settle: Settle
     delays: DelayRules
     ensure_audit: Callable[[], None]
@@ -88,7 +88,7 @@ class Deciding:
         """
         wanted = STATE_OF[order.decision]
         for _ in range(ROUNDS_MAX):
-            found = await self.finding.find(order.key, transaction)
+            found = await self.lookup.find(order.key, transaction)
             if found.state in (COMMITTED, ROLLED_BACK):
                 if found.state != wanted:
                     raise decided_before(order.key, found.state)

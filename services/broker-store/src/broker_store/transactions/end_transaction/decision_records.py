@@ -14,8 +14,8 @@ from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import PROPERTIES_LENGTH_BYTES, Placed, RecordWriter, Row
 from broker_store.settling.decided.mark import MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
 from broker_store.settling.request.output_records import FindTarget
-from broker_store.transactions.outputs import COMMITTED, ROLLED_BACK
-from broker_store.transactions.recent_halves import Half, HalfKind
+from broker_store.transactions.half_messages.recent_halves import Half, HalfKind
+from broker_store.transactions.half_outputs import COMMITTED, ROLLED_BACK
 from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC

@@ -8,9 +8,9 @@ import msgspec
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
-from broker_store.transactions.asking import Asking
-from broker_store.transactions.deciding import Deciding
-from broker_store.transactions.finding import Finding
+from broker_store.transactions.decisions_by_key import DecisionsByKey
+from broker_store.transactions.producer_checks import ProducerChecks
+from broker_store.transactions.transaction_lookup import TransactionLookup
 from gantry_wire.bodies import decode_body
 from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
 from gantry_wire.encode import encode_response
@@ -36,9 +36,9 @@ _encode = msgspec.json.encode
 class TransactionRequests:
     """Handlers of this family."""
 
-    finding: Finding
-    deciding: Deciding
-    asking: Asking
+    lookup: TransactionLookup
+    by_key: DecisionsByKey
+    checks: ProducerChecks
     deferred: DeferredReplies
 
     def commands(self) -> Commands:
@@ -63,7 +63,7 @@ class TransactionRequests:
     def find_producer(self, _peer: Peer, command: Command) -> bytes:
         """Handle 9023: how many clients of a producer group are connected."""
         group = decode_body(command.body, FindProducer).producer_group
-        return _reply(command, ProducerFound(channels=len(self.asking.channels(group))))
+        return _reply(command, ProducerFound(channels=len(self.checks.channels(group))))
 
     def ask_producer(self, peer: Peer, command: Command) -> None:
         """Handle 9025: push a check about a half to one of them."""
@@ -77,22 +77,22 @@ class TransactionRequests:
         self._answer(peer, command, self._resume(command, message_id))
 
     async def _decide(self, command: Command, order: DecideTransaction) -> bytes:
-        return _reply(command, await self.deciding.decide(order))
+        return _reply(command, await self.by_key.decide(order))
 
     async def _state(self, command: Command, key: str) -> bytes:
-        return _reply(command, (await self.finding.find(key)).view())
+        return _reply(command, (await self.lookup.find(key)).view())
 
     async def _ask(self, command: Command, ask: AskProducer) -> bytes:
-        return _reply(command, ProducerAsked(asked=await self.asking.ask(ask)))
+        return _reply(command, ProducerAsked(asked=await self.checks.ask(ask)))
 
     async def _resume(self, command: Command, message_id: str) -> bytes:
         try:
             position = parse_offset_message_id(message_id)[2]
-            record = decode_record(await self.finding.in_thread(self.finding.log.read_record, position))
-            found = await self.finding.find(record.property_map().get(UNIQ_KEY, ""))
+            record = decode_record(await self.lookup.in_thread(self.lookup.log.read_record, position))
+            found = await self.lookup.find(record.property_map().get(UNIQ_KEY, ""))
             if found.topic != TRANS_CHECK_MAX_TIME_TOPIC or found.state != "parked":
                 raise _not_put_back(f"it is {found.state}, not parked")
-            await self.deciding.resume(found)
+            await self.by_key.resume(found)
         except RefusedRequest as refusal:
             raise _not_put_back(refusal.remark) from refusal
         except (LogError, WireError, OSError) as error:

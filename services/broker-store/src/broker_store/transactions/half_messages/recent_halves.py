@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from broker_store.commit.special_sends import DELAYS
-from broker_store.transactions.outputs import real_queue_id
+from broker_store.transactions.half_outputs import real_queue_id
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.properties import (
     CHECK_IMMUNITY_TIME,

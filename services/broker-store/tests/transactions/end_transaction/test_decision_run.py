@@ -7,8 +7,8 @@ from sending_side import ScriptedPeer
 from transactions_side import COMMIT, ROLLBACK, TransactionsSide
 
 from broker_store.log.files.simulated_files import Fault
-from broker_store.transactions import ending
-from broker_store.transactions.recent_halves import RecentHalves
+from broker_store.transactions.end_transaction import end_handler as ending
+from broker_store.transactions.half_messages.recent_halves import RecentHalves
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers import SendReplyHeader
 from gantry_wire.names import HALF_TOPIC

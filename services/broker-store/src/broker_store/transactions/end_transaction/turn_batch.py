@@ -6,8 +6,8 @@ from broker_store.commit.appends import Appends
 from broker_store.settling.request.item_decisions import SettleEntry
 from broker_store.settling.request.items import Gathered
 from broker_store.settling.settling import Settling
-from broker_store.transactions.decision_records import HALF_SOURCE
-from broker_store.transactions.decision_run import Asked, DecisionRun, Ordinary
+from broker_store.transactions.end_transaction.decision_records import HALF_SOURCE
+from broker_store.transactions.end_transaction.decision_run import Asked, DecisionRun, Ordinary
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import SettleResult

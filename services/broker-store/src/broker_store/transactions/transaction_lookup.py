@@ -8,8 +8,8 @@ from broker_store.log.errors import LogError
 from broker_store.ports import KeyIndex, LogReader
 from broker_store.reading.pull_reading import InThread
 from broker_store.transactions.half_copies import HalfCopies, Transaction, transaction_of
-from broker_store.transactions.outputs import COMMITTED, real_queue_id
-from broker_store.transactions.unseen import UnseenHalves
+from broker_store.transactions.half_outputs import COMMITTED, real_queue_id
+from broker_store.transactions.unseen_halves import UnseenHalves
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -69,7 +69,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TransactionLookup:
     """Looks up transactions."""
 
     log: LogReader

@@ -50,7 +50,7 @@ class Relays:
 
 
 @dataclass(slots=True)
-class Asking:
+class ProducerChecks:
     """Finds channels of producer groups and pushes checks over them."""
 
     clients: ClientTable

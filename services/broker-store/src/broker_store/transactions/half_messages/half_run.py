@@ -19,7 +19,7 @@ from broker_store.commit.record_writer import Placed, RecordWriter, Row
 from broker_store.commit.visible_records import show
 from broker_store.sending.plain_run import RUN_BYTES_MAX
 from broker_store.transactions.half_copies import HalfCopies
-from broker_store.transactions.recent_halves import Half, HalfKind, RecentHalves, new_half
+from broker_store.transactions.half_messages.recent_halves import Half, HalfKind, RecentHalves, new_half
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_replies
 from gantry_wire.errors import RefusedRequest

@@ -16,21 +16,21 @@ from broker_store.ports import Commands, LogReader, Peer
 from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.settling.request.items import Gathered
-from broker_store.transactions.asking import Relays
-from broker_store.transactions.deciding import Deciding, not_decided
-from broker_store.transactions.decision_run import Ordinary
+from broker_store.transactions.decisions_by_key import DecisionsByKey, not_decided
+from broker_store.transactions.end_transaction.decision_run import Ordinary
+from broker_store.transactions.end_transaction.end_checks import check_end, not_found
+from broker_store.transactions.end_transaction.turn_batch import TurnBatch
 from broker_store.transactions.half_copies import Transaction, transaction_of
-from broker_store.transactions.judging import check_end, not_found
-from broker_store.transactions.outputs import (
+from broker_store.transactions.half_messages.recent_halves import Half, RecentHalves, ordinary_half
+from broker_store.transactions.half_outputs import (
     COMMITTED,
     ROLLED_BACK,
     DelayRules,
     message_output,
     op_output,
 )
-from broker_store.transactions.recent_halves import Half, RecentHalves, ordinary_half
-from broker_store.transactions.turn_batch import TurnBatch
-from broker_store.transactions.unseen import UnseenHalves
+from broker_store.transactions.producer_checks import Relays
+from broker_store.transactions.unseen_halves import UnseenHalves
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY
 from gantry_wire.encode import encode_response
@@ -76,7 +76,7 @@ class EndMetrics:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndTransactions:
     """Handles 37."""
 
     log: LogReader
@@ -84,7 +84,7 @@ class Ending:
     batch: TurnBatch
     unseen: UnseenHalves
     recent: RecentHalves
-    deciding: Deciding
+    by_key: DecisionsByKey
     delays: DelayRules
     deferred: DeferredReplies
     in_thread: InThread
@@ -234,7 +234,7 @@ class Ending:
         by = f"producer group {command.read(EndTransactionHeader).producer_group}"
         try:
             order = DecideTransaction(key=key, decision=decision, by=by)
-            view = await self.deciding.decide(order, transaction)
+            view = await self.by_key.decide(order, transaction)
         except RefusedRequest as refusal:
             self.metrics.refused += 1
             return _reply(command, refusal)

@@ -1,0 +1,1 @@
+"""Half messages: how a transactional send becomes its half, and the halves kept in memory until they are decided."""
