@@ -50,5 +50,5 @@ def test_a_frame_from_a_pattern_equals_the_encoded_frame(topic, group, queue_id,
         header = header_of(topic, group, queue_id, flag)
         header.born_timestamp, header.properties = born_ms, text
         plain = encode_request(RequestCode.SEND_MESSAGE_V2, opaque, header, body)
-        assert pattern.frame(opaque, born_ms, text, body) == plain
-        assert b"".join(pattern.parts(opaque, born_ms, text, body)) == plain
+        assert pattern.frame(born_ms, text, body, opaque) == plain
+        assert b"".join(pattern.parts(born_ms, text, body, opaque)) == plain

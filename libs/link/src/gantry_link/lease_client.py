@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from gantry_link.call_pattern import CallPattern
-from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.calls import Answer
+from gantry_link.errors import LinkError
 from gantry_link.store_calls import BULK, StoreCalls, refusal
 from gantry_link.store_client import HOLD_MARGIN_SECONDS
-from gantry_link.waiting import Waiting
 from gantry_wire.codes import GantryCode
 from gantry_wire.frame import Command
 from gantry_wire.lease_headers import (
@@ -47,13 +47,11 @@ class LeaseClient(StoreCalls):
 
     async def receive(self, header: ReceiveHeader) -> Received:
         """9030: lease messages. After a LinkError with `sent`, the store may have leased messages that this client did not get."""
-        return _received_of(await self.call(GantryCode.RECEIVE, header, connection_class=BULK))
+        return received_of(await self.call(GantryCode.RECEIVE, header, connection_class=BULK))
 
-    def start_receive(
-        self, pattern: CallPattern, on_result: Callable[[Received | BrokerRefused | LinkError], None]
-    ) -> None:
-        """9030 with the header of `pattern`: passes what `receive` returns or raises to the callback."""
-        self.start(Waiting(_received_of, on_result), pattern.frame, BULK)
+    def start_receive(self, pattern: CallPattern, answer: Answer) -> None:
+        """9030 with the header of `pattern`. `answer` receives the command, for `received_of`, or the LinkError."""
+        self.start(answer, pattern.frame, BULK)
 
     async def settle(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> bytes:
         """9031: ack, nack or release items durably. Returns an ItemStatus byte per item."""
@@ -61,16 +59,11 @@ class LeaseClient(StoreCalls):
 
     async def settle_packed(self, header: LeaseItemsHeader, items: bytes) -> bytes:
         """As `settle`, with items packed by `pack_items` or `pack_places`."""
-        return _statuses_of(await self.call(GantryCode.ACK, header, items))
+        return statuses_of(await self.call(GantryCode.ACK, header, items))
 
-    def start_settle(
-        self,
-        pattern: CallPattern,
-        items: bytes,
-        on_result: Callable[[bytes | BrokerRefused | LinkError], None],
-    ) -> None:
-        """9031 with the header of `pattern`: passes what `settle_packed` returns or raises to the callback."""
-        self.start(Waiting(_statuses_of, on_result), partial(pattern.frame, body=items))
+    def start_settle(self, pattern: CallPattern, items: bytes, answer: Answer) -> None:
+        """9031 with the header of `pattern`. `answer` receives the command, for `statuses_of`, or the LinkError."""
+        self.start(answer, partial(pattern.frame, body=items))
 
     async def release(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> None:
         """9031, one-way: make messages that reached no consumer due at once. If the request is lost, their leases time out."""
@@ -103,7 +96,8 @@ class LeaseClient(StoreCalls):
                 return
 
 
-def _received_of(answer: Command) -> Received:
+def received_of(answer: Command) -> Received:
+    """Decode the answer to a receive. Raises BrokerRefused."""
     if answer.code:
         raise refusal(answer)
     reply = answer.read(ReceiveReplyHeader)
@@ -111,7 +105,8 @@ def _received_of(answer: Command) -> Received:
     return Received(runs, records, reply.until_ms, reply.more)
 
 
-def _statuses_of(answer: Command) -> bytes:
+def statuses_of(answer: Command) -> bytes:
+    """Return an ItemStatus byte per item from the answer to a settlement. Raises BrokerRefused."""
     if answer.code:
         raise refusal(answer)
     return answer.body

@@ -34,13 +34,13 @@ class SendPattern:
 
         self._fill = learn(write, (NUMBER, JSON_TEXT, NUMBER)).fill
 
-    def frame(self, opaque: int, born_ms: int, properties: str, body: bytes) -> bytes:
+    def frame(self, born_ms: int, properties: str, body: bytes, opaque: int) -> bytes:
         """Return the whole frame of a message."""
         header = self._fill((born_ms, _encode(properties), opaque))
         size = len(header)
         return b"%b%b%b" % (FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body)
 
-    def parts(self, opaque: int, born_ms: int, properties: str, body: bytes) -> tuple[bytes, bytes, bytes]:
+    def parts(self, born_ms: int, properties: str, body: bytes, opaque: int) -> tuple[bytes, bytes, bytes]:
         """Return the frame of a message in its three parts, for those who join many."""
         header = self._fill((born_ms, _encode(properties), opaque))
         size = len(header)

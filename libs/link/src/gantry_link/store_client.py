@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
+from gantry_link.calls import Answer
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.send_pattern import SendPattern
 from gantry_link.store_admin import StoreAdminCalls
 from gantry_link.store_calls import BULK, refusal
-from gantry_link.waiting import Waiting
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import STORED, GantryCode, RequestCode, ResponseCode
 from gantry_wire.command import Command
@@ -175,12 +176,10 @@ class StoreClient(StoreAdminCalls):
         born_ms: int,
         properties: str,
         body: bytes,
-        on_result: Callable[[Stored | BrokerRefused | LinkError], None],
+        answer: Answer,
     ) -> None:
-        """310 with the header of `pattern`: passes what `send` returns or raises to the callback."""
-        self.start(
-            Waiting(stored_of, on_result), lambda opaque: pattern.frame(opaque, born_ms, properties, body)
-        )
+        """310 with the header of `pattern`. `answer` receives the command, for `stored_of`, or the LinkError."""
+        self.start(answer, partial(pattern.frame, born_ms, properties, body))
 
     async def send_batch(
         self, header: SendHeaderV2, items: list[BatchItem], *, timeout_seconds: float | None = None
@@ -196,14 +195,12 @@ class StoreClient(StoreAdminCalls):
         self,
         header: SendHeaderV2,
         items: list[BatchItem],
-        on_result: Callable[[BatchStored | BrokerRefused | LinkError], None],
+        answer: Answer,
     ) -> None:
-        """320, with `header.per_item`: passes what `send_batch` returns or raises to the callback."""
+        """320, with `header.per_item`. `answer` receives the command, for `batch_stored_of`, or the LinkError."""
         body = _batch_of(header, items)
         code = RequestCode.SEND_BATCH_MESSAGE
-        self.start(
-            Waiting(batch_stored_of, on_result), lambda opaque: encode_request(code, opaque, header, body)
-        )
+        self.start(answer, lambda opaque: encode_request(code, opaque, header, body))
 
     async def pull(self, header: PullHeader, *, timeout_seconds: float | None = None) -> Pulled:
         """11: read messages of one queue. The broker holds the pull as the header requests."""

@@ -13,15 +13,18 @@ T = TypeVar("T")
 
 
 class Waiting(Generic[T]):
-    """An Answer that passes its result to a callback: what `read` makes of the command, or why there is none."""
+    """An Answer that passes one result to a callback: what `read` returns for the command, or what `failed` returns for its error."""
 
-    __slots__ = ("_on_result", "_read")
+    __slots__ = ("_failed", "_on_result", "_read")
 
     def __init__(
-        self, read: Callable[[Command], T], on_result: Callable[[T | BrokerRefused | LinkError], None]
+        self,
+        read: Callable[[Command], T],
+        failed: Callable[[BrokerRefused | LinkError], T],
+        on_result: Callable[[T], None],
     ) -> None:
-        """`read` raises BrokerRefused where the command is a refusal."""
-        self._read, self._on_result = read, on_result
+        """`read` raises BrokerRefused where the command is a refusal; any other exception means that it is unreadable."""
+        self._read, self._failed, self._on_result = read, failed, on_result
 
     def done(self) -> bool:
         """Return False: such a call is never cancelled."""
@@ -32,19 +35,22 @@ class Waiting(Generic[T]):
         try:
             result = self._read(answer)
         except BrokerRefused as error:
-            self._pass(error)
+            result = self._failed(error)
         except Exception as error:  # noqa: BLE001 - the callback must be called, whatever the answer contains
-            self._pass(UnreadableAnswer(f"the answer cannot be read: {error}"))
-        else:
-            self._pass(result)
-
-    def set_exception(self, error: LinkError, /) -> None:
-        """Pass the error to the callback."""
-        self._pass(error)
-
-    def _pass(self, result: T | BrokerRefused | LinkError) -> None:
+            result = self._failed(UnreadableAnswer(f"the answer cannot be read: {error}"))
         try:
             self._on_result(result)
         except Exception as error:  # noqa: BLE001 - the other answers of this turn must reach their callers
-            context = {"message": "the callback of a call failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+            _report(error)
+
+    def set_exception(self, error: LinkError, /) -> None:
+        """Pass the error to the callback."""
+        try:
+            self._on_result(self._failed(error))
+        except Exception as fault:  # noqa: BLE001 - as above
+            _report(fault)
+
+
+def _report(error: Exception) -> None:
+    context = {"message": "the callback of a call failed", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(context)

@@ -62,7 +62,7 @@ class BrokerBatch:
                     earliest = deadline
                 calls[opaque] = (send, deadline, now)
                 properties, body, _ = send.prepared
-                parts += send.target.pattern.parts(opaque, send.born_ms, properties, body)
+                parts += send.target.pattern.parts(send.born_ms, properties, body, opaque)
         except Exception:  # noqa: BLE001 - an invalid message: launched individually, it reports its error
             return False
         return connection.ask_together(calls, earliest, b"".join(parts))

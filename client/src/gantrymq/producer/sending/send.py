@@ -156,7 +156,7 @@ class Send(msgspec.Struct, eq=False):
         properties, body, sys_flag = self.prepared
         target = self.target
         if not oneway and not self.is_special:
-            return target.pattern.frame(opaque, self.born_ms, properties, body)
+            return target.pattern.frame(self.born_ms, properties, body, opaque)
         header = target.header(self.born_ms, sys_flag, self.message.flag, properties)
         signer = self.sender.signer
         fields = header if signer is None else signer(header, body)

@@ -331,7 +331,6 @@ class Hints(Protocol):
 
 
 T = TypeVar("T")
-U = TypeVar("U")
 Ts = TypeVarTuple("Ts")
 
 
@@ -350,19 +349,3 @@ async def outcome_of(
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
-
-
-def passing(
-    read: Callable[[T], U | Exception], on_result: Callable[[U | Exception], None]
-) -> Callable[[T], None]:
-    """Return a callback that passes on the result of `read`, or the exception that `read` raises."""
-
-    def on_outcome(outcome: T) -> None:
-        result: U | Exception
-        try:
-            result = read(outcome)
-        except Exception as error:  # noqa: BLE001 - whatever it was, somebody waits for the result
-            result = error
-        on_result(result)
-
-    return on_outcome

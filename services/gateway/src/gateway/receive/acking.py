@@ -9,7 +9,7 @@ from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem, pack_item
 from gateway.http.problems import Problem, broker_away, refused
 from gateway.messages.message_view import rfc3339
 from gateway.ports.leases import LeaseStores
-from gateway.ports.stores import PeerAway, StoreRefused, outcome_of, passing
+from gateway.ports.stores import PeerAway, StoreRefused, outcome_of
 from gateway.receive.receipts import Receipts
 from gateway.receive.schemas import AckResult
 from gateway.routing.route_cache import Route, RouteCache
@@ -86,18 +86,21 @@ class Acker:
     ) -> None:
         broker, items = together
 
-        def read(outcome: bytes | Exception) -> list[Result] | None:
-            if isinstance(outcome, StoreRefused | PeerAway):
-                failure: list[Result] = [self._failure(route.topic, broker, outcome)]
-                return failure * count
-            if isinstance(outcome, Exception):
-                raise outcome
-            if outcome.count(ItemStatus.DONE) == count == len(outcome):
-                return None
-            return [ACKED if status == ItemStatus.DONE else _other(status) for status in outcome]
+        def on_statuses(outcome: bytes | Exception) -> None:
+            results: list[Result] | Exception | None
+            try:
+                if not isinstance(outcome, bytes):
+                    results = self._failures(route.topic, broker, outcome, count)
+                elif outcome.count(ItemStatus.DONE) == count == len(outcome):
+                    results = None
+                else:
+                    results = [_result(status) for status in outcome]
+            except Exception as error:  # noqa: BLE001 - whatever it was, a request waits for its answer
+                results = error
+            on_results(results)
 
         store = self._stores.at(broker, route.addresses[broker])
-        store.settle(route.topic, group, items, {}, passing(read, on_results))
+        store.settle(route.topic, group, items, {}, on_statuses)
 
     async def settle(self, topic: str, group: str, wanted: Sequence[Wanted]) -> list[Result]:
         """Acknowledge and give back; return a result for each, in order."""
@@ -166,6 +169,13 @@ class Acker:
             done = status == ItemStatus.DONE
             results[place] = _DONE[wanted[place].kind] if done else _other(status)
 
+    def _failures(self, topic: str, broker: str, error: Exception, count: int) -> list[Result]:
+        """Return the failure of one request as the result of each of its items; raise the error of a fault."""
+        if not isinstance(error, StoreRefused | PeerAway):
+            raise error
+        failure: list[Result] = [self._failure(topic, broker, error)]
+        return failure * count
+
     def _failure(self, topic: str, broker: str, error: StoreRefused | PeerAway | Problem) -> Problem:
         """Return the problem of a failure. Repeating these requests is safe."""
         if isinstance(error, Problem):
@@ -226,6 +236,10 @@ def _address(route: Route, broker: str) -> str:
 def _fail(part: Part, results: list[Result], problem: Problem) -> None:
     for place in part.places:
         results[place] = problem
+
+
+def _result(status: int) -> Result:
+    return ACKED if status == ItemStatus.DONE else _other(status)
 
 
 def _other(status: int) -> Result:

@@ -126,21 +126,21 @@ class QueueSend:
     def _on_outcome(self, outcome: StoreOutcome) -> None:
         """Pass the results on, or try another broker."""
         results: list[Result] | Exception | None
+        queue, drafts = self._queue, self._drafts
         try:
-            results = self._results_of(outcome)
+            if not isinstance(outcome, list):
+                results = self._after_failure(outcome)
+            elif len(drafts) == 1:
+                results = [result_of(queue, outcome[0], drafts[0])]
+            else:
+                results = [result_of(queue, *one) for one in zip(outcome, drafts, strict=True)]
         except Exception as error:  # noqa: BLE001 - whatever it was, a request waits for its answer
             results = error
         if results is not None:
             self._on_results(results)
 
-    def _results_of(self, outcome: StoreOutcome) -> list[Result] | None:
-        """Return the results; None if another broker is tried. Raises the error of a fault."""
-        drafts = self._drafts
-        if isinstance(outcome, list):
-            queue = self._queue
-            if len(drafts) == 1:
-                return [result_of(queue, outcome[0], drafts[0])]
-            return [result_of(queue, stored, draft) for stored, draft in zip(outcome, drafts, strict=True)]
+    def _after_failure(self, outcome: Exception) -> list[Result] | None:
+        """Return the problem of every draft; None if another broker is tried. Raises the error of a fault."""
         if not isinstance(outcome, StoreRefused | PeerAway):
             raise outcome
         problem, may_retry = self._problem_of(outcome)
@@ -152,7 +152,7 @@ class QueueSend:
             self.start()
             return None
         results: list[Result] = [problem]
-        return results * len(drafts)
+        return results * len(self._drafts)
 
     def _problem_of(self, failure: StoreRefused | PeerAway) -> tuple[Problem, bool]:
         """Return the problem of a failure, and whether another broker may store the messages."""

@@ -7,12 +7,14 @@ import msgspec
 
 from gantry_link import BrokerRefused, ConnectionPool, LinkError
 from gantry_link.call_pattern import CallPattern
-from gantry_link.lease_client import LeaseClient, Received
+from gantry_link.lease_client import LeaseClient, received_of, statuses_of
+from gantry_link.waiting import Waiting
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import GantryCode
+from gantry_wire.command import Command
 from gantry_wire.lease_headers import LeaseItem, LeaseItemsHeader, ReceiveHeader, WaitHeader
 from gateway.ports.leases import Leased, ReceiveAsk
-from gateway.ports.stores import PeerAway, StoreRefused, passing
+from gateway.ports.stores import PeerAway, StoreRefused
 
 PATTERNS_MAX = 4096
 """Requests of one store whose bytes are cached."""
@@ -48,13 +50,7 @@ class LinkLeaseStore:
         pattern = self._patterns.get(ask)
         if pattern is None:
             pattern = self._keep(ask, CallPattern(GantryCode.RECEIVE, _receive_header(ask)))
-
-        def read(received: Received | BrokerRefused | LinkError) -> Leased | Exception:
-            if isinstance(received, Received):
-                return Leased(received.runs, received.records, received.until_ms)
-            return self._failure(received)
-
-        self._client.start_receive(pattern, passing(read, on_result))
+        self._client.start_receive(pattern, Waiting(_leased, self._failure, on_result))
 
     def settle(
         self,
@@ -71,11 +67,7 @@ class LinkLeaseStore:
             pattern = self._patterns.get((topic, group)) or self._keep(
                 (topic, group), CallPattern(GantryCode.ACK, _ack_header(topic, group, {}))
             )
-
-        def read(statuses: bytes | BrokerRefused | LinkError) -> bytes | Exception:
-            return statuses if isinstance(statuses, bytes) else self._failure(statuses)
-
-        self._client.start_settle(pattern, items, passing(read, on_result))
+        self._client.start_settle(pattern, items, Waiting(statuses_of, self._failure, on_result))
 
     async def release(self, topic: str, group: str, items: Sequence[LeaseItem]) -> None:
         """9031, one-way."""
@@ -118,6 +110,11 @@ class LinkLeaseStore:
         if isinstance(error, BrokerRefused):
             return StoreRefused(int(error.code), error.remark, error.fields.get("gantryCode", ""))
         return PeerAway(self._broker, error.sent, str(error))
+
+
+def _leased(answer: Command) -> Leased:
+    received = received_of(answer)
+    return Leased(received.runs, received.records, received.until_ms)
 
 
 def _ack_header(topic: str, group: str, reasons: dict[int, str]) -> LeaseItemsHeader:

@@ -10,11 +10,12 @@ import msgspec
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
 from gantry_link.send_pattern import SendPattern
 from gantry_link.settle_client import SettleClient
-from gantry_link.store_client import BatchStored
-from gantry_link.store_client import Stored as Sent
+from gantry_link.store_client import BatchStored, batch_stored_of, stored_of
+from gantry_link.waiting import Waiting
 from gantry_wire.batch import BatchItem
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.bounded_cache import BoundedCache
+from gantry_wire.command import Command
 from gantry_wire.headers import (
     CreateTopicHeader,
     PullHeader,
@@ -35,7 +36,6 @@ from gateway.ports.stores import (
     StoreOutcome,
     StoreRefused,
     TopicSettings,
-    passing,
 )
 from gateway.routing.probe import PROBE_TOPIC
 
@@ -96,8 +96,8 @@ class LinkStore:
         if pattern is None:
             pattern = SendPattern(self._send_header(topic, queue_id))
             self._patterns.keep((topic, queue_id), pattern)
-
-        self._client.start_send(pattern, self._wall_ms(), properties, body, passing(self._stored, on_result))
+        answer = Waiting(_stored, self._failure, on_result)
+        self._client.start_send(pattern, self._wall_ms(), properties, body, answer)
 
     def send_batch(
         self,
@@ -110,14 +110,10 @@ class LinkStore:
         header = self._send_header(topic, queue_id)
         header.properties, header.batch, header.per_item = "", True, True
 
-        def read(sent: BatchStored | BrokerRefused | LinkError) -> StoreOutcome:
-            is_answer = isinstance(sent, BatchStored)
-            return self._batch_stored(sent, len(messages)) if is_answer else self._failure(sent)
+        def read(answer: Command) -> StoreOutcome:
+            return self._batch_stored(batch_stored_of(answer), len(messages))
 
-        self._client.start_send_batch(header, list(messages), passing(read, on_result))
-
-    def _stored(self, sent: Sent | BrokerRefused | LinkError) -> StoreOutcome:
-        return _stored(sent) if isinstance(sent, Sent) else self._failure(sent)
+        self._client.start_send_batch(header, list(messages), Waiting(read, self._failure, on_result))
 
     def _batch_stored(self, sent: BatchStored, count: int) -> StoreOutcome:
         if sent.code:
@@ -350,9 +346,9 @@ def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
     return {name if value else f"-{name}": value for name, value in wanted.items()}
 
 
-def _stored(sent: Sent) -> StoreOutcome:
+def _stored(answer: Command) -> StoreOutcome:
     """Convert a store's response to a message. Less than the requested durability is an error."""
-    code, reply = sent
+    code, reply = stored_of(answer)
     if code:
         return StoreRefused(code, _LESS_DURABLE)
     stored = Stored(
