@@ -5,8 +5,15 @@ A run judges a change, so two runs of one tree see the same examples in the same
 in each run: there are too many of them for every run, and a failing test prints its seed.
 """
 
+import hashlib
+import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +30,17 @@ settings.load_profile("same")
 SPARK = "spark"
 LONG_FIRST = (SPARK, "tests/", "client/", "loadtest/", "services/broker-store/")
 """Folders whose files take long start first, so that the workers end together."""
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+"""A Java of the tests lives some seconds: the optimizing compiler and a concurrent collector cost more than they save."""
+CLASSES_USED = """
+from gantry_spark.session import session
+
+spark = session("classes", master="local[2]")
+spark.range(9).selectExpr("id % 2 AS two").groupBy("two").count().write.parquet({folder!r})
+assert spark.read.parquet({folder!r}).count() == 2
+"""
+CLASSES_SECONDS_MAX = 280
 
 
 def pytest_configure() -> None:
@@ -53,6 +71,36 @@ def seed(request: pytest.FixtureRequest) -> int:
     chosen = int(given) if given is not None else random.SystemRandom().randrange(1 << 31)
     print(f"seed {chosen}: repeat with --seed {chosen}")  # noqa: T201 - shown where the test fails
     return chosen
+
+
+@pytest.fixture(scope="session")
+def quick_java(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let Spark start with a third of the work: its classes come from an archive, which the first run of a tree makes."""
+    import pyspark  # tests without Spark need no Java
+    from gantry_spark.spark import jvm
+
+    java = jvm.find()
+    key = hashlib.sha256(f"{java} {pyspark.__file__} {pyspark.__version__}".encode()).hexdigest()[:16]
+    archive = pytestconfig.cache.mkdir("java") / f"{key}.jsa"  # pyright: ignore[reportOptionalMemberAccess]
+    if not archive.exists():
+        made = tmp_path_factory.mktemp("java")
+        _run_spark(made / "rows", f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={made / archive.name}")
+        moved = archive.with_suffix(f".{os.getpid()}")
+        shutil.move(made / archive.name, moved)
+        moved.replace(archive)  # at once: another run may look for it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{QUICK_JAVA} -XX:SharedArchiveFile={archive}")
+        yield
+
+
+def _run_spark(folder: Path, options: str) -> None:
+    """Run a small program with Spark until its Java, which has the same output, ends too."""
+    ran = subprocess.run(
+        [sys.executable, "-c", CLASSES_USED.format(folder=str(folder))],
+        env={**os.environ, "SPARK_SUBMIT_OPTS": options, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, timeout=CLASSES_SECONDS_MAX, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+def spark(quick_java: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """Return the one session of this run, with two cores. Mark what uses it `cluster`: it takes 10 to 20 s to start."""
     from gantry_spark.session import session
 

@@ -24,7 +24,9 @@ def lines() -> str:
 
 @pytest.mark.cluster
 @pytest.mark.timeout(SECONDS_MAX + 300)
-def test_the_walk_through_ends_with_a_report_a_chart_and_a_table(new_system, tmp_path: Path) -> None:
+def test_the_walk_through_ends_with_a_report_a_chart_and_a_table(
+    quick_java: None, new_system, tmp_path: Path
+) -> None:
     system = new_system()
     script = re.sub(r"(\./gantry .*)", rf"\1 --data {system['data']}", lines())
     script = script.replace("orders_by_minute.py data", f"orders_by_minute.py {system['data']}")

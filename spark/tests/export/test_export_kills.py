@@ -53,7 +53,7 @@ class Exporter:
 
 
 @pytest.fixture
-def exporter(tmp_path: Path) -> Iterator[Callable[[str], Exporter]]:
+def exporter(quick_java: None, tmp_path: Path) -> Iterator[Callable[[str], Exporter]]:
     made: list[Exporter] = []
 
     def make(kind: str) -> Exporter:
