@@ -77,6 +77,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 def quick_java(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let Spark start with a third of the work: its classes come from an archive, which the first run of a tree makes."""
     import pyspark  # tests without Spark need no Java
+
     from gantry_spark.spark import jvm
 
     java = jvm.find()
@@ -95,7 +96,7 @@ def quick_java(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFac
 
 def _run_spark(folder: Path, options: str) -> None:
     """Run a small program with Spark until its Java, which has the same output, ends too."""
-    ran = subprocess.run(
+    ran = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", CLASSES_USED.format(folder=str(folder))],
         env={**os.environ, "SPARK_SUBMIT_OPTS": options, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True, text=True, timeout=CLASSES_SECONDS_MAX, check=False, stdin=subprocess.DEVNULL,
