@@ -10,8 +10,8 @@ from sending_side import ScriptedPeer, SendingSide
 from settling_side import SettlingSide, deliver
 
 from broker_store.commit.message import Mode
-from broker_store.leases.note_entry import NoteEntry
-from broker_store.leases.notes import ACKS_TOPIC, LeaseNote
+from broker_store.leases.note_bodies import ACKS_TOPIC, LeaseNote
+from broker_store.leases.note_writer import NoteEntry
 from gantry_wire.errors import RefusedRequest
 
 pytestmark = pytest.mark.anyio

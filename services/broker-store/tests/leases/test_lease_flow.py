@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from leasing_side import LeasingSide, bodies, item
 
-from broker_store.leases.scanning import LOOK_STEPS_MAX, RECORD_STEPS
+from broker_store.leases.queue_scan import LOOK_STEPS_MAX, RECORD_STEPS
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.lease_headers import (
     ItemKind,
@@ -243,7 +243,7 @@ async def settled(side):
     for _ in range(6000):
         await asyncio.sleep(0.005)
         side.flush()
-        if not side.leasing._dead_lettering._tasks and side.appends.is_idle:
+        if not side.leasing._moves._tasks and side.appends.is_idle:
             return
     raise AssertionError("not settled")
 
@@ -290,7 +290,7 @@ async def test_a_wait_is_answered_by_an_arrival_by_what_becomes_due_and_at_its_e
     third = side.wait(3)
     side.wait(3, wait_ms=0)
     assert not side.answer_to(third).read(WaitReplyHeader).ready
-    assert side.leasing.held_count == 0
+    assert side.leasing.waits.count == 0
 
 
 async def test_a_paused_group_is_refused_and_its_waits_end(side):

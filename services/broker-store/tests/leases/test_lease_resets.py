@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from leasing_side import LeasingSide, bodies
 
-from broker_store.leases.notes import ACKS_TOPIC
+from broker_store.leases.note_bodies import ACKS_TOPIC
 from gantry_wire.lease_headers import ItemStatus
 
 pytestmark = pytest.mark.anyio

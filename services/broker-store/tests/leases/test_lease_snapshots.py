@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker_store.leases import subscriptions
-from broker_store.leases.notes import (
+from broker_store.leases.note_bodies import (
     ACKS_TOPIC,
     GroupFilter,
     LeaseNote,

@@ -28,10 +28,10 @@ async def test_a_wait_with_the_id_of_another_replaces_it(side):
     side.ack(*side.lease())
     first, second = side.wait(7), side.wait(7)
     assert not side.answer_to(first).read(WaitReplyHeader).ready
-    assert side.leasing.held_count == 1
+    assert side.leasing.waits.count == 1
     side.put("b")
     assert side.answer_to(second).read(WaitReplyHeader).ready
-    assert side.leasing.held_count == 0
+    assert side.leasing.waits.count == 0
 
 
 async def dead_letter(side):

@@ -13,7 +13,7 @@ from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
-from broker_store.leases.notes import GroupFilter
+from broker_store.leases.note_bodies import GroupFilter
 from broker_store.leases.subscriptions import QueueLeases
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import msgspec
 
 from broker_store.derived import ReadLog
-from broker_store.leases.lease_table import LeaseTable
-from broker_store.leases.notes import (
+from broker_store.leases.lease_table.lease_table import LeaseTable
+from broker_store.leases.lease_table.runs import Kind
+from broker_store.leases.lease_table.stretches import Stretches
+from broker_store.leases.note_bodies import (
     ACKS_TOPIC,
     GroupFilter,
     LeaseNote,
@@ -21,8 +23,6 @@ from broker_store.leases.notes import (
     decode_snapshot,
     encode_topic,
 )
-from broker_store.leases.runs import Kind
-from broker_store.leases.stretches import Stretches
 from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.settling.decided.mark import MARK, read_mark
 from gantry_wire.record import decode_record

@@ -14,7 +14,7 @@ from broker_store.opening.opened import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.foundation import Surroundings
 from broker_store.process.reading import Consuming
-from broker_store.reading.units_handler import UnitHandlers
+from broker_store.reading.queries.units_handler import UnitHandlers
 from broker_store.requests.deferred_replies import DeferredReplies
 
 

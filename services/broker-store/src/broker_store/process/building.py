@@ -56,7 +56,7 @@ def listeners_of(
 
     return StoreListeners(
         record_placed=sending.appends.place_now,
-        readers=hooks.readers(WaitingReaders(consuming.pulls, leasing)),
+        readers=hooks.readers(WaitingReaders(consuming.pulls, leasing.waits)),
         topic_changed=topic_changed,
         topic_removed=[store.states.topic_deleted, consuming.topic_deleted, leasing.topic_deleted],
         group_changed=[

@@ -27,13 +27,13 @@ from broker_store.metrics.metrics import Lag
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
 from broker_store.process.foundation import ReadingBase, local_s
-from broker_store.reading.admission import Admission
-from broker_store.reading.filter_keeping import Filters
-from broker_store.reading.protection import groups_too_far_behind
+from broker_store.reading.filtered.filter_keeping import Filters
+from broker_store.reading.page_cache_protection import groups_too_far_behind
+from broker_store.reading.pull_admission import Admission
 from broker_store.reading.pull_handler import PullParts, Pulls
-from broker_store.reading.query_handler import QueryHandlers
+from broker_store.reading.queries.offset_search import Searching
+from broker_store.reading.queries.query_handler import QueryHandlers
 from broker_store.reading.read_settings import bind_settings
-from broker_store.reading.searching import Searching
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from gantry_chassis.environment import Environment

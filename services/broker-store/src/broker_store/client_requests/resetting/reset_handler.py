@@ -17,8 +17,8 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.ports import Commands, Peer, QueueTable, TopicTable
 from broker_store.reading.pull_handler import Pulls
+from broker_store.reading.queries.offset_search import Searching
 from broker_store.reading.read_settings import ReadSettings
-from broker_store.reading.searching import Searching
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import MessageQueue, QueueOffset, ResetOffsetBody, ResetOffsetListBody, encode_body

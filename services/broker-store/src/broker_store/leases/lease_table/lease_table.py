@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from broker_store.leases.handle_state import HandleState
-from broker_store.leases.runs import RUN_MESSAGES_MAX, Kind, Run, Runs, lowest_bits, stretches_of
-from broker_store.leases.stretches import Stretches
-from broker_store.leases.unseen import Unseen
+from broker_store.leases.lease_table.handle_state import HandleState
+from broker_store.leases.lease_table.runs import RUN_MESSAGES_MAX, Kind, Run, Runs, lowest_bits, stretches_of
+from broker_store.leases.lease_table.stretches import Stretches
+from broker_store.leases.lease_table.unseen import Unseen
 
 IN_CARE_MAX = 100_000
 """Most messages of one queue that one group has leased, waiting, due or held. Above it no new messages are read."""

@@ -4,13 +4,21 @@ Runs in one step of the loop: every leased message is in the reply. When bytes a
 are given back, a thread reads the bytes, and the receive is repeated.
 """
 
-from broker_store.leases.notes import LeaseNote
-from broker_store.leases.opening import Opener, attempts_max, is_in_order
-from broker_store.leases.parts import LeaseParts, Notes
-from broker_store.leases.runs import Run
-from broker_store.leases.scanning import LOOK_STEPS_MAX, Cold, Scanner, Wanted
-from broker_store.leases.subscriptions import QueueLeases, Subscription
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.topics import TopicTable
+from broker_store.leases.lease_table.runs import Run
+from broker_store.leases.note_bodies import LeaseNote
+from broker_store.leases.note_writer import NoteWriter
+from broker_store.leases.queue_scan import LOOK_STEPS_MAX, Cold, Scanner, Wanted
+from broker_store.leases.subscription_opening import Opener, attempts_max, is_in_order
+from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import Peer, QueueReader
+from broker_store.reading.pull_reading import InThread
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response
@@ -58,28 +66,40 @@ class Batch:
             leases.table.give_back(first, mask, self.lease)
 
 
+@dataclass(slots=True, eq=False)
 class Receiver:
     """Answers receives."""
 
-    def __init__(self, parts: LeaseParts, opener: Opener, notes: Notes) -> None:
-        self._parts = parts
-        self._opener = opener
-        self._notes = notes
-        self._scanner = Scanner(parts.log)
-        self._leases = parts.boot << 32
-        self.active: dict[QueueLeases, Subscription] = {}
-        """Queues with leases or delays, to be checked as time passes."""
-        self.messages = 0
-        """Messages delivered. For metrics."""
+    scanner: Scanner
+    queues: QueueTable
+    topics: TopicTable
+    subscriptions: Subscriptions
+    opener: Opener
+    notes: NoteWriter
+    metrics: StoreMetrics
+    deferred: DeferredReplies
+    in_thread: InThread
+    now_ms: Callable[[], int]
+    """Store time."""
+    steady_ms: Callable[[], int]
+    """The clock by which leases and waits end. Nothing moves it ahead."""
+    boot: int
+    """Number of this start of the store: the upper half of every lease number."""
+    active: dict[QueueLeases, Subscription] = field(default_factory=dict[QueueLeases, Subscription])
+    """Queues with leases or delays, to be checked as time passes."""
+    messages: int = 0
+    """Messages delivered. For metrics."""
+    _leases: int = 0
+    """Number of the last lease since this start."""
 
     @property
     def damaged(self) -> int:
         """Records left out because their check failed."""
-        return self._scanner.damaged
+        return self.scanner.damaged
 
     def is_ours(self, lease: int) -> bool:
         """Whether a lease was given since this start of the store."""
-        return lease >> 32 == self._parts.boot
+        return lease >> 32 == self.boot
 
     def handle(self, peer: Peer, command: Command) -> bytes | None:
         """Answer a receive. Raises RefusedRequest."""
@@ -94,18 +114,18 @@ class Receiver:
             raise _out_of_bounds("maxMessages", header.max_messages, 0, RECEIVE_MESSAGES_MAX)
         if not 1 <= header.invisible_ms <= INVISIBLE_MS_MAX:
             raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
-        config = self._opener.group(header.group)
-        topic = self._opener.topic(header.topic)
-        subscription = self._parts.subscriptions.open(header.group, header.topic)
-        asked = None if is_noted else self._opener.filter_to_note(subscription, header)
-        note = self._opener.to_note(subscription, config, topic.read_queue_nums, asked)
+        config = self.opener.group(header.group)
+        topic = self.opener.topic(header.topic)
+        subscription = self.subscriptions.open(header.group, header.topic)
+        asked = None if is_noted else self.opener.filter_to_note(subscription, header)
+        note = self.opener.to_note(subscription, config, topic.read_queue_nums, asked)
         if note is not None:
             self._note_first(peer, command, header, subscription, note)
             return None
         try:
             return self._receive(command, header, config, subscription, may_wait=False)
         except Cold as cold:
-            self._parts.deferred.answer(
+            self.deferred.answer(
                 peer, command, self._receive_slowly(command, header, config, subscription, cold)
             )
             return None
@@ -128,7 +148,7 @@ class Receiver:
             if reply is not None:
                 peer.send(reply)
 
-        self._notes.write(note, lambda: self._parts.subscriptions.apply(note), answered)
+        self.notes.write(note, lambda: self.subscriptions.apply(note), answered)
 
     def _receive(
         self,
@@ -139,12 +159,12 @@ class Receiver:
         *,
         may_wait: bool,
     ) -> bytes:
-        now_ms = self._parts.steady_ms()
+        now_ms = self.steady_ms()
         if header.max_messages == 0:
-            nothing = ReceiveReplyHeader(runs=0, until_ms=self._parts.now_ms(), more=False)
+            nothing = ReceiveReplyHeader(runs=0, until_ms=self.now_ms(), more=False)
             return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
         self._leases += 1
-        batch = Batch(header.max_messages, self._leases, now_ms + header.invisible_ms)
+        batch = Batch(header.max_messages, self.boot << 32 | self._leases, now_ms + header.invisible_ms)
         try:
             more = self._gather_retries(header, config, batch, now_ms, may_wait=may_wait)
             more |= self._gather(subscription, config, batch, now_ms, "", may_wait=may_wait)
@@ -152,13 +172,13 @@ class Receiver:
             batch.give_back()
             raise
         reply = ReceiveReplyHeader(
-            runs=len(batch.runs), until_ms=self._parts.now_ms() + header.invisible_ms, more=more
+            runs=len(batch.runs), until_ms=self.now_ms() + header.invisible_ms, more=more
         )
         body = b"".join([pack_runs(batch.runs), *batch.parts])
         count = sum([run.records for run in batch.runs])
         self.messages += count
         if count:
-            self._parts.metrics.on_get(header.topic, header.group, count, batch.size, 0)
+            self.metrics.on_get(header.topic, header.group, count, batch.size, 0)
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, body)
 
     async def _receive_slowly(
@@ -171,9 +191,9 @@ class Receiver:
     ) -> bytes:
         """Read the bytes in a thread, then receive again: they are in memory by then."""
         try:
-            await self._parts.in_thread(self._scanner.read_waiting, cold.position, cold.size)
+            await self.in_thread(self.scanner.read_waiting, cold.position, cold.size)
         finally:
-            self._parts.metrics.cold_reads += 1
+            self.metrics.cold_reads += 1
         return self._receive(command, header, config, subscription, may_wait=True)
 
     def _gather_retries(
@@ -187,9 +207,9 @@ class Receiver:
     ) -> bool:
         """Take messages of this topic that came back to the group's retry topic."""
         name = retry_topic(header.group)
-        if name == header.topic or not self._parts.queues.of_topic(name):
+        if name == header.topic or not self.queues.of_topic(name):
             return False
-        retries = self._parts.subscriptions.open(header.group, name)
+        retries = self.subscriptions.open(header.group, name)
         return self._gather(retries, config, batch, now_ms, header.topic, may_wait=may_wait)
 
     def _gather(
@@ -203,15 +223,15 @@ class Receiver:
         may_wait: bool,
     ) -> bool:
         """Fill the batch from a topic's queues in turn. Returns whether there is more."""
-        wanted = self._opener.wanted(subscription, config, is_retry=bool(route))
-        topic = self._parts.topics.find(subscription.topic)
+        wanted = self.opener.wanted(subscription, config, is_retry=bool(route))
+        topic = self.topics.find(subscription.topic)
         count = topic.read_queue_nums if topic is not None else 0
         subscription.turn += 1
         for number in range(count):
             if batch.is_full:
                 return True
             place = (subscription.turn + number) % count
-            opened = self._opener.queue(subscription, place, in_order=is_in_order(config) and not route)
+            opened = self.opener.queue(subscription, place, in_order=is_in_order(config) and not route)
             if opened is None:
                 continue
             queue, leases = opened
@@ -220,7 +240,7 @@ class Receiver:
             self._gather_queue(queue, leases, wanted, batch, route, may_wait=may_wait)
             if len(leases.table.runs):
                 self.active[leases] = subscription
-            self._opener.keep_in_step(subscription, leases)
+            self.opener.keep_in_step(subscription, leases)
         return batch.is_full
 
     def _gather_queue(
@@ -250,7 +270,7 @@ class Receiver:
                 if has_looked:
                     return
                 has_looked = True
-                batch.steps_left = self._scanner.look(
+                batch.steps_left = self.scanner.look(
                     queue, table, wanted, batch.count_left, batch.steps_left, may_wait=may_wait
                 )
 
@@ -259,7 +279,7 @@ class Receiver:
     ) -> None:
         """Read a run's messages into the batch. Missing ones are done; those without room are given back."""
         first, mask, attempt = run.first, run.mask, run.attempt
-        places = self._scanner.places(queue, run)
+        places = self.scanner.places(queue, run)
         fitting = len(places)
         size = batch.size
         for number, place in enumerate(places):
@@ -270,7 +290,7 @@ class Receiver:
                 break
         offsets: list[int] = []
         if fitting:
-            offsets, parts = self._scanner.read_all(places[:fitting], may_wait=may_wait)
+            offsets, parts = self.scanner.read_all(places[:fitting], may_wait=may_wait)
             batch.parts += parts
         if len(offsets) < mask.bit_count():
             back = bits_of(first, [place[0] for place in places[fitting:]])

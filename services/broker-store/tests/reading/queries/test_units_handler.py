@@ -4,7 +4,7 @@ import pytest
 from heartbeat_bytes import HEARTBEAT
 from reading_side import ReadingSide
 
-from broker_store.reading.units_handler import UNITS_MAX, UnitHandlers
+from broker_store.reading.queries.units_handler import UNITS_MAX, UnitHandlers
 from gantry_wire.bodies import QueryConsumeQueueResponseBody, decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.properties import tags_code

@@ -7,7 +7,7 @@ import msgspec
 from broker_store.filters.table import FilterTable
 from broker_store.groups.clients import ClientTable
 from broker_store.ports import Commands, Peer, QueueReader, QueueTable, TopicTable
-from broker_store.reading.admission import tag_filter_of
+from broker_store.reading.pull_admission import tag_filter_of
 from gantry_wire.admin_headers import QueryConsumeQueueHeader
 from gantry_wire.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, SubscriptionData, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode

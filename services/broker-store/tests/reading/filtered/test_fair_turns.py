@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_store.reading.fair_turns import FairTurns
+from broker_store.reading.filtered.fair_turns import FairTurns
 
 pytestmark = pytest.mark.anyio
 

@@ -5,12 +5,14 @@ A group's order and start are attributes of its configuration. Its filter is log
 
 from functools import lru_cache
 
-from broker_store.commit.queues import Queue
-from broker_store.leases.notes import GroupFilter, LeaseNote, QueueNote
-from broker_store.leases.parts import LeaseParts, Notes
-from broker_store.leases.scanning import Wanted, wanted_of
+from broker_store.commit.queues import Queue, QueueTable
+from broker_store.commit.topics import TopicTable
+from broker_store.groups.groups import GroupTable
+from broker_store.groups.offsets import OffsetTable
+from broker_store.leases.note_bodies import GroupFilter, LeaseNote, QueueNote
+from broker_store.leases.queue_scan import Wanted, wanted_of
 from broker_store.leases.subscriptions import QueueLeases, Subscription
-from broker_store.reading.read_settings import PERM_READ
+from broker_store.reading.read_settings import PERM_READ, ReadSettings
 from gantry_wire.bodies import SubscriptionGroupConfig, TopicConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -28,13 +30,23 @@ _compiled = lru_cache(maxsize=1024)(wanted_of)
 class Opener:
     """Opens subscriptions and queues."""
 
-    def __init__(self, parts: LeaseParts, notes: Notes) -> None:
-        self._parts = parts
-        self._notes = notes
+    def __init__(
+        self,
+        groups: GroupTable,
+        topics: TopicTable,
+        settings: ReadSettings,
+        queues: QueueTable,
+        offsets: OffsetTable,
+    ) -> None:
+        self._groups = groups
+        self._topics = topics
+        self._settings = settings
+        self._queues = queues
+        self._offsets = offsets
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """Return a group that may receive; create it if allowed. Raises RefusedRequest."""
-        config = None if name == GATEWAY_GROUP else self._parts.groups.find_or_create(name)
+        config = None if name == GATEWAY_GROUP else self._groups.find_or_create(name)
         if config is None:
             remark = f"subscription group [{name}] does not exist, and receiving may not create it"
             raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
@@ -45,14 +57,13 @@ class Opener:
 
     def topic(self, name: str) -> TopicConfig:
         """Return a readable topic. Raises RefusedRequest."""
-        parts = self._parts
-        config = parts.topics.find(name)
+        config = self._topics.find(name)
         if config is None:
             raise RefusedRequest(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
             )
-        may_read = config.perm & PERM_READ and parts.settings.broker_permission & PERM_READ
-        if not may_read or parts.topics.is_internal(name):
+        may_read = config.perm & PERM_READ and self._settings.broker_permission & PERM_READ
+        if not may_read or self._topics.is_internal(name):
             raise RefusedRequest(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] pulling message is forbidden"
             )
@@ -98,26 +109,24 @@ class Opener:
         return LeaseNote(subscription.group, subscription.topic, starts, asked or subscription.filter)
 
     def _starts(self, subscription: Subscription, count: int) -> list[QueueNote]:
-        parts = self._parts
         return [
             QueueNote(queue_id, queue.max_offset)
             for queue_id in range(count)
             if queue_id not in subscription.queues
-            and (queue := parts.queues.find(subscription.topic, queue_id)) is not None
-            and parts.offsets.find(subscription.group, subscription.topic, queue_id) is None
+            and (queue := self._queues.find(subscription.topic, queue_id)) is not None
+            and self._offsets.find(subscription.group, subscription.topic, queue_id) is None
         ]
 
     def queue(
         self, subscription: Subscription, queue_id: int, *, in_order: bool
     ) -> tuple[Queue, QueueLeases] | None:
         """Return a queue and its leases; create them if missing. None for a queue that never held a message."""
-        parts = self._parts
-        queue = parts.queues.find(subscription.topic, queue_id)
+        queue = self._queues.find(subscription.topic, queue_id)
         if queue is None:
             return None
         leases = subscription.queues.get(queue_id)
         if leases is None:
-            committed = parts.offsets.find(subscription.group, subscription.topic, queue_id)
+            committed = self._offsets.find(subscription.group, subscription.topic, queue_id)
             leases = QueueLeases(queue_id, queue.min_offset if committed is None else committed)
             subscription.queues[queue_id] = leases
         if leases.committed < 0:
@@ -131,17 +140,17 @@ class Opener:
     def _begin(self, subscription: Subscription, queue: Queue, leases: QueueLeases) -> None:
         """Reconcile the log with the committed offset: the later of both holds, because both record resets."""
         table = leases.table
-        committed = self._parts.offsets.find(subscription.group, subscription.topic, leases.queue_id)
+        committed = self._offsets.find(subscription.group, subscription.topic, leases.queue_id)
         low = max(queue.min_offset, -1 if committed is None else committed)
         table.unseen.end_at(queue.max_offset)
         if low > table.low:
             table.move_to(min(low, max(queue.max_offset, table.low)))
         leases.committed = table.low
-        self._parts.offsets.commit(subscription.group, subscription.topic, leases.queue_id, table.low)
+        self._offsets.commit(subscription.group, subscription.topic, leases.queue_id, table.low)
 
     def keep_in_step(self, subscription: Subscription, leases: QueueLeases) -> None:
         """Follow an offset that another client committed, and commit the group's own progress."""
-        offsets, table = self._parts.offsets, leases.table
+        offsets, table = self._offsets, leases.table
         known = offsets.find(subscription.group, subscription.topic, leases.queue_id)
         if known is not None and known != leases.committed:
             table.move_to(known)

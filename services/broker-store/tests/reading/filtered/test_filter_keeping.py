@@ -4,7 +4,7 @@ import pytest
 
 from broker_store.config.config_files import ConfigFile
 from broker_store.log.files.simulated_files import SimulatedFiles
-from broker_store.reading.filter_keeping import Filters
+from broker_store.reading.filtered.filter_keeping import Filters
 from broker_store.reading.read_settings import ReadSettings
 from gantry_chassis.environment import machine
 

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_store import MemoryStore, bodies_of
 
-from broker_store.reading.filtered_scan import (
+from broker_store.reading.filtered.filtered_scan import (
     FIRST_UNITS,
     GAP_BYTES_MAX,
     SCAN_UNITS_MAX,

@@ -6,14 +6,17 @@ group is done with the original. Until then the group keeps the original.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker_store.commit.topics import PERM_RW
-from broker_store.leases.opening import Opener
-from broker_store.leases.parts import LeaseParts
-from broker_store.leases.runs import Kind, Run, stretches_of
-from broker_store.leases.scanning import Scanner
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.topics import PERM_RW, TopicTable
+from broker_store.groups.groups import GroupTable
+from broker_store.leases.lease_table.runs import Kind, Run, stretches_of
+from broker_store.leases.queue_scan import Scanner
+from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.reading.pull_reading import InThread
 from broker_store.retrying.retries import Retries, readable_reason, used_up
 from broker_store.settling.settling import Settling
 from gantry_chassis.logs import get_logger
@@ -68,27 +71,25 @@ class Place(NamedTuple):
         return min(self.attempt, INT32_MAX)
 
 
-class DeadLettering:
-    """Writes dead letters and late retries."""
+@dataclass(slots=True, eq=False)
+class MessageMoves:
+    """Moves messages away: to the dead letters, or to the delay queue."""
 
-    def __init__(
-        self,
-        parts: LeaseParts,
-        opener: Opener,
-        settling: Settling,
-        retries: Retries,
-        on_due: Callable[[Subscription], None],
-    ) -> None:
-        """`on_due` is called when messages of a subscription may be due."""
-        self._parts = parts
-        self._opener = opener
-        self._settling = settling
-        self._retries = retries
-        self._on_due = on_due
-        self._scanner = Scanner(parts.log)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.dead_letters = 0
-        """Dead letters written since the start."""
+    scanner: Scanner
+    queues: QueueTable
+    topics: TopicTable
+    groups: GroupTable
+    opener: Opener
+    settling: Settling
+    retries: Retries
+    on_due: Callable[[Subscription], None]
+    """Called when messages of a subscription may be due."""
+    in_thread: InThread
+    now_ms: Callable[[], int]
+    """Store time."""
+    dead_letters: int = 0
+    """Dead letters written since the start."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def collect(self, subscription: Subscription) -> None:
         """Take a subscription's messages that reached the delivery limit, and settle them."""
@@ -96,7 +97,7 @@ class DeadLettering:
             dead, leases.table.dead = leases.table.dead, []
             for run in dead:
                 self._bury(subscription, leases, run)
-        self._on_due(subscription)
+        self.on_due(subscription)
 
     def send_later(
         self, subscription: Subscription, leases: QueueLeases, offset: int, delay_ms: int, sent: Sent
@@ -154,9 +155,9 @@ class DeadLettering:
 
     def _settled(self, place: Place) -> None:
         place.leases.table.settle(place.offset, 1)
-        self._opener.keep_in_step(place.subscription, place.leases)
+        self.opener.keep_in_step(place.subscription, place.leases)
         if place.leases.table.in_order:
-            self._on_due(place.subscription)
+            self.on_due(place.subscription)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -182,7 +183,7 @@ class DeadLettering:
 
         subscription = place.subscription
         try:
-            self._settling.settle(
+            self.settling.settle(
                 subscription.topic, place.leases.queue_id, subscription.group, None, [item], settled
             )
         except RefusedRequest as refusal:
@@ -190,12 +191,12 @@ class DeadLettering:
 
     async def _item(self, place: Place, delay_ms: int | None) -> SettleItem | None:
         """Return the item to settle, None for a message that is gone."""
-        queue = self._parts.queues.find(place.subscription.topic, place.leases.queue_id)
-        found = [] if queue is None else self._scanner.places(queue, Run(place.offset, 1, Kind.DEAD))
+        queue = self.queues.find(place.subscription.topic, place.leases.queue_id)
+        found = [] if queue is None else self.scanner.places(queue, Run(place.offset, 1, Kind.DEAD))
         if not found:
             return None
         _offset, position, size = found[0]
-        data = await self._parts.in_thread(self._scanner.read_waiting, position, size)
+        data = await self.in_thread(self.scanner.read_waiting, position, size)
         if data is None:
             return None
         record = decode_record(data)
@@ -208,7 +209,7 @@ class DeadLettering:
 
     def _dead_letter(self, place: Place, record: Record) -> SettleOutput:
         group = place.subscription.group
-        target = self._retries.dead_letters(group)
+        target = self.retries.dead_letters(group)
         reason = readable_reason(place.leases.reasons.get(place.offset, ""))
         put = {
             GANTRY_DLQ_ATTEMPTS: str(place.attempt),
@@ -219,16 +220,16 @@ class DeadLettering:
         return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)
 
     def _delayed_output(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
-        parts, group = self._parts, place.subscription.group
-        config = parts.groups.find(group)
+        group = place.subscription.group
+        config = self.groups.find(group)
         name = retry_topic(group)
-        parts.topics.ensure(name, max(1 if config is None else config.retry_queue_nums, 1), PERM_RW)
+        self.topics.ensure(name, max(1 if config is None else config.retry_queue_nums, 1), PERM_RW)
         put = {
             **_origin(record),
             REAL_TOPIC: name,
             REAL_QUEUE_ID: "0",
             TIMER_DELAY_MS: str(delay_ms),
-            TIMER_OUT_MS: str(parts.now_ms() + delay_ms),
+            TIMER_OUT_MS: str(self.now_ms() + delay_ms),
         }
         drop = tuple(name for name in _NOT_TAKEN_ALONG if name not in put and name != DELAY)
         return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, reconsume_times=place.times)

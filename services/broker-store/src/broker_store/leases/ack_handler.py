@@ -6,18 +6,21 @@ again since.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from broker_store.leases.dead_lettering import DeadLettering
-from broker_store.leases.handle_state import HandleState
-from broker_store.leases.note_entry import Answered
-from broker_store.leases.notes import LeaseNote, QueueNote
-from broker_store.leases.opening import Opener, attempts_max, is_in_order
-from broker_store.leases.parts import LeaseParts, Notes
-from broker_store.leases.receiving import Receiver
-from broker_store.leases.runs import Kind, ranges_of
-from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.topics import TopicTable
+from broker_store.groups.groups import GroupTable
+from broker_store.leases.lease_table.handle_state import HandleState
+from broker_store.leases.lease_table.runs import Kind, ranges_of
+from broker_store.leases.message_moves import MessageMoves
+from broker_store.leases.note_bodies import LeaseNote, QueueNote
+from broker_store.leases.note_writer import Answered, NoteWriter
+from broker_store.leases.receive_handler import Receiver
+from broker_store.leases.subscription_opening import Opener, attempts_max, is_in_order
+from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.ports import Peer
 from broker_store.retrying.policy import policy_of
 from gantry_wire.bodies import SubscriptionGroupConfig
@@ -86,22 +89,24 @@ class Request:
         self.postponed: list[Postponed] = []
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Acker:
     """Answers acknowledgements and extensions."""
 
-    def __init__(
-        self,
-        parts: LeaseParts,
-        opener: Opener,
-        notes: Notes,
-        receiver: Receiver,
-        dead_lettering: DeadLettering,
-    ) -> None:
-        self._parts = parts
-        self._opener = opener
-        self._notes = notes
-        self._receiver = receiver
-        self._dead_lettering = dead_lettering
+    queues: QueueTable
+    topics: TopicTable
+    groups: GroupTable
+    subscriptions: Subscriptions
+    opener: Opener
+    notes: NoteWriter
+    receiver: Receiver
+    moves: MessageMoves
+    now_ms: Callable[[], int]
+    """Store time."""
+    steady_ms: Callable[[], int]
+    """The clock by which leases and waits end. Nothing moves it ahead."""
+    rng: Callable[[], float]
+    """Returns random numbers from 0 to 1, for delays with jitter."""
 
     # 9031
 
@@ -111,7 +116,7 @@ class Acker:
         items = list(unpack_items(command.body))
         request = Request(len(items))
         reasons = read_reasons(header.reasons)
-        now_ms = self._parts.steady_ms()
+        now_ms = self.steady_ms()
         for subscription, leases, of_queue in self._queues(header, items, request):
             _note_reasons(leases, of_queue, reasons)
             first, repeats = _split_repeats(of_queue)
@@ -142,10 +147,10 @@ class Acker:
                 run is not None and run.lease == lease and run.kind is Kind.LEASED and run.time_ms > now_ms
             )
             if not is_held:
-                handle_state = leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours)
+                handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
                 if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
-                    self._receiver.active[leases] = subscription
+                    self.receiver.active[leases] = subscription
                     continue
                 if handle_state is not HandleState.HELD:
                     request.statuses[place] = (
@@ -184,15 +189,15 @@ class Acker:
                 request.changes.append(change)
 
     def _is_done(self, leases: QueueLeases, offset: int, lease: int, now_ms: int) -> bool:
-        return leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours) is HandleState.DONE
+        return leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours) is HandleState.DONE
 
     def _wait_ms(self, subscription: Subscription, attempt: int, asked_ms: int) -> int:
         """Return how long a message that is given back waits: as requested, or by the group's policy."""
         if asked_ms >= 0:
             return asked_ms
-        config = self._parts.groups.find(subscription.group)
+        config = self.groups.find(subscription.group)
         policy = None if config is None else policy_of(config.attributes)
-        return 0 if policy is None else policy.wait_ms(attempt - 1, self._parts.rng)
+        return 0 if policy is None else policy.wait_ms(attempt - 1, self.rng)
 
     def _waits_elsewhere(
         self, subscription: Subscription, leases: QueueLeases, attempt: int, wait_ms: int
@@ -203,10 +208,10 @@ class Acker:
         """
         if wait_ms <= IN_PLACE_MS_MAX or leases.table.in_order:
             return False
-        return attempt < attempts_max(self._parts.groups.find(subscription.group))
+        return attempt < attempts_max(self.groups.find(subscription.group))
 
     def _may_adopt(self, subscription: Subscription, leases: QueueLeases, offset: int) -> bool:
-        queue = self._parts.queues.find(subscription.topic, leases.queue_id)
+        queue = self.queues.find(subscription.topic, leases.queue_id)
         return queue is not None and queue.min_offset <= offset < queue.max_offset
 
     def _write(self, peer: Peer, command: Command, request: Request) -> None:
@@ -234,7 +239,7 @@ class Acker:
             self._write_changes(subscription, changes, answered)
         for postponed in request.postponed:
             subscription, leases, offset, delay_ms, _place = postponed
-            self._dead_lettering.send_later(
+            self.moves.send_later(
                 subscription, leases, offset, delay_ms, self._sent(request, postponed, answered)
             )
 
@@ -246,7 +251,7 @@ class Acker:
             if failure == SettleStatus.ALREADY and run is not None:
                 # It was sent on before the group was reset, and an item is settled once: this time it waits
                 # in its place.
-                due_ms = self._parts.steady_ms() + delay_ms
+                due_ms = self.steady_ms() + delay_ms
                 self._write_changes(
                     subscription,
                     [Change(subscription, leases, offset, 1, True, due_ms, run.attempt)],
@@ -265,7 +270,7 @@ class Acker:
         note = LeaseNote(subscription.group, subscription.topic, _queue_notes(changes))
 
         def on_visible() -> None:
-            if not self._parts.subscriptions.apply_if_dropped(subscription, note):
+            if not self.subscriptions.apply_if_dropped(subscription, note):
                 self._make_visible(subscription, changes)
 
         def on_written(refusal: RefusedRequest | None) -> None:
@@ -275,13 +280,13 @@ class Acker:
             answered(refusal)
 
         try:
-            self._notes.write(note, on_visible, on_written)
+            self.notes.write(note, on_visible, on_written)
         except RefusedRequest as error:
             on_written(error)
 
     def _make_visible(self, subscription: Subscription, changes: list[Change]) -> None:
-        now_ms = self._parts.steady_ms()
-        tries = attempts_max(self._parts.groups.find(subscription.group))
+        now_ms = self.steady_ms()
+        tries = attempts_max(self.groups.find(subscription.group))
         is_due = False
         for _one, leases, first, mask, is_nack, due_ms, _attempt in changes:
             table = leases.table
@@ -295,9 +300,9 @@ class Acker:
                     del leases.reasons[offset]
             is_due = is_due or table.in_order
         for leases in {id(change.leases): change.leases for change in changes}.values():
-            self._opener.keep_in_step(subscription, leases)
+            self.opener.keep_in_step(subscription, leases)
         if is_due:
-            self._dead_lettering.collect(subscription)
+            self.moves.collect(subscription)
 
     # 9032
 
@@ -310,37 +315,36 @@ class Acker:
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
         items = list(unpack_items(command.body))
         request = Request(len(items))
-        now_ms = self._parts.steady_ms()
+        now_ms = self.steady_ms()
         for subscription, leases, of_queue in self._queues(header, items, request):
             for offset, lease, place, _kind, _delay in of_queue:
-                handle_state = leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours)
+                handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
                 if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + invisible_ms)
-                    self._receiver.active[leases] = subscription
+                    self.receiver.active[leases] = subscription
                     handle_state = HandleState.HELD
                 request.statuses[place] = _DONE if handle_state is HandleState.HELD else _EXPIRED
                 if handle_state is HandleState.HELD:
                     leases.table.extend(offset, 1, lease, now_ms + invisible_ms)
-        reply = ExtendReplyHeader(until_ms=self._parts.now_ms() + invisible_ms)
+        reply = ExtendReplyHeader(until_ms=self.now_ms() + invisible_ms)
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, bytes(request.statuses))
 
     def _queues(
         self, header: LeaseItemsHeader, items: list[tuple[int, int, int, int, int, int]], request: Request
     ) -> Iterator[tuple[Subscription, QueueLeases, list[Item]]]:
         """Yield the items by queue. Items of a missing queue or of an unknown group are invalid."""
-        parts = self._parts
-        if parts.topics.find(header.topic) is None:
+        if self.topics.find(header.topic) is None:
             remark = f"topic[{header.topic}] not exist, apply first please!"
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, remark)
-        config = parts.groups.find(header.group)
-        if config is None and not any(self._receiver.is_ours(one[4]) for one in items):
-            config = parts.groups.find_or_create(
+        config = self.groups.find(header.group)
+        if config is None and not any(self.receiver.is_ours(one[4]) for one in items):
+            config = self.groups.find_or_create(
                 header.group
             )  # a crash may have come before the group was saved
         for (is_retry, queue_id), of_queue in _by_queue(items).items():
             topic = retry_topic(header.group) if is_retry else header.topic
-            if config is not None and parts.queues.find(topic, queue_id) is not None:
-                subscription = parts.subscriptions.open(header.group, topic)
+            if config is not None and self.queues.find(topic, queue_id) is not None:
+                subscription = self.subscriptions.open(header.group, topic)
                 leases = self._leases(subscription, queue_id, config)
                 if leases is not None:
                     yield subscription, leases, of_queue
@@ -353,7 +357,7 @@ class Acker:
     ) -> QueueLeases | None:
         """Return a queue's current leases, None for a queue that never held a message."""
         is_retry = subscription.topic.startswith(RETRY_PREFIX)
-        opened = self._opener.queue(subscription, queue_id, in_order=is_in_order(config) and not is_retry)
+        opened = self.opener.queue(subscription, queue_id, in_order=is_in_order(config) and not is_retry)
         return None if opened is None else opened[1]
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_store.leases.notes import LeaseNote, QueueNote
-from broker_store.leases.stretches import Stretches
+from broker_store.leases.lease_table.stretches import Stretches
+from broker_store.leases.lease_table.unseen import Unseen
+from broker_store.leases.note_bodies import LeaseNote, QueueNote
 from broker_store.leases.subscriptions import Subscriptions
-from broker_store.leases.unseen import Unseen
 
 bounds = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted)
 pieces = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6)), max_size=10)

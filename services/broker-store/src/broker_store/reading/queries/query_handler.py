@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, KeyIndex, LogReader, Peer, QueueTable, TopicTable
 from broker_store.reading.pull_reading import InThread
-from broker_store.reading.searching import Searching
+from broker_store.reading.queries.offset_search import Searching
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response

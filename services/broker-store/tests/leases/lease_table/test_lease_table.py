@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker_store.leases.handle_state import HandleState
-from broker_store.leases.lease_table import LeaseTable
-from broker_store.leases.runs import Kind, Run, Runs, ranges_of, stretches_of
-from broker_store.leases.stretches import Stretches
+from broker_store.leases.lease_table.handle_state import HandleState
+from broker_store.leases.lease_table.lease_table import LeaseTable
+from broker_store.leases.lease_table.runs import Kind, Run, Runs, ranges_of, stretches_of
+from broker_store.leases.lease_table.stretches import Stretches
 
 BOOT = 1 << 32
 ATTEMPTS_MAX = 4

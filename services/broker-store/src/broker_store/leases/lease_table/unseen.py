@@ -6,7 +6,7 @@ after a restart everything that was not acknowledged is due at once, in order, w
 
 from collections.abc import Iterator
 
-from broker_store.leases.stretches import Stretches
+from broker_store.leases.lease_table.stretches import Stretches
 
 ATTEMPTS_MAX = 100_000
 """Messages whose past deliveries are remembered. Beyond it some start counting from zero."""

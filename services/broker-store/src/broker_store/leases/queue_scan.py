@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.filters.compiled import compile_or_refuse
-from broker_store.leases.lease_table import Found, LeaseTable
-from broker_store.leases.notes import GroupFilter
-from broker_store.leases.runs import Run
+from broker_store.leases.lease_table.lease_table import Found, LeaseTable
+from broker_store.leases.lease_table.runs import Run
+from broker_store.leases.note_bodies import GroupFilter
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.log.errors import LogError, PositionRemoved
 from broker_store.ports import LogReader, QueueReader
-from broker_store.reading.filtered_scan import properties_at
+from broker_store.reading.filtered.filtered_scan import properties_at
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedExpression, RefusedRequest
 from gantry_wire.properties import RETRY_TOPIC, SHARDING_KEY, find_property

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from broker_store.ports import LogReader
-from broker_store.reading.fair_turns import FairTurns
-from broker_store.reading.filtered_scan import FIRST_UNITS, Scan, Stretch, spans_of
+from broker_store.reading.filtered.fair_turns import FairTurns
+from broker_store.reading.filtered.filtered_scan import FIRST_UNITS, Scan, Stretch, spans_of
 from broker_store.reading.pull_reading import InThread
 
 _TROUBLE = (DamagedRecord, PositionNotVisible, PositionRemoved)
