@@ -42,8 +42,8 @@ from gantry_link import StoreClient
 from gantry_link.connection import Connection
 from gantry_link.scheduler_client import SchedulerClient
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import SendReplyHeader
-from gantry_wire.scheduler_bodies import ScheduleOrder
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.private_requests.scheduling import ScheduleOrder
 
 PARTS = ("lateness", "burst", "pending")
 WARM_SECONDS = 2.0

@@ -18,10 +18,11 @@ from gantry_link.claims import claim_holder
 from gantry_link.connection import Connection, connect
 from gantry_link.scheduler_client import SchedulerClient
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.headers import CreateTopicHeader, PullHeader, PullReplyHeader, SendHeaderV2
+from gantry_wire.headers.admin import CreateTopicHeader
+from gantry_wire.headers.messages import PullHeader, PullReplyHeader, SendHeaderV2
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.record import scan_records
-from gantry_wire.scheduler_bodies import ListSchedules
+from gantry_wire.private_requests.scheduling import ListSchedules
+from gantry_wire.records.message_record import scan_records
 
 TOPIC, STEADY, OTHER = "delay", "delay-steady", "delay-other"
 HOLD_MS = 15_000

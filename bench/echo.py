@@ -22,15 +22,10 @@ from system import provenance
 from gantry_link.connection import Connection, connect
 from gantry_link.peer import Peer
 from gantry_link.server import RemotingServer
-from gantry_wire.frame import (
-    FrameDecoder,
-    RawFrame,
-    decode_command,
-    encode_request,
-    encode_response,
-    encode_send_reply,
-)
-from gantry_wire.headers import SendHeaderV2
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request, encode_response, encode_send_reply
+from gantry_wire.frames.frame_stream import FrameDecoder, RawFrame
+from gantry_wire.headers.messages import SendHeaderV2
 
 BODY = bytes(128)
 ECHO = 9099

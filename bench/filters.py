@@ -21,14 +21,16 @@ from figures import figure
 from store_send import store
 from system import cpu_seconds, provenance
 
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.frame import Command, FrameDecoder, decode_command, encode_request
-from gantry_wire.headers import PullHeader, PullReplyHeader, SendHeaderV2
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import PullHeader, PullReplyHeader, SendHeaderV2
 from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX
-from gantry_wire.properties import format_properties
-from gantry_wire.record import scan_records
-from gantry_wire.sql92 import compile_filter
+from gantry_wire.messages.batch import BatchItem, encode_batch
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import scan_records
+from gantry_wire.sql92.compiling import compile_filter
 
 TOPIC = "BenchFilter"
 BATCH = 100

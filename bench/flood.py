@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import cast
 
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import FrameDecoder, encode_request
-from gantry_wire.headers import SendHeaderV2
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.messages.batch import BatchItem, encode_batch
 
 KEY_PLACE = "0" * 32
 _SUCCESS = b'{"code":0,'

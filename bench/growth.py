@@ -25,7 +25,7 @@ from system import System, cpu_seconds, provenance, started
 
 from gantry_link.connection import Connection, connect
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import PullHeader, PullReplyHeader
+from gantry_wire.headers.messages import PullHeader, PullReplyHeader
 
 Queue = tuple[str, int]
 Bounds = tuple[int, int]

@@ -28,10 +28,10 @@ from recovery import TOPIC as LOG_TOPIC
 from system import System, provenance, started
 
 from gantry_link.connection import Connection, connect
-from gantry_wire.body import encode_body
-from gantry_wire.client_bodies import ConsumerData, HeartbeatData, SubscriptionData
+from gantry_wire.bodies.clients import ConsumerData, HeartbeatData, SubscriptionData
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import UpdateConsumerOffsetHeader
+from gantry_wire.headers.messages import UpdateConsumerOffsetHeader
 
 PARTS = ("groups", "connections", "log")
 TOPIC = "narrow"

@@ -29,15 +29,22 @@ from broker_store.sending.send_batch import ItemResult
 from gantry_chassis.budget import Budget
 from gantry_chassis.environment import machine
 from gantry_link.connection import Connection
-from gantry_wire.batch import decode_columns
 from gantry_wire.codes import GantryCode, RequestCode
-from gantry_wire.encode import encode_response, encode_send_reply
-from gantry_wire.frame import Command, FrameDecoder, decode_command
-from gantry_wire.headers import SendHeader
-from gantry_wire.ids import offset_message_id, offset_message_ids, pack_host
-from gantry_wire.lease_headers import LeasedRun, ReceiveHeader, ReceiveReplyHeader, pack_runs, unpack_items
-from gantry_wire.properties import UNIQ_KEY, parse_properties
-from gantry_wire.record import build_record
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_response, encode_send_reply
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import SendHeader
+from gantry_wire.messages.batch import decode_columns
+from gantry_wire.messages.ids import offset_message_id, offset_message_ids, pack_host
+from gantry_wire.messages.properties import UNIQ_KEY, parse_properties
+from gantry_wire.private_requests.leases import (
+    LeasedRun,
+    ReceiveHeader,
+    ReceiveReplyHeader,
+    pack_runs,
+    unpack_items,
+)
+from gantry_wire.records.message_record import build_record
 from gateway.connection.fast_protocol import FastProtocol
 from gateway.connection.http_protocol import BOUNDS
 from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids

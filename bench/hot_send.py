@@ -34,13 +34,13 @@ from gantry_chassis.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_link.pool import ConnectionPool
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import FrameDecoder, encode_request
-from gantry_wire.frame_stream import BINARY, JSON
-from gantry_wire.headers import SendHeaderV2
-from gantry_wire.ids import pack_host
-from gantry_wire.known_headers import KnownHeaders
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import BINARY, JSON, FrameDecoder
+from gantry_wire.frames.known_headers import KnownHeaders
+from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.messages.batch import BatchItem, encode_batch
+from gantry_wire.messages.ids import pack_host
 
 BODY = b"x" * 128
 TURN_FRAMES = 8

@@ -29,11 +29,12 @@ from broker_store.process.assembly import GC_THRESHOLDS
 from broker_store.process.transactions import Transactions
 from gantry_link.pool import ConnectionPool
 from gantry_wire.codes import GantryCode, RequestCode
-from gantry_wire.frame import FrameDecoder, encode_request
-from gantry_wire.headers import EndTransactionHeader, SendHeaderV2
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import EndTransactionHeader, SendHeaderV2
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.private_requests.settling import SettleBody, SettleHeader, SettleItem, SettleOutput
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 SETTLE_ITEMS = 128
 TURN_FRAMES = 32

@@ -22,8 +22,8 @@ from system import System, no_collections, percentile, provenance, started
 
 from gantry_link.connection import Connection, connect
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import PullHeader, PullReplyHeader, SendHeaderV2
-from gantry_wire.record import scan_records
+from gantry_wire.headers.messages import PullHeader, PullReplyHeader, SendHeaderV2
+from gantry_wire.records.message_record import scan_records
 
 TOPIC = "latency"
 BODY_BYTES = 128

@@ -25,9 +25,9 @@ from figures import figure
 from system import end_in_order, provenance
 
 from gantry_link.connection import connect
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.headers import SendHeaderV2
+from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.messages.batch import BatchItem, encode_batch
 
 TOPIC = "recovery"
 QUEUES = 8

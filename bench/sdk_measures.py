@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from system import System, cpu_seconds
 
 from gantry_link import BrokerRefused, ConnectionPool, NameserverClient, StoreClient
-from gantry_wire.headers import CreateTopicHeader
+from gantry_wire.headers.admin import CreateTopicHeader
 from gantrymq import Message, Producer
 
 TOPIC = "SdkBench"

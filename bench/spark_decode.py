@@ -32,9 +32,9 @@ from figures import figure
 from system import provenance
 
 from gantry_spark.decode.segments import Damaged, LogRange, Wanted, read
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties
-from gantry_wire.record import build_blank, build_record
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import build_blank, build_record
 
 SEGMENT_BYTES = 256 * 1024 * 1024
 PAGE_RECORDS = 20_000

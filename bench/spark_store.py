@@ -15,8 +15,8 @@ from flood import KEY_PLACE, Sends, flood
 from store_send import store
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import encode_request
-from gantry_wire.headers import SendHeaderV2
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.headers.messages import SendHeaderV2
 
 TOPICS, QUEUES, TAGS = 12, 4, 5
 BODY_BYTES = 40

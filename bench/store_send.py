@@ -27,7 +27,7 @@ from flood import Sends, flood
 from system import cpu_seconds, end_in_order, provenance
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import encode_request
+from gantry_wire.frames.encode import encode_request
 
 TOPIC = "BenchSend"
 READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")

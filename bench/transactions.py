@@ -25,11 +25,12 @@ from system import cpu_seconds, percentile, provenance
 
 from gantry_link import ConnectionPool, StoreClient
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import FrameDecoder, encode_request
-from gantry_wire.headers import EndTransactionHeader, PullHeader, SendHeaderV2
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import EndTransactionHeader, PullHeader, SendHeaderV2
+from gantry_wire.messages.properties import UNIQ_KEY, find_property
 from gantry_wire.names import OP_HALF_TOPIC
-from gantry_wire.properties import UNIQ_KEY, find_property
-from gantry_wire.record import scan_records
+from gantry_wire.records.message_record import scan_records
 
 GROUP = "bench"
 COMMIT = 8

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from gantry_wire.headers import CreateTopicHeader
+from gantry_wire.headers.admin import CreateTopicHeader
 from gantrymq import GantryError, Message, MessageQueue, Producer
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.settings import ClientSettings

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties
-from gantry_wire.record import build_record, decode_record
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import build_record, decode_record
 from gantrymq.message import MessageQueue, ReceivedMessage
 
 QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(4)]

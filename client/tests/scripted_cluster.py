@@ -6,9 +6,11 @@ import contextlib
 import msgspec
 
 from gantry_link.server import RemotingServer
-from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData, encode_body
+from gantry_wire.bodies.cluster import BrokerData, QueueData, TopicRouteData
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import decode_command, encode_request, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
 
 STORED = "stored"
 SILENT = "silent"

@@ -2,10 +2,16 @@
 
 from received import record_bytes
 
-from gantry_wire.bodies import ConsumerIdList, decode_body, encode_body
-from gantry_wire.client_bodies import HeartbeatData, LockBatchRequestBody, LockBatchResponseBody
+from gantry_wire.bodies.clients import (
+    ConsumerIdList,
+    HeartbeatData,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+)
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import decode_command, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
 from gantrymq import ConsumeFromWhere, PushConsumer
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET

@@ -1,6 +1,6 @@
 import pytest
 
-from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData
+from gantry_wire.bodies.cluster import BrokerData, QueueData, TopicRouteData
 from gantrymq import ConfigurationError, MessageQueue, Producer
 from gantrymq.connection.routes import publish_queues, same_route, subscribe_queues, template_route
 from gantrymq.formats.namespaces import unwrap, wrap

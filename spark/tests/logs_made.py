@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties
-from gantry_wire.record import (
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import (
     SYS_COMPRESSED,
     SYS_COMPRESSION_LZ4,
     SYS_COMPRESSION_ZLIB,

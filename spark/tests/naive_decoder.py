@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from gantry_spark.decode.schema import PROPERTY_PREFIX, arrow_schema
-from gantry_wire.properties import parse_properties
-from gantry_wire.record import Record, scan_records
+from gantry_wire.messages.properties import parse_properties
+from gantry_wire.records.message_record import Record, scan_records
 
 
 def _host(address: tuple[str, int]) -> str:

@@ -15,7 +15,12 @@ from typing import Any
 from logs_made import LogMade
 
 from gantry_spark.store.files import RUNNING, STOPPED_CLEANLY
-from gantry_wire.units import CHECKPOINT, CHECKPOINT_FILE_BYTES, CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
+from gantry_wire.records.units import (
+    CHECKPOINT,
+    CHECKPOINT_FILE_BYTES,
+    CONSUME_QUEUE_BLANK,
+    CONSUME_QUEUE_UNIT,
+)
 
 NOTE = Struct(">4siq16s16sqqqqqqqqq")
 TOKEN = bytes(range(16))

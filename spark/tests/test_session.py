@@ -48,7 +48,7 @@ def test_the_shipped_zip_is_named_by_its_content_and_runs_in_another_python(tmp_
 
     packed = shipping.pack(tmp_path)
     assert shipping.pack(tmp_path) == packed
-    asked = "import gantry_spark.decode.schema as s, gantry_wire.record; print(s.__file__, len(s.DEFAULT_COLUMNS))"
+    asked = "import gantry_spark.decode.schema as s, gantry_wire.records.message_record; print(s.__file__, len(s.DEFAULT_COLUMNS))"
     environment = {"PYTHONPATH": f"{packed}:{':'.join(p for p in sys.path if p.endswith('site-packages'))}"}
     done = subprocess.run(
         [sys.executable, "-S", "-c", asked],

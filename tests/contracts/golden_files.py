@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 
-from gantry_wire.record import MAGIC_V1, Record
+from gantry_wire.records.message_record import MAGIC_V1, Record
 
 GOLDEN = Path(__file__).parent / "golden"
 Fields = dict[str, object]

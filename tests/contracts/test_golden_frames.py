@@ -12,83 +12,85 @@ from zlib import crc32
 import pytest
 from golden_files import GOLDEN, Fields, assert_record, read_golden, under
 
-from gantry_wire.batch import decode_batch, encode_batch
-from gantry_wire.binary_header import decode_binary_header, encode_binary_header
-from gantry_wire.bodies import (
+from gantry_wire.bodies.admin import (
     BrokerStatsData,
-    CheckClientRequestBody,
-    ClusterInfo,
     ConsumerConnection,
-    ConsumerIdList,
     ConsumeStats,
     ConsumeStatsList,
-    GetConsumerStatusBody,
     GroupForbidden,
     HARuntimeInfo,
-    HeartbeatData,
-    KVTable,
-    LockBatchRequestBody,
-    LockBatchResponseBody,
     ProducerTableInfo,
     QueryConsumeQueueResponseBody,
     QueryConsumeTimeSpanBody,
     QueryCorrectionOffsetBody,
     QuerySubscriptionResponseBody,
-    RegisterBrokerBody,
-    ResetOffsetBody,
     SetMessageRequestMode,
-    TopicList,
-    TopicRouteData,
     TopicStatsTable,
-    decode_body,
-    encode_body,
 )
+from gantry_wire.bodies.clients import (
+    CheckClientRequestBody,
+    ConsumerIdList,
+    GetConsumerStatusBody,
+    HeartbeatData,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    ResetOffsetBody,
+)
+from gantry_wire.bodies.cluster import ClusterInfo, KVTable, RegisterBrokerBody, TopicList, TopicRouteData
+from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.bodies.register_broker import decode_register_body
 from gantry_wire.codes import LanguageCode, RequestCode
-from gantry_wire.frame import BINARY, Command, FrameDecoder, RawFrame, decode_command
-from gantry_wire.header import Header
-from gantry_wire.headers import (
+from gantry_wire.frames.binary_header import decode_binary_header, encode_binary_header
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.frame_stream import BINARY, FrameDecoder, RawFrame
+from gantry_wire.headers.admin import (
     BrokerConsumeStatsHeader,
-    BrokerIdentityHeader,
     CloneGroupOffsetHeader,
-    ConsumerGroupHeader,
-    ConsumerSendBackHeader,
     ConsumerStatusHeader,
     ConsumeStatsHeader,
     ConsumeTimeSpanHeader,
     CorrectionOffsetHeader,
     CreateTopicHeader,
-    EndTransactionHeader,
     GroupForbiddenHeader,
     GroupTopicHeader,
+    QueryConsumeQueueHeader,
+    ResetOffsetHeader,
+    StatsHeader,
+)
+from gantry_wire.headers.messages import (
+    ConsumerGroupHeader,
+    ConsumerSendBackHeader,
+    EndTransactionHeader,
     OffsetReplyHeader,
     PullHeader,
     PullReplyHeader,
     PushReplyHeader,
-    QueryConsumeQueueHeader,
     QueryConsumerOffsetHeader,
     QueryMessageHeader,
     QueryMessageReplyHeader,
     QueueHeader,
     RecallHeader,
     RecallReplyHeader,
-    RegisterBrokerHeader,
-    RegisterBrokerReplyHeader,
     ResetClientOffsetHeader,
-    ResetOffsetHeader,
-    RouteHeader,
     SearchOffsetHeader,
     SendHeader,
     SendHeaderV2,
     SendReplyHeader,
-    StatsHeader,
     TimestampReplyHeader,
-    TopicHeader,
     UnregisterClientHeader,
     UpdateConsumerOffsetHeader,
     ViewMessageHeader,
 )
-from gantry_wire.record import rebuild_record, scan_records
-from gantry_wire.register_body import decode_register_body
+from gantry_wire.headers.nameserver import (
+    BrokerIdentityHeader,
+    RegisterBrokerHeader,
+    RegisterBrokerReplyHeader,
+    RouteHeader,
+    TopicHeader,
+)
+from gantry_wire.headers.typed_header import Header
+from gantry_wire.messages.batch import decode_batch, encode_batch
+from gantry_wire.records.message_record import rebuild_record, scan_records
 
 FRAMES = GOLDEN / "frames"
 FILES = sorted(FRAMES.glob("*.hex"))

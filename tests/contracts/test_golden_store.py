@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from golden_files import GOLDEN, assert_record, read_golden, under
 
-from gantry_wire.bodies import (
+from gantry_wire.bodies.cluster import (
     ConsumerOffsetTable,
     SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
-    decode_body,
 )
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.errors import MalformedRecord
+from gantry_wire.messages.properties import KEYS, TAGS, UNIQ_KEY, find_property, index_key_hash, tags_code
 from gantry_wire.names import SCHEDULE_TOPIC, TRACE_TOPIC
-from gantry_wire.properties import KEYS, TAGS, UNIQ_KEY, find_property, index_key_hash, tags_code
-from gantry_wire.record import (
+from gantry_wire.records.message_record import (
     MAGIC_BLANK,
     RECORD_BYTES_MIN,
     Record,
@@ -32,7 +32,7 @@ from gantry_wire.record import (
     rebuild_record,
     scan_records,
 )
-from gantry_wire.units import CHECKPOINT, CONSUME_QUEUE_UNIT, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
+from gantry_wire.records.units import CHECKPOINT, CONSUME_QUEUE_UNIT, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
 STORE = GOLDEN / "store"
 SEGMENTS = sorted(STORE.glob("segment-*.hex"))

@@ -8,34 +8,83 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gantry_wire import headers
 from gantry_wire.codes import RequestCode
-from gantry_wire.header import Header
+from gantry_wire.headers.admin import (
+    AllGroupConfigHeader,
+    AllTopicConfigHeader,
+    BrokerConsumeStatsHeader,
+    CloneGroupOffsetHeader,
+    ConsumerStatusHeader,
+    ConsumeStatsHeader,
+    ConsumeTimeSpanHeader,
+    CorrectionOffsetHeader,
+    CreateTopicHeader,
+    DeleteGroupHeader,
+    GroupForbiddenHeader,
+    GroupHeader,
+    GroupTopicHeader,
+    ProducerGroupHeader,
+    QueryConsumeQueueHeader,
+    ResetOffsetHeader,
+    StatsHeader,
+)
+from gantry_wire.headers.messages import (
+    ConsumeDirectlyHeader,
+    ConsumerGroupHeader,
+    ConsumerRunningInfoHeader,
+    ConsumerSendBackHeader,
+    PullHeader,
+    QueryConsumerOffsetHeader,
+    QueryMessageHeader,
+    QueueHeader,
+    RecallHeader,
+    SearchOffsetHeader,
+    SendHeader,
+    SendHeaderV2,
+    UnregisterClientHeader,
+    UpdateConsumerOffsetHeader,
+    ViewMessageHeader,
+)
+from gantry_wire.headers.nameserver import (
+    BrokerHeartbeatHeader,
+    BrokerIdentityHeader,
+    BrokerMemberGroupHeader,
+    BrokerNameHeader,
+    ClusterHeader,
+    DeleteTopicInNamesrvHeader,
+    KvKeyHeader,
+    NamespaceHeader,
+    PutKvConfigHeader,
+    RegisterBrokerHeader,
+    RouteHeader,
+    TopicHeader,
+)
+from gantry_wire.headers.typed_header import Header
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 ROW = re.compile(r"^\| (?P<codes>[0-9, ]+) \| (?P<names>[A-Z0-9_, ]+) \| (?P<fields>[^|]*) \|", re.MULTILINE)
 FIELD = re.compile(r"`(?P<name>\w+)`(?P<required>!?)")
 
 HEADERS: dict[int, type[Header]] = {
-    10: headers.SendHeader, 310: headers.SendHeaderV2, 11: headers.PullHeader, 361: headers.PullHeader,
-    12: headers.QueryMessageHeader, 33: headers.ViewMessageHeader, 14: headers.QueryConsumerOffsetHeader,
-    15: headers.UpdateConsumerOffsetHeader, 29: headers.SearchOffsetHeader, 30: headers.QueueHeader,
-    31: headers.QueueHeader, 32: headers.QueueHeader, 35: headers.UnregisterClientHeader,
-    38: headers.ConsumerGroupHeader, 17: headers.CreateTopicHeader, 215: headers.TopicHeader,
-    21: headers.AllTopicConfigHeader, 351: headers.TopicHeader, 201: headers.AllGroupConfigHeader,
-    352: headers.GroupHeader, 207: headers.DeleteGroupHeader, 202: headers.TopicHeader,
-    208: headers.ConsumeStatsHeader, 317: headers.BrokerConsumeStatsHeader, 315: headers.StatsHeader,
-    203: headers.ConsumerGroupHeader, 204: headers.ProducerGroupHeader, 300: headers.TopicHeader,
-    343: headers.GroupHeader, 345: headers.GroupTopicHeader, 105: headers.RouteHeader,
-    103: headers.RegisterBrokerHeader, 104: headers.BrokerIdentityHeader, 322: headers.BrokerIdentityHeader,
-    904: headers.BrokerHeartbeatHeader, 901: headers.BrokerMemberGroupHeader, 205: headers.BrokerNameHeader,
-    327: headers.BrokerNameHeader, 224: headers.ClusterHeader, 216: headers.DeleteTopicInNamesrvHeader,
-    217: headers.TopicHeader, 100: headers.PutKvConfigHeader, 101: headers.KvKeyHeader,
-    102: headers.KvKeyHeader, 219: headers.NamespaceHeader, 222: headers.ResetOffsetHeader,
-    36: headers.ConsumerSendBackHeader, 370: headers.RecallHeader, 223: headers.ConsumerStatusHeader,
-    303: headers.ConsumeTimeSpanHeader, 308: headers.CorrectionOffsetHeader, 314: headers.CloneGroupOffsetHeader,
-    321: headers.QueryConsumeQueueHeader, 353: headers.GroupForbiddenHeader,
-    307: headers.ConsumerRunningInfoHeader, 309: headers.ConsumeDirectlyHeader,
+    10: SendHeader, 310: SendHeaderV2, 11: PullHeader, 361: PullHeader,
+    12: QueryMessageHeader, 33: ViewMessageHeader, 14: QueryConsumerOffsetHeader,
+    15: UpdateConsumerOffsetHeader, 29: SearchOffsetHeader, 30: QueueHeader,
+    31: QueueHeader, 32: QueueHeader, 35: UnregisterClientHeader,
+    38: ConsumerGroupHeader, 17: CreateTopicHeader, 215: TopicHeader,
+    21: AllTopicConfigHeader, 351: TopicHeader, 201: AllGroupConfigHeader,
+    352: GroupHeader, 207: DeleteGroupHeader, 202: TopicHeader,
+    208: ConsumeStatsHeader, 317: BrokerConsumeStatsHeader, 315: StatsHeader,
+    203: ConsumerGroupHeader, 204: ProducerGroupHeader, 300: TopicHeader,
+    343: GroupHeader, 345: GroupTopicHeader, 105: RouteHeader,
+    103: RegisterBrokerHeader, 104: BrokerIdentityHeader, 322: BrokerIdentityHeader,
+    904: BrokerHeartbeatHeader, 901: BrokerMemberGroupHeader, 205: BrokerNameHeader,
+    327: BrokerNameHeader, 224: ClusterHeader, 216: DeleteTopicInNamesrvHeader,
+    217: TopicHeader, 100: PutKvConfigHeader, 101: KvKeyHeader,
+    102: KvKeyHeader, 219: NamespaceHeader, 222: ResetOffsetHeader,
+    36: ConsumerSendBackHeader, 370: RecallHeader, 223: ConsumerStatusHeader,
+    303: ConsumeTimeSpanHeader, 308: CorrectionOffsetHeader, 314: CloneGroupOffsetHeader,
+    321: QueryConsumeQueueHeader, 353: GroupForbiddenHeader,
+    307: ConsumerRunningInfoHeader, 309: ConsumeDirectlyHeader,
 }  # fmt: skip
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
-from gantry_wire.frame import encode_request
-from gantry_wire.frame_stream import BINARY, JSON
-from gantry_wire.headers import SendHeader, SendHeaderV2
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import BINARY, JSON
+from gantry_wire.headers.messages import SendHeader, SendHeaderV2
+from gantry_wire.messages.batch import BatchItem, encode_batch
 
 NAME_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%|-_"
 LIKE_NUMBERS = ("1000000000001", "0", "-1", "7FFFFFFF", "00000000000000000000", "2111111111", "1000000000")

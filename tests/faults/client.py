@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import Self
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import Command, FrameDecoder, decode_command, encode_request
-from gantry_wire.headers import PullHeader, PullReplyHeader, SendHeaderV2, SendReplyHeader
-from gantry_wire.properties import format_properties
-from gantry_wire.record import scan_records
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import PullHeader, PullReplyHeader, SendHeaderV2, SendReplyHeader
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import scan_records
 
 KEY_PROPERTY = "__GANTRY_KEY"
 ANSWER_SECONDS_MAX = 90.0

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import (
+from gantry_wire.headers.messages import (
     OffsetReplyHeader,
     QueryConsumerOffsetHeader,
     QueryMessageHeader,
     UpdateConsumerOffsetHeader,
 )
 from gantry_wire.limits import INT64_MAX
-from gantry_wire.record import scan_records
+from gantry_wire.records.message_record import scan_records
 
 from ..crash.store_process import StoreProcess  # noqa: TID252
 from .client import Client

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gantry_wire.headers import PullReplyHeader
+from gantry_wire.headers.messages import PullReplyHeader
 
 from ..crash.store_process import StoreProcess  # noqa: TID252
 from .client import FOUND, NO_MATCHED, Client

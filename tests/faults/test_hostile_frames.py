@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import encode_request
-from gantry_wire.headers import PullHeader
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.headers.messages import PullHeader
 
 from ..crash.store_process import ROOT, SOURCES, StoreProcess, free_port_block  # noqa: TID252
 from .client import Client, frame

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gantry_wire.client_bodies import ConsumeFromWhere, MessageModel
+    from gantry_wire.bodies.clients import ConsumeFromWhere, MessageModel
     from gantrymq.consumer.lite.consumer import LitePullConsumer
     from gantrymq.consumer.pull.consumer import PullConsumer, PullResult, PullStatus
     from gantrymq.consumer.push.consumer import ConsumerState, PushConsumer
@@ -114,7 +114,7 @@ _PLACES = {
     "gantrymq.producer.selectors": "Selector by_hash by_machine_room by_random",
     "gantrymq.producer.transactions": "TransactionListener TransactionProducer TransactionResult TransactionState",
     "gantrymq.settings": "ClientSettings",
-    "gantry_wire.client_bodies": "ConsumeFromWhere MessageModel",
+    "gantry_wire.bodies.clients": "ConsumeFromWhere MessageModel",
 }
 """The module of each name. Modules are loaded on first use: a command or a program over HTTP needs few of them (0.2 s of CPU for all)."""
 _MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}

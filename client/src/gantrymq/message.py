@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     KEYS,
     RETRY_TOPIC,
@@ -22,7 +22,7 @@ from gantry_wire.properties import (
     WAIT,
     parse_properties,
 )
-from gantry_wire.record import Record
+from gantry_wire.records.message_record import Record
 from gantrymq.errors import InvalidMessage
 from gantrymq.formats.compression import decompress
 from gantrymq.formats.namespaces import unwrap

@@ -2,7 +2,7 @@ import base64
 import hashlib
 import hmac
 
-from gantry_wire.headers import RouteHeader
+from gantry_wire.headers.nameserver import RouteHeader
 from gantrymq.connection.acl import Signer, signature
 
 

@@ -7,8 +7,8 @@ import pytest
 from scripted_cluster import cluster, eventually
 from scripted_group import GroupBroker, consumer_at
 
-from gantry_wire.admin_bodies import Connection, ConsumerConnection
-from gantry_wire.bodies import encode_body
+from gantry_wire.bodies.admin import Connection, ConsumerConnection
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode
 from gantrymq import ConnectionFailed, LitePullConsumer, Message, NotRunning, Producer, PullConsumer
 from gantrymq.blocking.loop import LoopThread, loop_thread

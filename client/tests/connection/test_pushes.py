@@ -3,8 +3,10 @@
 import pytest
 from scripted_cluster import eventually
 
-from gantry_wire.bodies import ConsumerData, HeartbeatData, decode_body, encode_body
-from gantry_wire.frame import Command, FrameDecoder, decode_command
+from gantry_wire.bodies.clients import ConsumerData, HeartbeatData
+from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.frame_stream import FrameDecoder
 from gantrymq.connection.members import Members
 from gantrymq.connection.pushes import Pushes, PushReply
 from gantrymq.errors import ConfigurationError

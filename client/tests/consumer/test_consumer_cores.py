@@ -3,8 +3,8 @@
 import pytest
 from received import received
 
-from gantry_wire.client_bodies import ConsumeFromWhere
-from gantry_wire.properties import tags_code
+from gantry_wire.bodies.clients import ConsumeFromWhere
+from gantry_wire.messages.properties import tags_code
 from gantry_wire.subscription import SQL92
 from gantrymq.consumer.push.consumer import PushConsumer
 from gantrymq.consumer.retrying.outcomes import (

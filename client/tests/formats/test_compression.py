@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from gantry_wire.record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
+from gantry_wire.records.message_record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
 from gantrymq import GantryError, UnreadableBody
 from gantrymq.formats.compression import COMPRESSED_FLAGS, DECOMPRESSED_BYTES_MAX, compress, decompress
 from gantrymq.http.leased import LeasedMessage

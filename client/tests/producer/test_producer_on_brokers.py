@@ -8,8 +8,9 @@ import time
 import pytest
 
 import gantrymq
-from gantry_wire.headers import CreateTopicHeader, PullHeader
-from gantry_wire.record import scan_records
+from gantry_wire.headers.admin import CreateTopicHeader
+from gantry_wire.headers.messages import PullHeader
+from gantry_wire.records.message_record import scan_records
 from gantrymq import (
     Message,
     Producer,

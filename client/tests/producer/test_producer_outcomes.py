@@ -8,10 +8,11 @@ from scripted_cluster import CLOSE, SILENT, STORED, Broker, Nameserver, cluster,
 
 import gantrymq
 from gantry_link.server import RemotingServer
-from gantry_wire.batch import decode_batch
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import decode_command, encode_response
-from gantry_wire.properties import parse_properties
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.messages.batch import decode_batch
+from gantry_wire.messages.properties import parse_properties
 from gantrymq import Message, NoRoute, Producer, Refused, SendStatus, TimedOut
 from gantrymq.connection.acl import ACCESS_KEY, SIGNATURE, Signer
 

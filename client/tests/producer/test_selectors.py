@@ -1,6 +1,6 @@
 import pytest
 
-from gantry_wire.properties import java_hash
+from gantry_wire.messages.properties import java_hash
 from gantrymq import InvalidMessage, Message, MessageQueue, by_hash, by_machine_room, by_random
 
 MESSAGE = Message("T", b"x")

@@ -6,10 +6,10 @@ import pytest
 from scripted_cluster import Broker, cluster, eventually
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import EndTransactionHeader
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties, parse_properties
-from gantry_wire.record import build_record
+from gantry_wire.headers.messages import EndTransactionHeader
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties, parse_properties
+from gantry_wire.records.message_record import build_record
 from gantrymq import Message, Refused, TransactionProducer, TransactionState
 
 pytestmark = pytest.mark.anyio

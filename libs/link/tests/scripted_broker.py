@@ -5,7 +5,8 @@ import contextlib
 from scripted_link import serving
 
 from gantry_link import ConnectionPool
-from gantry_wire.frame import decode_command, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
 
 
 class Script:

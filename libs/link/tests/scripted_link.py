@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 
 from gantry_link.server import RemotingServer
-from gantry_wire.frame import FrameDecoder, decode_command, encode_request, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
 
 ECHO, RAISE, SILENT, PUSH, BULK = 9001, 9002, 9003, 9004, 9005
 

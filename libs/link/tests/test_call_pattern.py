@@ -4,8 +4,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gantry_link.call_pattern import CallPattern
-from gantry_wire.encode import encode_request
-from gantry_wire.lease_headers import ReceiveHeader
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.private_requests.leases import ReceiveHeader
 
 LIKE_OPAQUES = ("1000000000", "2111111111", "2000000001", "%d", "%", '"opaque":1')
 names = st.one_of(

@@ -4,7 +4,7 @@ import pytest
 
 from gantry_link.calls import OPAQUE_MASK, SWEEP_SECONDS, Calls
 from gantry_link.errors import ConnectionBusy, ConnectionLost, RequestTimedOut
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 
 pytestmark = pytest.mark.anyio
 

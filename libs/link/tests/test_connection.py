@@ -8,7 +8,9 @@ from gantry_link import connection as connection_module
 from gantry_link.connection import connect, split_address
 from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected, RequestTimedOut
 from gantry_link.limits import LinkLimits
-from gantry_wire.frame import FrameDecoder, decode_command, encode_request, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,8 @@ from scripted_broker import scripted
 
 from gantry_link import NameserverClient
 from gantry_link.fleet import Fleet, StoreAt
-from gantry_wire.bodies import BrokerData, ClusterInfo, encode_body
+from gantry_wire.bodies.cluster import BrokerData, ClusterInfo
+from gantry_wire.bodies.json_body import encode_body
 
 CLUSTER_INFO = 106
 

@@ -9,7 +9,7 @@ from gantry_link import nameserver_client
 from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut, UnreadableAnswer
 from gantry_link.nameserver_client import NameserverClient, Registered
 from gantry_link.pool import ConnectionPool
-from gantry_wire.bodies import (
+from gantry_wire.bodies.cluster import (
     ClusterInfo,
     DataVersion,
     KVTable,
@@ -19,11 +19,12 @@ from gantry_wire.bodies import (
     TopicConfigSerializeWrapper,
     TopicList,
     TopicRouteData,
-    encode_body,
 )
-from gantry_wire.frame import Command, encode_response
-from gantry_wire.headers import BrokerHeartbeatHeader, BrokerIdentityHeader, RegisterBrokerHeader
-from gantry_wire.register_body import body_crc, decode_register_body
+from gantry_wire.bodies.json_body import encode_body
+from gantry_wire.bodies.register_broker import body_crc, decode_register_body
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.nameserver import BrokerHeartbeatHeader, BrokerIdentityHeader, RegisterBrokerHeader
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,8 @@ import pytest
 from scripted_link import BULK, ECHO, RawClient, answer_echo, eventually, serving
 
 from gantry_link.limits import LinkLimits
-from gantry_wire.frame import decode_command, encode_request, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
 
 pytestmark = pytest.mark.anyio
 

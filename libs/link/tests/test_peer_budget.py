@@ -11,7 +11,7 @@ from scripted_link import BULK, ECHO, RawClient, eventually, serving
 
 from gantry_chassis.budget import Budget, BudgetLimits
 from gantry_link.limits import FREE_BYTES, LinkLimits
-from gantry_wire.frame import encode_request
+from gantry_wire.frames.encode import encode_request
 
 pytestmark = pytest.mark.anyio
 

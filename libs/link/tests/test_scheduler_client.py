@@ -6,7 +6,7 @@ from scripted_broker import scripted
 
 from gantry_link import BrokerRefused
 from gantry_link.scheduler_client import SchedulerClient
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     CreateTask,
     ListParked,
     ListSchedules,

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from gantry_link.send_pattern import SendPattern
 from gantry_wire.codes import RequestCode
-from gantry_wire.encode import encode_request
-from gantry_wire.headers import SendHeaderV2
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.headers.messages import SendHeaderV2
 
 NUMBERS = ["1000000000000", "2111111111111", "1000000000001", "1000000000", "2000000001", "0", "9"]
 NAMES = st.one_of(

@@ -9,7 +9,7 @@ from gantry_link.limits import LinkLimits
 from gantry_link.server import RemotingServer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MissingField, RefusedRequest
-from gantry_wire.frame import encode_request, encode_response
+from gantry_wire.frames.encode import encode_request, encode_response
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from scripted_link import RawClient, eventually, serving
 
 from gantry_link.peer import Peer
-from gantry_wire.frame_stream import FRAME_HEAD
+from gantry_wire.frames.frame_stream import FRAME_HEAD
 
 pytestmark = pytest.mark.anyio
 

@@ -3,26 +3,26 @@ from scripted_broker import scripted
 
 from gantry_link.errors import BrokerRefused
 from gantry_link.store_client import StoreClient
-from gantry_wire.bodies import (
+from gantry_wire.bodies.admin import (
     ConsumerConnection,
-    ConsumerIdList,
     ConsumeStats,
-    GroupList,
-    HeartbeatData,
-    KVTable,
-    MessageQueue,
     OffsetWrapper,
     ProducerConnection,
-    ResetOffsetBody,
+    TopicOffset,
+    TopicStatsTable,
+)
+from gantry_wire.bodies.clients import ConsumerIdList, HeartbeatData, ResetOffsetBody
+from gantry_wire.bodies.cluster import (
+    GroupList,
+    KVTable,
+    MessageQueue,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
-    TopicOffset,
-    TopicStatsTable,
-    encode_body,
 )
-from gantry_wire.headers import CreateTopicHeader, ResetOffsetHeader
+from gantry_wire.bodies.json_body import encode_body
+from gantry_wire.headers.admin import CreateTopicHeader, ResetOffsetHeader
 
 pytestmark = pytest.mark.anyio
 

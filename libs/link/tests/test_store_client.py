@@ -7,10 +7,11 @@ from scripted_link import eventually, serving
 from gantry_link.errors import BrokerRefused, ConnectionLost, NotConnected, RequestTimedOut
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import StoreClient
-from gantry_wire.batch import BatchItem, decode_batch
 from gantry_wire.errors import MalformedBatch
-from gantry_wire.frame import decode_command, encode_pull_reply_head
-from gantry_wire.headers import PullHeader, QueryMessageHeader, SendHeaderV2
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_pull_reply_head
+from gantry_wire.headers.messages import PullHeader, QueryMessageHeader, SendHeaderV2
+from gantry_wire.messages.batch import BatchItem, decode_batch
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 
 from gantry_wire import errors
 from gantry_wire.codes import ResponseCode
-from gantry_wire.frame_stream import MalformedFrame
+from gantry_wire.frames.frame_stream import MalformedFrame
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.WireError)

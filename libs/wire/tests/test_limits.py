@@ -1,8 +1,8 @@
 """The limits are consistent with each other and with the layouts."""
 
 from gantry_wire import limits
-from gantry_wire.batch import BatchItem, encode_batch
-from gantry_wire.record import record_size
+from gantry_wire.messages.batch import BatchItem, encode_batch
+from gantry_wire.records.message_record import record_size
 
 
 def test_the_largest_parts_fit_the_largest_record():

@@ -3,7 +3,7 @@
 import pytest
 
 from gantry_wire.errors import MalformedExpression
-from gantry_wire.properties import tags_code
+from gantry_wire.messages.properties import tags_code
 from gantry_wire.subscription import EVERYTHING, TagFilter
 
 

@@ -9,10 +9,12 @@ from sending_side import ScriptedPeer, SendingSide
 from broker_store.log.errors import LogStopped
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying, RetryingParts
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import Command, FrameDecoder, encode_request
-from gantry_wire.headers import ConsumerSendBackHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import ConsumerSendBackHeader
 
 WAIT_TURNS = 6000
 

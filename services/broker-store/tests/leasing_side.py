@@ -11,10 +11,10 @@ from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.building import build_halves, listeners_of
 from broker_store.process.hooking import Hooks
 from broker_store.requests.extensions import Extensions
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import GantryCode
-from gantry_wire.frame import Command
-from gantry_wire.lease_headers import (
+from gantry_wire.frames.command import Command
+from gantry_wire.private_requests.leases import (
     ItemKind,
     LeaseItem,
     LeaseItemsHeader,
@@ -24,7 +24,7 @@ from gantry_wire.lease_headers import (
     pack_items,
     unpack_runs,
 )
-from gantry_wire.record import Record, scan_records
+from gantry_wire.records.message_record import Record, scan_records
 
 
 class Given(NamedTuple):

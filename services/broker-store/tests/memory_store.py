@@ -3,11 +3,12 @@
 import asyncio
 
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
-from gantry_wire.bodies import TopicConfig
-from gantry_wire.frame import FrameDecoder, decode_command
-from gantry_wire.properties import format_properties, index_key_hash, parse_properties, tags_code
-from gantry_wire.record import build_record
-from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
+from gantry_wire.bodies.cluster import TopicConfig
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.messages.properties import format_properties, index_key_hash, parse_properties, tags_code
+from gantry_wire.records.message_record import build_record
+from gantry_wire.records.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")
 UNIT = CONSUME_QUEUE_UNIT.size
@@ -212,7 +213,7 @@ class MemoryPeer:
 
 def bodies_of(data):
     """Bodies of concatenated records."""
-    from gantry_wire.record import scan_records
+    from gantry_wire.records.message_record import scan_records
 
     return [record.body for record in scan_records(data)]
 

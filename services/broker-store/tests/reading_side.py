@@ -19,10 +19,10 @@ from broker_store.requests.request_classes import request_classes
 from gantry_chassis.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_wire.codes import ResponseCode
-from gantry_wire.command import FLAG_ONEWAY
-from gantry_wire.encode import encode_request, encode_response
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command, FrameDecoder, decode_command
+from gantry_wire.frames.command import FLAG_ONEWAY, Command, decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
 
 SUSPEND, WITH_SUBSCRIPTION, COMMIT = 2, 4, 1
 

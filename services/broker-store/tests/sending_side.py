@@ -20,16 +20,18 @@ from gantry_chassis.environment import Environment, machine
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_link.pool import ConnectionPool
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request, encode_response
-from gantry_wire.headers import SendHeaderV2
-from gantry_wire.ids import pack_host
-from gantry_wire.known_headers import KnownHeaders
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder, RawFrame
+from gantry_wire.frames.known_headers import KnownHeaders
+from gantry_wire.headers.messages import SendHeaderV2
 from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX
-from gantry_wire.properties import format_properties
-from gantry_wire.record import Record, decode_record
+from gantry_wire.messages.batch import BatchItem, encode_batch
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import Record, decode_record
 
 HOST = pack_host("127.0.0.1", 10911)
 START_S = 1_700_000_000.0

@@ -9,7 +9,7 @@ from broker_store.settling.request.ahead import Ahead
 from gantry_wire.codes import GantryCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.settle_headers import (
+from gantry_wire.private_requests.settling import (
     ClaimHeader,
     ClaimReplyHeader,
     SettledStateBody,
@@ -19,7 +19,7 @@ from gantry_wire.settle_headers import (
     SettleResult,
     decode_json,
 )
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 
 class ScriptedTimer:

@@ -18,9 +18,11 @@ from typing import ClassVar
 import pytest
 from sending_side import send_header
 
-from gantry_wire.frame import FrameDecoder, decode_command, encode_request
-from gantry_wire.headers import PullHeader, PullReplyHeader, SendReplyHeader
-from gantry_wire.record import scan_records
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import PullHeader, PullReplyHeader, SendReplyHeader
+from gantry_wire.records.message_record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")

@@ -12,8 +12,8 @@ from gateway_memory_scheduler import MemorySchedulers
 from gateway_memory_store import MemoryClocks, MemoryStore
 from gateway_memory_transactions import MemoryTransactions
 
-from gantry_wire.ids import UniqueIds
-from gantry_wire.settle_headers import MessageEvent
+from gantry_wire.messages.ids import UniqueIds
+from gantry_wire.private_requests.settling import MessageEvent
 from gateway.http.clocks import ReplyStamps
 from gateway.ports.stores import Broker, GroupSettings, PeerAway, QueueData, RouteData, TopicSettings
 from gateway.process.assembly import Gateway, Ports, assemble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from gantry_wire.lease_headers import (
+from gantry_wire.private_requests.leases import (
     FILTER_CONFLICT,
     ItemKind,
     ItemStatus,
@@ -13,7 +13,7 @@ from gantry_wire.lease_headers import (
     LeaseItem,
     unpack_items,
 )
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     Schedule,
     ScheduleAnswer,
     SchedulesPage,

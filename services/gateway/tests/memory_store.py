@@ -8,10 +8,9 @@ from zlib import crc32
 
 import msgspec
 
-from gantry_wire.batch import BatchItem
-from gantry_wire.ids import offset_message_id, pack_host
-from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.batch import BatchItem
+from gantry_wire.messages.ids import offset_message_id, pack_host
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_KEY,
     KEYS,
@@ -21,8 +20,9 @@ from gantry_wire.properties import (
     UNIQ_KEY,
     parse_properties,
 )
-from gantry_wire.record import build_record, decode_record
-from gantry_wire.sql92 import compile_filter
+from gantry_wire.names import SCHEDULE_TOPIC
+from gantry_wire.records.message_record import build_record, decode_record
+from gantry_wire.sql92.compiling import compile_filter
 from gantry_wire.subscription import TagFilter
 from gateway.ports.stores import (
     GroupSettings,

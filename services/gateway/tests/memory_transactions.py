@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from gantry_wire.properties import UNIQ_KEY
-from gantry_wire.record import decode_record, rebuild_record
-from gantry_wire.transaction_bodies import ChecksPage, PendingCheck, TransactionsPage, TransactionView
+from gantry_wire.messages.properties import UNIQ_KEY
+from gantry_wire.private_requests.transactions import (
+    ChecksPage,
+    PendingCheck,
+    TransactionsPage,
+    TransactionView,
+)
+from gantry_wire.records.message_record import decode_record, rebuild_record
 from gateway.ports.stores import PeerAway, StoreRefused
 
 

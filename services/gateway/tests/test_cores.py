@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_wire.properties import java_hash
+from gantry_wire.messages.properties import java_hash
 from gateway.http.problems import Problem
 from gateway.http.trace import trace_properties
 from gateway.ports.stores import Broker

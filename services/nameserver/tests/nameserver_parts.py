@@ -4,7 +4,7 @@ import asyncio
 
 from registrations import Core
 
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 from nameserver.handlers import COMMANDS, Commands, Parts
 from nameserver.kv_config import KvConfig
 from nameserver.run_config import RunConfig

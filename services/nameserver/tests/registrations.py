@@ -1,6 +1,11 @@
 """Brokers and their registrations in one line each, and a registry whose tables tests can read."""
 
-from gantry_wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.bodies.cluster import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from nameserver.registry import BrokerIdentity, Registry
 from nameserver.switches import Switches
 from nameserver.tables import Tables

@@ -7,7 +7,9 @@ from nameserver_parts import CommandHarness
 from registrations import broker_identity, holds
 
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import FrameDecoder, decode_command, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
 from nameserver.handlers import COMMANDS
 
 FRAMES = Path(__file__).parents[3] / "tests/contracts/golden/frames"

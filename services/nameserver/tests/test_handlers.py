@@ -2,7 +2,7 @@ import pytest
 from nameserver_parts import CommandHarness
 from registrations import broker_identity, holds
 
-from gantry_wire.bodies import (
+from gantry_wire.bodies.cluster import (
     BrokerMemberGroupBody,
     ClusterInfo,
     DataVersion,
@@ -10,13 +10,12 @@ from gantry_wire.bodies import (
     QueueData,
     TopicList,
     TopicRouteData,
-    decode_body,
-    encode_body,
 )
+from gantry_wire.bodies.config_text import parse_config_text
+from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.bodies.register_broker import body_crc, encode_register_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.config_text import parse_config_text
 from gantry_wire.errors import MissingField, RefusedRequest
-from gantry_wire.register_body import body_crc, encode_register_body
 from nameserver.handlers import COMMANDS
 
 IDENTITY = {

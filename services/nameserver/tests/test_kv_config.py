@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_wire.bodies import KvConfigFile, decode_body
+from gantry_wire.bodies.cluster import KvConfigFile
+from gantry_wire.bodies.json_body import decode_body
 from nameserver.kv_config import KV_BYTES_MAX, ORDER_TOPIC_CONFIG, VALUE_BYTES_MAX, KvConfig, KvConfigFull
 
 

@@ -12,7 +12,7 @@ from registrations import holds
 
 from gantry_link import BrokerRefused, ConnectionPool, NameserverClient
 from gantry_link.connection import connect
-from gantry_wire.headers import BrokerIdentityHeader, RegisterBrokerHeader
+from gantry_wire.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

@@ -6,7 +6,9 @@ from registrations import CLUSTER, broker_identity, holds
 
 from gantry_chassis.metrics import Metrics
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import FrameDecoder, decode_command, encode_request, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
 from nameserver.remoting import Remoting
 
 pytestmark = pytest.mark.anyio

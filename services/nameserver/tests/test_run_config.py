@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from gantry_wire.config_text import parse_config_text
+from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.errors import RefusedRequest
 from nameserver.run_config import RunConfig
 from nameserver.settings import NameserverSettings

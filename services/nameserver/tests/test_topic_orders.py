@@ -1,6 +1,6 @@
 from registrations import CLUSTER, Core, broker_identity, holds
 
-from gantry_wire.bodies import QueueData
+from gantry_wire.bodies.cluster import QueueData
 
 
 def queues(name):

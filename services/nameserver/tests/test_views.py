@@ -1,6 +1,6 @@
 from registrations import CLUSTER, Core, broker_identity, holds
 
-from gantry_wire.bodies import encode_body
+from gantry_wire.bodies.json_body import encode_body
 from nameserver.views import UNIT, UNIT_SUBSCRIPTION
 
 

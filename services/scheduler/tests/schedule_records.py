@@ -1,8 +1,8 @@
 """Records of delayed messages as stores hold them."""
 
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties
-from gantry_wire.record import build_record
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import build_record
 
 HOST = pack_host("127.0.0.1", 10911)
 V6 = pack_host("::1", 10911)

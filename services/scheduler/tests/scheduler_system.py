@@ -14,11 +14,12 @@ from pathlib import Path
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
 from gantry_link.claims import claim_holder
 from gantry_link.scheduler_client import SchedulerClient
-from gantry_wire.headers import CreateTopicHeader, PullHeader, SendHeaderV2
+from gantry_wire.headers.admin import CreateTopicHeader
+from gantry_wire.headers.messages import PullHeader, SendHeaderV2
+from gantry_wire.messages.properties import format_properties
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import format_properties
-from gantry_wire.record import scan_records
-from gantry_wire.scheduler_bodies import ListTasks
+from gantry_wire.private_requests.scheduling import ListTasks
+from gantry_wire.records.message_record import scan_records
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [ROOT / part for part in ("libs/wire/src", "libs/link/src", "libs/chassis/src")] + [

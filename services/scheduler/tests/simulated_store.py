@@ -3,7 +3,7 @@
 from schedule_records import record
 
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.settle_headers import SettleResult, SettleStatus
+from gantry_wire.private_requests.settling import SettleResult, SettleStatus
 
 LEVEL_MS = (1000, 5000)
 

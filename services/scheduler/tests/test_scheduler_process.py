@@ -11,8 +11,8 @@ import urllib.request
 import pytest
 from scheduler_system import System
 
-from gantry_wire.headers import RecallHeader
-from gantry_wire.scheduler_bodies import ListParked, ListSchedules, MoveSchedule, ScheduleOrder
+from gantry_wire.headers.messages import RecallHeader
+from gantry_wire.private_requests.scheduling import ListParked, ListSchedules, MoveSchedule, ScheduleOrder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 

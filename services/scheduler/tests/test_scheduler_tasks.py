@@ -7,9 +7,9 @@ import pytest
 from scheduler_system import System
 
 from gantry_link import BrokerRefused
-from gantry_wire.bodies import SubscriptionGroupConfig
-from gantry_wire.headers import ConsumerSendBackHeader
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
+from gantry_wire.headers.messages import ConsumerSendBackHeader
+from gantry_wire.private_requests.scheduling import (
     CreateTask,
     ListSchedules,
     ListTasks,

@@ -1,10 +1,10 @@
 """A store in memory: real records in the half queue, settled by the rules, with failures on request."""
 
-from gantry_wire.ids import pack_host
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import edit_properties, format_properties
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.properties import edit_properties, format_properties
-from gantry_wire.record import build_record, decode_record
-from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
+from gantry_wire.private_requests.settling import OutputPlace, SettleResult, SettleStatus
+from gantry_wire.records.message_record import build_record, decode_record
 from txn_checker.ports import ClaimLost, Settled, StoreFailed
 
 HOST = pack_host("127.0.0.1", 10911)

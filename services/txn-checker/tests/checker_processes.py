@@ -10,17 +10,20 @@ import threading
 import time
 from pathlib import Path
 
-from gantry_wire.bodies import HeartbeatData, ProducerData, encode_body
-from gantry_wire.frame import FrameDecoder, decode_command, encode_request
-from gantry_wire.headers import (
+from gantry_wire.bodies.clients import HeartbeatData, ProducerData
+from gantry_wire.bodies.json_body import encode_body
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import (
     CheckTransactionHeader,
     EndTransactionHeader,
     PullHeader,
     SendHeaderV2,
     SendReplyHeader,
 )
-from gantry_wire.properties import format_properties
-from gantry_wire.record import scan_records
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import scan_records
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from checker_memory_store import CheckerMemoryStore
 
-from gantry_wire.frame import encode_response
+from gantry_wire.frames.encode import encode_response
 from gantry_wire.limits import BODY_BYTES_MAX, FRAME_BYTES_MAX
-from gantry_wire.transaction_bodies import CHECKS_MAX, ReceiveChecks
+from gantry_wire.private_requests.transactions import CHECKS_MAX, ReceiveChecks
 from txn_checker.answers import AGAIN_SECONDS, Answers
 from txn_checker.asking import Producers
 from txn_checker.check_policy import Policy

@@ -7,10 +7,9 @@ import msgspec
 import pytest
 from checker_processes import Client, Process, until
 
-from gantry_wire.bodies import decode_body
-from gantry_wire.headers import CheckTransactionHeader
-from gantry_wire.record import decode_record
-from gantry_wire.transaction_bodies import (
+from gantry_wire.bodies.json_body import decode_body
+from gantry_wire.headers.messages import CheckTransactionHeader
+from gantry_wire.private_requests.transactions import (
     ChecksPage,
     DecideTransaction,
     ListTransactions,
@@ -18,6 +17,7 @@ from gantry_wire.transaction_bodies import (
     TransactionsPage,
     TransactionView,
 )
+from gantry_wire.records.message_record import decode_record
 
 pytestmark = [pytest.mark.cluster]
 COMMIT, ROLLBACK = 8, 12

@@ -1,8 +1,8 @@
 """Reads a half from its record."""
 
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties
-from gantry_wire.record import build_record, decode_record
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import build_record, decode_record
 from txn_checker.half_message import read_half
 
 HOST = pack_host("127.0.0.1", 10911)

@@ -6,7 +6,7 @@ import pytest
 from checker_memory_store import CheckerMemoryStore
 
 from gantry_wire.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 from txn_checker.asking import Producers
 from txn_checker.check_policy import Policy
 from txn_checker.ports import ClaimLost, StoreFailed

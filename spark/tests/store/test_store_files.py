@@ -12,7 +12,7 @@ from gantry_spark.store import directory as store_directory
 from gantry_spark.store import files as store_files
 from gantry_spark.store.directory import NotAStore
 from gantry_spark.store.files import RUNNING
-from gantry_wire.units import CONSUME_QUEUE_BLANK
+from gantry_wire.records.units import CONSUME_QUEUE_BLANK
 
 
 def made(path, count=50, **settings):

@@ -10,7 +10,7 @@ from gantry_spark.store.directory import NotAStore
 from gantry_spark.store.end import StoreUnreadable
 from gantry_spark.store.files import RUNNING
 from gantry_spark.store.snapshot import Snapshot
-from gantry_wire.record import SYS_TRANSACTION_PREPARED
+from gantry_wire.records.message_record import SYS_TRANSACTION_PREPARED
 
 
 def made(path, count=60, segment_bytes=2048):

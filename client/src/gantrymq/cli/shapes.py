@@ -4,7 +4,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from gantry_wire.record import (
+from gantry_wire.records.message_record import (
     SYS_COMPRESSED,
     SYS_COMPRESSION_LZ4,
     SYS_COMPRESSION_ZLIB,

@@ -9,7 +9,7 @@ import base64
 import hmac
 
 from gantry_link.connection import Fields
-from gantry_wire.header import Header
+from gantry_wire.headers.typed_header import Header
 
 ACCESS_KEY, SIGNATURE, SECURITY_TOKEN = "AccessKey", "Signature", "SecurityToken"
 

@@ -10,10 +10,10 @@ from gantry_link.connection import Connection
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_calls import StoreCalls
-from gantry_wire.bodies import encode_body
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import Command
-from gantry_wire.headers import UnregisterClientHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import UnregisterClientHeader
 from gantrymq.connection.members import Members
 from gantrymq.connection.routing import Routing
 from gantrymq.settings import ClientSettings

@@ -19,10 +19,10 @@ from gantry_link.per_loop import PerLoop
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_calls import SMALL
 from gantry_link.store_client import StoreClient
-from gantry_wire.bodies import TopicRouteData
+from gantry_wire.bodies.cluster import TopicRouteData
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 from gantrymq.connection.acl import Signer
 from gantrymq.connection.heartbeats import Heartbeats
 from gantrymq.connection.members import ConsumerMember, GroupMember, Members

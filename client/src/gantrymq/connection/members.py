@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gantry_wire.bodies import ConsumerData, HeartbeatData, ProducerData
+from gantry_wire.bodies.clients import ConsumerData, HeartbeatData, ProducerData
 from gantry_wire.errors import IllegalName
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 from gantry_wire.names import check_group
 from gantrymq.connection.pushes import PushAnswer
 from gantrymq.errors import ConfigurationError

@@ -15,8 +15,9 @@ from typing import TypeAlias
 from gantry_link.connection import Connection
 from gantry_link.errors import LinkError
 from gantry_wire.codes import ResponseCode
-from gantry_wire.frame import Command, encode_response
-from gantry_wire.header import Header
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.typed_header import Header
 
 log: logging.Logger = logging.getLogger("gantrymq")
 

@@ -8,11 +8,11 @@ import uuid
 
 from gantry_link.connection import split_address
 from gantry_link.errors import LinkError
-from gantry_wire.frame import Command
-from gantry_wire.headers import PushReplyHeader
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import CORRELATION_ID
-from gantry_wire.record import MAGIC_V1, Record
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import PushReplyHeader
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import CORRELATION_ID
+from gantry_wire.records.message_record import MAGIC_V1, Record
 from gantrymq.connection.pushes import PushReply
 from gantrymq.errors import TimedOut
 from gantrymq.message import ReceivedMessage

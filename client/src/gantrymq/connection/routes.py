@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData
+from gantry_wire.bodies.cluster import BrokerData, QueueData, TopicRouteData
 from gantrymq.message import MessageQueue
 
 PERM_READ, PERM_WRITE = 4, 2

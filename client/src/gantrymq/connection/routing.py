@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.nameserver_client import NameserverClient
-from gantry_wire.bodies import BrokerData, TopicRouteData
+from gantry_wire.bodies.cluster import BrokerData, TopicRouteData
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 from gantry_wire.names import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX

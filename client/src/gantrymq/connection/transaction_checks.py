@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gantry_wire.frame import Command
-from gantry_wire.properties import PRODUCER_GROUP
-from gantry_wire.record import Record, decode_record
+from gantry_wire.frames.command import Command
+from gantry_wire.messages.properties import PRODUCER_GROUP
+from gantry_wire.records.message_record import Record, decode_record
 
 
 def checked_record(command: Command) -> Record:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gantry_wire.limits import INFLATED_BYTES_MAX
-from gantry_wire.record import (
+from gantry_wire.records.message_record import (
     SYS_COMPRESSED,
     SYS_COMPRESSION_LZ4,
     SYS_COMPRESSION_MASK,

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable
 
-from gantry_wire.ids import UniqueIds
+from gantry_wire.messages.ids import UniqueIds
 
 _IP_BYTES = 4
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gantry_wire.record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
+from gantry_wire.records.message_record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
 from gantrymq.errors import InvalidMessage
 from gantrymq.formats.compression import decompress
 from gantrymq.formats.json_bodies import body_fields

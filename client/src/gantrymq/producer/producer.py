@@ -9,7 +9,7 @@ from time import time_ns
 from typing import Any, Self, Unpack, cast
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.connection.members import check_group_name
 from gantrymq.connection.pushes import PushAnswer

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
-from gantry_wire.headers import RecallHeader, RecallReplyHeader
+from gantry_wire.headers.messages import RecallHeader, RecallReplyHeader
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.errors import InvalidMessage, sdk_error
 from gantrymq.message import SendResult

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gantry_wire.messages.properties import CLUSTER, CORRELATION_ID, MSG_TYPE, REPLY_TO_CLIENT, TTL
 from gantry_wire.names import REPLY_TOPIC_SUFFIX
-from gantry_wire.properties import CLUSTER, CORRELATION_ID, MSG_TYPE, REPLY_TO_CLIENT, TTL
 from gantrymq.errors import InvalidMessage
 from gantrymq.message import Message, ReceivedMessage
 

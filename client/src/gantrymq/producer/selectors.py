@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
-from gantry_wire.properties import java_hash
+from gantry_wire.messages.properties import java_hash
 from gantrymq.errors import InvalidMessage
 from gantrymq.message import Message, MessageQueue
 

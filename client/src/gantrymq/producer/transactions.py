@@ -17,11 +17,15 @@ import msgspec
 from gantry_link.errors import LinkError
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import MalformedMessageId
-from gantry_wire.frame import Command
-from gantry_wire.headers import CheckTransactionHeader, EndTransactionHeader
-from gantry_wire.ids import parse_offset_message_id
-from gantry_wire.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
-from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import CheckTransactionHeader, EndTransactionHeader
+from gantry_wire.messages.ids import parse_offset_message_id
+from gantry_wire.messages.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
+from gantry_wire.records.message_record import (
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_PREPARED,
+    SYS_TRANSACTION_ROLLBACK,
+)
 from gantrymq.connection.pushes import PushAnswer
 from gantrymq.connection.transaction_checks import checked_record
 from gantrymq.errors import ConfigurationError, GantryError, InvalidMessage, sdk_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from itertools import count
 
-from gantry_wire.properties import MSG_REGION
+from gantry_wire.messages.properties import MSG_REGION
 from gantrymq.hooks import ConsumeCall
 from gantrymq.tracing.records import after_record, before_record
 from gantrymq.tracing.tracer import Tracer

@@ -5,7 +5,8 @@ from scripted_cluster import cluster
 from scripted_group import FIRST, MESSAGES, GroupBroker
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import decode_command, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
 from gantrymq import (
     ConfigurationError,
     ConnectionFailed,

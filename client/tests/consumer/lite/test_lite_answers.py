@@ -4,11 +4,11 @@ import pytest
 from scripted_cluster import cluster, eventually
 from scripted_group import FIRST, MESSAGES, GroupBroker
 
-from gantry_wire import cluster_bodies
-from gantry_wire.body import decode_body, encode_body
-from gantry_wire.client_bodies import GetConsumerStatusBody, ResetOffsetBody
-from gantry_wire.consumer_bodies import ConsumerRunningInfo
-from gantry_wire.frame import Command
+from gantry_wire.bodies import cluster as cluster_bodies
+from gantry_wire.bodies.clients import GetConsumerStatusBody, ResetOffsetBody
+from gantry_wire.bodies.consumers import ConsumerRunningInfo
+from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.frames.command import Command
 from gantrymq import LitePullConsumer, MessageQueue
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ from scripted_cluster import cluster, eventually
 from scripted_group import MESSAGES, GroupBroker, consumer_at
 
 from gantry_link.connection import connect
-from gantry_wire.bodies import decode_body
-from gantry_wire.client_bodies import HeartbeatData
+from gantry_wire.bodies.clients import HeartbeatData
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import encode_request
+from gantry_wire.frames.encode import encode_request
 from gantrymq import (
     ConfigurationError,
     ConsumerState,

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from consuming import Served, client_of, fill, fresh, make_topic, until
 
-from gantry_wire.bodies import decode_body
+from gantry_wire.bodies.consumers import ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.consumer_bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult
-from gantry_wire.headers import ConsumeDirectlyHeader, ConsumerRunningInfoHeader, ResetOffsetHeader
+from gantry_wire.headers.admin import ResetOffsetHeader
+from gantry_wire.headers.messages import ConsumeDirectlyHeader, ConsumerRunningInfoHeader
 from gantrymq import (
     ConfigurationError,
     ConsumeContext,

@@ -6,7 +6,7 @@ import pytest
 from received import QUEUES, received, until
 
 from gantry_link.errors import BrokerRefused, NotConnected
-from gantry_wire.frame import encode_request
+from gantry_wire.frames.encode import encode_request
 from gantrymq.consumer.retrying import returning
 from gantrymq.consumer.retrying.returning import Failed, Returning
 from gantrymq.consumer.shared.process_queue import ProcessQueue

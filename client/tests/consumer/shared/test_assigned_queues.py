@@ -7,10 +7,10 @@ import pytest
 from received import QUEUES, received, until
 
 from gantry_link.errors import NotConnected
-from gantry_wire import cluster_bodies
-from gantry_wire.body import decode_body, encode_body
-from gantry_wire.client_bodies import LockBatchRequestBody, LockBatchResponseBody
-from gantry_wire.command import Command
+from gantry_wire.bodies import cluster as cluster_bodies
+from gantry_wire.bodies.clients import LockBatchRequestBody, LockBatchResponseBody
+from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.frames.command import Command
 from gantrymq.consumer.shared import assigned_queues as module
 from gantrymq.consumer.shared.assigned_queues import AssignedQueues
 from gantrymq.consumer.shared.locking import Locks

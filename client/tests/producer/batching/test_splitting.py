@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_wire.batch import decode_batch, encode_batch
+from gantry_wire.messages.batch import decode_batch, encode_batch
 from gantrymq import InvalidMessage, Message
 from gantrymq.producer.batching.batches import batch_items
 from gantrymq.producer.batching.splitting import split

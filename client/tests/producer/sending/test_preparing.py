@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties, parse_properties
-from gantry_wire.record import build_record, decode_record
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties, parse_properties
+from gantry_wire.records.message_record import build_record, decode_record
 from gantrymq import InvalidMessage, Message, ReceivedMessage
 from gantrymq.formats.compression import UnreadableBody, decompress
 from gantrymq.producer.recalls import RecallHandle, parse_handle

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gantry_wire.encode import encode_request
-from gantry_wire.frame_stream import FRAME_HEAD
-from gantry_wire.frame_template import NUMBER, learn
-from gantry_wire.header import Header
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FRAME_HEAD
+from gantry_wire.frames.frame_template import NUMBER, learn
+from gantry_wire.headers.typed_header import Header
 
 _HEAD_REST = FRAME_HEAD.size - 4
 

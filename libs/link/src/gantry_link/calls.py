@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from gantry_link.errors import ConnectionBusy, ConnectionLost, LinkError, RequestTimedOut
 from gantry_link.per_loop import PerLoop
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 
 SWEEP_SECONDS = 0.05
 OPAQUE_MASK = 0x7FFFFFFF

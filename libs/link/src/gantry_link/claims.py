@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_calls import StoreCalls
 from gantry_wire.codes import GantryCode
-from gantry_wire.settle_headers import HELD
+from gantry_wire.private_requests.settling import HELD
 
 TTL_MS = 3000
 RENEWALS_PER_TTL = 3

@@ -14,16 +14,11 @@ from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected
 from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
 from gantry_link.turn import Turn
 from gantry_wire.codes import ResponseCode
-from gantry_wire.command import FLAG_RESPONSE
 from gantry_wire.errors import WireError
-from gantry_wire.frame import (
-    Command,
-    FrameDecoder,
-    decode_command,
-    encode_request,
-    encode_response,
-)
-from gantry_wire.header import Header
+from gantry_wire.frames.command import FLAG_RESPONSE, Command, decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.typed_header import Header
 
 REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 3.0

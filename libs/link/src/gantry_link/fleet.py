@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gantry_link.nameserver_client import NameserverClient
-from gantry_wire.bodies import ClusterInfo, decode_body
+from gantry_wire.bodies.cluster import ClusterInfo
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 
 POLL_SECONDS = 5.0
 FORGET_SECONDS = 600.0

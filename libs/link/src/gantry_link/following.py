@@ -16,7 +16,7 @@ from gantry_link.claims import QueueKey
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import PullHeader
+from gantry_wire.headers.messages import PullHeader
 from gantry_wire.limits import PULL_MESSAGES_MAX
 
 HOLD_SECONDS = 15.0

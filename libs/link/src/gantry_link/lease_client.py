@@ -14,8 +14,8 @@ from gantry_link.errors import LinkError
 from gantry_link.store_calls import BULK, StoreCalls, refusal
 from gantry_link.store_client import HOLD_MARGIN_SECONDS
 from gantry_wire.codes import GantryCode
-from gantry_wire.frame import Command
-from gantry_wire.lease_headers import (
+from gantry_wire.frames.command import Command
+from gantry_wire.private_requests.leases import (
     ExtendReplyHeader,
     LeasedRun,
     LeaseItem,

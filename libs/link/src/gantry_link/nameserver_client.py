@@ -15,22 +15,21 @@ from gantry_link.connection import REQUEST_SECONDS
 from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut, UnreadableAnswer
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_calls import Fields, StoreCalls
-from gantry_wire.bodies import (
+from gantry_wire.bodies.cluster import (
     ClusterInfo,
     DataVersion,
     KVTable,
     RegisterBrokerBody,
     TopicList,
     TopicRouteData,
-    decode_body,
-    encode_body,
 )
-from gantry_wire.body import BodyT
+from gantry_wire.bodies.config_text import format_config_text, parse_config_text
+from gantry_wire.bodies.json_body import BodyT, decode_body, encode_body
+from gantry_wire.bodies.register_broker import body_crc, encode_register_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.config_text import format_config_text, parse_config_text
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command
-from gantry_wire.headers import (
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.nameserver import (
     BrokerHeartbeatHeader,
     BrokerIdentityHeader,
     BrokerNameHeader,
@@ -45,7 +44,6 @@ from gantry_wire.headers import (
     RegisterBrokerReplyHeader,
     RouteHeader,
 )
-from gantry_wire.register_body import body_crc, encode_register_body
 
 T = TypeVar("T")
 

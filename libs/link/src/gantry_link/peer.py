@@ -16,9 +16,10 @@ from gantry_link.limits import COUNTED_BYTES, FREE_BYTES, JOIN_BYTES_MAX, LinkLi
 from gantry_link.output_watch import OutputWatch
 from gantry_link.turn import Turn
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request
-from gantry_wire.frame_stream import MalformedFrame
-from gantry_wire.header import Header
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder, MalformedFrame, RawFrame
+from gantry_wire.headers.typed_header import Header
 
 Endpoint = tuple[str, int]
 PUSH_SECONDS = 10.0

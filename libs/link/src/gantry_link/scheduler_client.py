@@ -7,9 +7,9 @@ from typing import TypeVar
 import msgspec
 
 from gantry_link.store_calls import StoreCalls
-from gantry_wire.bodies import decode_body
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import GantryCode
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     CreateTask,
     ListParked,
     ListSchedules,

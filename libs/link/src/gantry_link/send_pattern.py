@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.encode import encode_request
-from gantry_wire.frame_stream import FRAME_HEAD
-from gantry_wire.frame_template import JSON_TEXT, NUMBER, learn
-from gantry_wire.headers import SendHeaderV2
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FRAME_HEAD
+from gantry_wire.frames.frame_template import JSON_TEXT, NUMBER, learn
+from gantry_wire.headers.messages import SendHeaderV2
 
 _HEAD_REST = FRAME_HEAD.size - 4
 _encode = msgspec.json.Encoder().encode

@@ -18,7 +18,9 @@ from gantry_link.output_watch import OutputWatch
 from gantry_link.peer import Peer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.frame import RawFrame, decode_command, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.frames.frame_stream import RawFrame
 
 Handler = Callable[[Peer, RawFrame], None]
 """Called for every whole frame, before the writes of the turn. It must not block.

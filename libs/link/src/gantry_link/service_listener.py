@@ -16,10 +16,12 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.limits import LinkLimits
 from gantry_link.peer import Peer
 from gantry_link.server import RemotingServer
-from gantry_wire.bodies import decode_body
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.frame import Command, RawFrame, decode_command, encode_response
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.frames.frame_stream import RawFrame
 
 AskT = TypeVar("AskT", bound=msgspec.Struct)
 REQUESTS_MAX = 1024

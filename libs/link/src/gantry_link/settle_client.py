@@ -8,7 +8,7 @@ import msgspec
 
 from gantry_link.store_calls import BULK, StoreCalls
 from gantry_wire.codes import GantryCode
-from gantry_wire.settle_headers import (
+from gantry_wire.private_requests.settling import (
     ClaimHeader,
     ClaimHolderHeader,
     ClaimHolderReplyHeader,

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from gantry_link.store_calls import BULK, StoreCalls, refusal
-from gantry_wire.bodies import (
-    ConsumerConnection,
-    ConsumerIdList,
-    ConsumeStats,
+from gantry_wire.bodies.admin import ConsumerConnection, ConsumeStats, ProducerConnection, TopicStatsTable
+from gantry_wire.bodies.clients import ConsumerIdList, HeartbeatData, ResetOffsetBody
+from gantry_wire.bodies.cluster import (
     GroupList,
-    HeartbeatData,
     KVTable,
-    ProducerConnection,
-    ResetOffsetBody,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfigSerializeWrapper,
-    TopicStatsTable,
-    decode_body,
-    encode_body,
 )
+from gantry_wire.bodies.config_text import format_config_text, parse_config_text
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.config_text import format_config_text, parse_config_text
-from gantry_wire.headers import (
-    ConsumerGroupHeader,
+from gantry_wire.headers.admin import (
     ConsumeStatsHeader,
     CreateTopicHeader,
     DeleteGroupHeader,
     ProducerGroupHeader,
     ResetOffsetHeader,
-    TopicHeader,
-    UnregisterClientHeader,
 )
+from gantry_wire.headers.messages import ConsumerGroupHeader, UnregisterClientHeader
+from gantry_wire.headers.nameserver import TopicHeader
 
 
 class StoreAdminCalls(StoreCalls):

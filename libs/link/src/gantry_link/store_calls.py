@@ -13,8 +13,8 @@ from gantry_link.calls import Answer
 from gantry_link.connection import REQUEST_SECONDS
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.pool import ConnectionPool
-from gantry_wire.frame import Command
-from gantry_wire.header import Header
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.typed_header import Header
 
 SMALL, BULK = "", "bulk"
 """Connection classes: SMALL for sends and small requests; BULK for pulls, queries and tables."""

@@ -14,12 +14,11 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.send_pattern import SendPattern
 from gantry_link.store_admin import StoreAdminCalls
 from gantry_link.store_calls import BULK, refusal
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import STORED, GantryCode, RequestCode, ResponseCode
-from gantry_wire.command import Command
-from gantry_wire.encode import encode_request
 from gantry_wire.errors import WireError
-from gantry_wire.headers import (
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.headers.messages import (
     EndPullHeader,
     OffsetReplyHeader,
     PullHeader,
@@ -35,6 +34,7 @@ from gantry_wire.headers import (
     ViewMessageHeader,
 )
 from gantry_wire.limits import BODY_BYTES_MAX, PER_ITEM_BATCH_BYTES_MAX
+from gantry_wire.messages.batch import BatchItem, encode_batch
 
 HOLD_MARGIN_SECONDS = 5.0
 """Extra time-out of a held pull, after the end of its hold."""

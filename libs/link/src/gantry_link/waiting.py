@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from gantry_link.errors import BrokerRefused, LinkError, UnreadableAnswer
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 
 T = TypeVar("T")
 

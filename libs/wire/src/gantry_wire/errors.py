@@ -1,4 +1,4 @@
-"""Errors of this package, each with the code to answer, whether to retry and whether to close. MalformedFrame is in `frame_stream`."""
+"""Errors of this package, each with the code to answer, whether to retry and whether to close. MalformedFrame is in `frames.frame_stream`."""
 
 from __future__ import annotations
 

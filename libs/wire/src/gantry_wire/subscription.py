@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gantry_wire.errors import MalformedExpression
-from gantry_wire.properties import tags_code
-from gantry_wire.units import EXTENSION_ADDRESS_MAX
+from gantry_wire.messages.properties import tags_code
+from gantry_wire.records.units import EXTENSION_ADDRESS_MAX
 
 SUBSCRIBE_ALL = "*"
 TAG = "TAG"

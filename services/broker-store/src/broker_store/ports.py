@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from gantry_wire.bodies import TopicConfig
-from gantry_wire.frame import Command
+from gantry_wire.bodies.cluster import TopicConfig
+from gantry_wire.frames.command import Command
 
 
 class LogReader(Protocol):

@@ -3,7 +3,8 @@
 import pytest
 from reading_side import ReadingSide, pull_fields
 
-from gantry_wire.bodies import KVTable, TopicList, decode_body
+from gantry_wire.bodies.cluster import KVTable, TopicList
+from gantry_wire.bodies.json_body import decode_body
 
 pytestmark = pytest.mark.anyio
 

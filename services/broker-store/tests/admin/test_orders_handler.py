@@ -11,7 +11,8 @@ from broker_store.admin.replication_handler import ReplicationHandlers
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_wire.bodies import GroupForbidden, HARuntimeInfo, decode_body
+from gantry_wire.bodies.admin import GroupForbidden, HARuntimeInfo
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 
 pytestmark = pytest.mark.anyio

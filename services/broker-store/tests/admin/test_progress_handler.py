@@ -6,7 +6,8 @@ from reading_side import ReadingSide
 
 from broker_store.admin.progress_handler import ProgressHandlers
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_wire.bodies import QueryConsumeTimeSpanBody, QueryCorrectionOffsetBody, decode_body
+from gantry_wire.bodies.admin import QueryConsumeTimeSpanBody, QueryCorrectionOffsetBody
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import INT64_MAX
 

@@ -5,19 +5,17 @@ from heartbeat_bytes import HEARTBEAT
 from memory_store import MemoryPeer
 from reading_side import ReadingSide, pull_fields
 
-from gantry_wire.bodies import (
+from gantry_wire.bodies.admin import (
     ConsumerConnection,
     ConsumeStats,
     ConsumeStatsList,
-    GroupList,
-    MessageQueue,
     ProducerConnection,
     ProducerTableInfo,
     QuerySubscriptionResponseBody,
-    TopicList,
     TopicStatsTable,
-    decode_body,
 )
+from gantry_wire.bodies.cluster import GroupList, MessageQueue, TopicList
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 
 pytestmark = pytest.mark.anyio

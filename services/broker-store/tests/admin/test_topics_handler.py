@@ -3,15 +3,10 @@ import asyncio
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from gantry_wire.bodies import (
-    TopicConfig,
-    TopicConfigList,
-    TopicConfigSerializeWrapper,
-    decode_body,
-    encode_body,
-)
+from gantry_wire.bodies.cluster import TopicConfig, TopicConfigList, TopicConfigSerializeWrapper
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.headers import AllTopicConfigReplyHeader, CreateTopicHeader
+from gantry_wire.headers.admin import AllTopicConfigReplyHeader, CreateTopicHeader
 
 pytestmark = pytest.mark.anyio
 

@@ -16,9 +16,9 @@ from broker_store.clocks.opening import clock_file
 from broker_store.clocks.steady_wall import STEP_LASTS_SECONDS
 from broker_store.clocks.store_clock import SLOWER_RATE
 from gantry_chassis.environment import machine
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.settle_headers import SettleOutput
+from gantry_wire.private_requests.settling import SettleOutput
 
 pytestmark = pytest.mark.anyio
 HOUR = 3600.0

@@ -7,7 +7,7 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.files.simulated_files import Fault
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
 
 pytestmark = pytest.mark.anyio
 

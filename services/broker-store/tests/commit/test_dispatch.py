@@ -4,8 +4,8 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.files.simulated_files import Fault
-from gantry_wire.headers import SendReplyHeader
-from gantry_wire.properties import index_key_hash, tags_code
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.messages.properties import index_key_hash, tags_code
 
 pytestmark = pytest.mark.anyio
 

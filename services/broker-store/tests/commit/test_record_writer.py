@@ -17,9 +17,9 @@ from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
 from broker_store.log.files.files import make_durable_dirs
 from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.log.settings import BLANK_BYTES, LogSettings
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import index_key_hash
-from gantry_wire.record import MAGIC_BLANK, build_record, decode_record, peek_header
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import index_key_hash
+from gantry_wire.records.message_record import MAGIC_BLANK, build_record, decode_record, peek_header
 
 HOSTS = (pack_host("127.0.0.1", 4000), pack_host("::1", 4001))
 TOPICS = ("orders", "t" * 127, "long" * 40)

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_store.commit.stamp import ADDED, Stamp, plain_unique_key
-from gantry_wire.properties import parse_properties
+from gantry_wire.messages.properties import parse_properties
 
 STAMP = Stamp("R", "C", trace_on=False, next_unique_key=lambda: "MADE")
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=8)

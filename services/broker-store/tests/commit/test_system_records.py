@@ -8,8 +8,8 @@ from sending_side import HOST, ScriptedPeer, SendingSide
 
 from broker_store.commit.system_records import Preambles, SegmentOffsets, _bodies, read_system_record
 from broker_store.opening import opening
-from gantry_wire.properties import TAGS, format_properties
-from gantry_wire.record import build_record
+from gantry_wire.messages.properties import TAGS, format_properties
+from gantry_wire.records.message_record import build_record
 
 
 @given(

@@ -13,8 +13,8 @@ from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.files.real_files import RealFiles
 from broker_store.process.disk_care import read_hours
 from gantry_chassis.environment import machine
+from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.codes import ResponseCode
-from gantry_wire.config_text import parse_config_text
 from gantry_wire.errors import RefusedRequest
 
 pytestmark = pytest.mark.anyio

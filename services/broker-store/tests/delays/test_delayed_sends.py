@@ -2,7 +2,7 @@ import pytest
 from sending_side import START_S, ScriptedPeer, SendingSide, send_header
 
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.headers import RecallHeader, SendReplyHeader
+from gantry_wire.headers.messages import RecallHeader, SendReplyHeader
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 pytestmark = pytest.mark.anyio

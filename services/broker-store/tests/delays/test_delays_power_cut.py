@@ -9,7 +9,7 @@ from simulated_days import chosen_steps, crashes, day_until, steps_of
 
 from broker_store.log.files.simulated_files import SimulatedFiles
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import RecallHeader, SendReplyHeader
+from gantry_wire.headers.messages import RecallHeader, SendReplyHeader
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 pytestmark = [pytest.mark.anyio, pytest.mark.crash, pytest.mark.timeout(300)]

@@ -7,8 +7,8 @@ from settling_side import SettlingSide
 from broker_store.config.delay_levels import DEFAULT_LEVELS, parse_levels
 from broker_store.derived import lowest_pin
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleStatus
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 pytestmark = pytest.mark.anyio
 BEFORE = DEFAULT_LEVELS + " 3h 4h"

@@ -3,8 +3,8 @@
 import pytest
 
 from broker_store.filters.table import CLEAN_AFTER_MS, FilterTable
-from gantry_wire import fastjson
-from gantry_wire.bodies import SubscriptionData
+from gantry_wire.bodies import fastjson
+from gantry_wire.bodies.clients import SubscriptionData
 
 
 def sql(expression, version=1, topic="orders", kind="SQL92"):

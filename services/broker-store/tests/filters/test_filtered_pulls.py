@@ -7,9 +7,10 @@ from memory_store import MemoryPeer, bodies_of
 from reading_side import SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields
 
 from broker_store.reading.filtered.filtered_scan import SCAN_UNITS_MAX
-from gantry_wire.bodies import ConsumerData, HeartbeatData, SubscriptionData, encode_body
+from gantry_wire.bodies.clients import ConsumerData, HeartbeatData, SubscriptionData
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import PullReplyHeader
+from gantry_wire.headers.messages import PullReplyHeader
 
 pytestmark = pytest.mark.anyio
 GENEROUS_SECONDS = 60

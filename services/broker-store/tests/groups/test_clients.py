@@ -3,7 +3,7 @@
 from memory_store import MemoryPeer
 
 from broker_store.groups.clients import EXPIRY_MS, Client, ClientTable, Consumption
-from gantry_wire.bodies import MessageModel, SubscriptionData
+from gantry_wire.bodies.clients import MessageModel, SubscriptionData
 
 CLUSTERING = Consumption()
 

@@ -6,7 +6,8 @@ import pytest
 from memory_store import MemoryPeer
 from reading_side import ReadingSide
 
-from gantry_wire.bodies import ConsumerIdList, decode_body
+from gantry_wire.bodies.clients import ConsumerIdList
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import GATEWAY_GROUP
 

@@ -4,8 +4,9 @@ import pytest
 from reading_side import ReadingSide
 
 from broker_store.groups.groups import GroupTable
-from gantry_wire import fastjson
-from gantry_wire.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper, decode_body
+from gantry_wire.bodies import fastjson
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import IllegalName
 from gantry_wire.names import GATEWAY_GROUP, PRESET_GROUPS

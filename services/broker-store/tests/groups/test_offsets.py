@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_store.groups.offsets import Moved, OffsetTable
-from gantry_wire import fastjson
+from gantry_wire.bodies import fastjson
 
 NAMES = st.text(alphabet="abz%_-", min_size=1, max_size=6)
 VERSION = b'{"counter":1,"stateVersion":0,"timestamp":5}'

@@ -3,9 +3,9 @@
 import pytest
 from reading_side import ReadingSide
 
-from gantry_wire import fastjson
+from gantry_wire.bodies import fastjson
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import OffsetReplyHeader
+from gantry_wire.headers.messages import OffsetReplyHeader
 
 pytestmark = pytest.mark.anyio
 

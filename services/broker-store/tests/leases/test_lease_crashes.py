@@ -9,7 +9,7 @@ from simulated_days import chosen_steps, crashes
 
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 from gantry_wire.codes import GantryCode
-from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItemsHeader, pack_items
+from gantry_wire.private_requests.leases import ItemKind, ItemStatus, LeaseItemsHeader, pack_items
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 STATES_PER_STEP = 2

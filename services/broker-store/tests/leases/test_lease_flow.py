@@ -7,7 +7,7 @@ from leasing_side import LeasingSide, bodies, item
 
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, RECORD_STEPS
 from gantry_wire.codes import GantryCode, ResponseCode
-from gantry_wire.lease_headers import (
+from gantry_wire.private_requests.leases import (
     ItemKind,
     ItemStatus,
     LeaseItem,

@@ -11,9 +11,9 @@ import pytest
 
 from gantry_link import ConnectionPool, StoreClient
 from gantry_link.lease_client import LeaseClient, Received
-from gantry_wire.batch import BatchItem
-from gantry_wire.headers import SendHeaderV2
-from gantry_wire.lease_headers import (
+from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.messages.batch import BatchItem
+from gantry_wire.private_requests.leases import (
     ItemKind,
     ItemStatus,
     LeaseItem,
@@ -22,7 +22,7 @@ from gantry_wire.lease_headers import (
     ReceiveHeader,
     WaitHeader,
 )
-from gantry_wire.record import scan_records
+from gantry_wire.records.message_record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.anyio, pytest.mark.timeout(180)]
 READY = re.compile(r"ready address=[\d.]+:(\d+)")

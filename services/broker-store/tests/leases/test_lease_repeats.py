@@ -7,7 +7,7 @@ import pytest
 from leasing_side import Given, LeasingSide, bodies, item
 
 from gantry_wire.codes import GantryCode
-from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem, LeaseItemsHeader, pack_items
+from gantry_wire.private_requests.leases import ItemKind, ItemStatus, LeaseItem, LeaseItemsHeader, pack_items
 
 pytestmark = pytest.mark.anyio
 ACK, NACK = ItemKind.ACK, ItemKind.NACK

@@ -6,7 +6,7 @@ import pytest
 from leasing_side import LeasingSide, bodies
 
 from broker_store.leases.note_bodies import ACKS_TOPIC
-from gantry_wire.lease_headers import ItemStatus
+from gantry_wire.private_requests.leases import ItemStatus
 
 pytestmark = pytest.mark.anyio
 DONE, EXPIRED = ItemStatus.DONE, ItemStatus.EXPIRED

@@ -13,7 +13,7 @@ from broker_store.leases.note_bodies import (
     encode_note,
 )
 from broker_store.leases.subscriptions import Subscriptions
-from gantry_wire.record import build_record
+from gantry_wire.records.message_record import build_record
 
 QUEUES = 2
 HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))

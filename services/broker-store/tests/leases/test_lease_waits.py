@@ -6,8 +6,14 @@ import pytest
 from leasing_side import LeasingSide, item
 
 from gantry_wire.codes import GantryCode
-from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItemsHeader, WaitReplyHeader, pack_items
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.private_requests.leases import (
+    ItemKind,
+    ItemStatus,
+    LeaseItemsHeader,
+    WaitReplyHeader,
+    pack_items,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -14,8 +14,8 @@ from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.log.index.index import IndexFiles
 from broker_store.log.recovery.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.settings import LogSettings
-from gantry_wire.record import build_record, decode_record, record_size
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.message_record import build_record, decode_record, record_size
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\xf9"
 SMALL = LogSettings(

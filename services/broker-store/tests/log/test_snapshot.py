@@ -7,8 +7,8 @@ import pytest
 
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
-from gantry_wire.record import scan_records
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.message_record import scan_records
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ from memory_store import MemoryPeer
 from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.statistics_handler import StatisticsHandlers
 from gantry_chassis.metrics import Metrics
-from gantry_wire.bodies import BrokerStatsData, decode_body
-from gantry_wire.encode import encode_request
+from gantry_wire.bodies.admin import BrokerStatsData
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import FrameDecoder, decode_command
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
 
 
 @pytest.fixture

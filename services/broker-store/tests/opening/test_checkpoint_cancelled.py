@@ -10,7 +10,7 @@ from sending_side import ScriptedPeer, SendingSide
 from broker_store.opening import checkpoints
 from gantry_chassis.environment import machine
 from gantry_wire.limits import INT64_MAX
-from gantry_wire.properties import index_key_hash
+from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
 KEYS = [f"K{number}" for number in range(5)]

@@ -10,8 +10,9 @@ from broker_store.commit.system_records import DELETED_TAG, OFFSETS_TAG, read_sy
 from broker_store.commit.topics import SEGMENT_TOPIC, queue_count
 from broker_store.opening.queue_note import Reason, encode_note, load_note, save_note
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import CreateTopicHeader, SendReplyHeader
-from gantry_wire.properties import index_key_hash
+from gantry_wire.headers.admin import CreateTopicHeader
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024

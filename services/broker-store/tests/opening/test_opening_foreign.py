@@ -3,7 +3,7 @@
 import pytest
 from sending_side import START_S, ScriptedPeer, SendingSide
 
-from gantry_wire.properties import index_key_hash
+from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024

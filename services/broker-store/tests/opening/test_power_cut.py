@@ -8,8 +8,8 @@ from sending_side import ScriptedPeer, SendingSide
 from simulated_days import chosen_steps, crashes, day_until, steps_of
 
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
-from gantry_wire.headers import SendReplyHeader
-from gantry_wire.properties import index_key_hash
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 MIB = 1024 * 1024

@@ -14,9 +14,9 @@ from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.opening import queue_saving
 from broker_store.opening.queue_note import QueueNote, Reason, what_is_missing
 from gantry_wire.codes import GantryCode
-from gantry_wire.lease_headers import ItemKind, LeaseItemsHeader, pack_items
+from gantry_wire.messages.properties import index_key_hash
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import index_key_hash
+from gantry_wire.private_requests.leases import ItemKind, LeaseItemsHeader, pack_items
 
 pytestmark = pytest.mark.anyio
 EVER = 1 << 62

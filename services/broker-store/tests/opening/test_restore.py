@@ -10,7 +10,13 @@ from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.log.settings import LogSettings
 from broker_store.opening.restore import Restore
 from broker_store.sending.idempotency import Window, content_crc, key_digest
-from gantry_wire.properties import GANTRY_KEY, find_property, format_properties, index_key_hash, tags_code
+from gantry_wire.messages.properties import (
+    GANTRY_KEY,
+    find_property,
+    format_properties,
+    index_key_hash,
+    tags_code,
+)
 
 
 class Parts:

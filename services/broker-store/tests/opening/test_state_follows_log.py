@@ -8,10 +8,10 @@ from sending_side import START_S, ScriptedPeer, SendingSide
 from settling_side import SettlingSide
 
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.headers import UpdateConsumerOffsetHeader
+from gantry_wire.headers.messages import UpdateConsumerOffsetHeader
+from gantry_wire.messages.properties import index_key_hash
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import index_key_hash
-from gantry_wire.settle_headers import SettleOutput
+from gantry_wire.private_requests.settling import SettleOutput
 
 pytestmark = pytest.mark.anyio
 RED = {"expression_type": "TAG", "expression": "red"}

@@ -13,14 +13,16 @@ from settling_side import LEVEL_DROP
 from store_side import WholeSide
 
 from broker_store.log.errors import PositionRemoved
-from gantry_wire.bodies import LockBatchRequestBody, MessageQueue, encode_body
+from gantry_wire.bodies.clients import LockBatchRequestBody
+from gantry_wire.bodies.cluster import MessageQueue
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import EndTransactionHeader, UpdateConsumerOffsetHeader
-from gantry_wire.lease_headers import ItemKind, LeaseItemsHeader, pack_items
+from gantry_wire.headers.messages import EndTransactionHeader, UpdateConsumerOffsetHeader
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.record import Record
-from gantry_wire.settle_headers import SettleItem, SettleOutput
+from gantry_wire.private_requests.leases import ItemKind, LeaseItemsHeader, pack_items
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput
+from gantry_wire.records.message_record import Record
 
 TOPICS = ("orders", "short", "pairs")
 GROUPS = ("plain", "impatient", "ordered", "latest")

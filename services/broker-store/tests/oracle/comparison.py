@@ -13,7 +13,7 @@ from derived_state import DerivedState, LeaseState, QueueName, QueueState
 
 from broker_store.settling.decided.mark import Source
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.record import Record
+from gantry_wire.records.message_record import Record
 
 
 @dataclass

@@ -19,9 +19,9 @@ from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.sending.idempotency import ENTRY, Remembered
 from gantry_chassis.environment import machine
-from gantry_wire.properties import index_key_hash
-from gantry_wire.record import Record, decode_record
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.messages.properties import index_key_hash
+from gantry_wire.records.message_record import Record, decode_record
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 EVER_MS = 1 << 62
 HOLE_SIZE = 0x7FFFFFFF

@@ -11,7 +11,8 @@ from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.process.building import build_halves, build_hooks, listeners_of
 from broker_store.process.features import all_commands, build_features
-from gantry_wire.bodies import HARuntimeInfo, decode_body
+from gantry_wire.bodies.admin import HARuntimeInfo
+from gantry_wire.bodies.json_body import decode_body
 
 pytestmark = pytest.mark.anyio
 

@@ -11,18 +11,19 @@ from pathlib import Path
 import pytest
 from sending_side import send_header
 
-from gantry_wire.bodies import (
+from gantry_wire.bodies.clients import (
     ConsumerData,
     HeartbeatData,
     ProducerData,
     ResetOffsetBody,
     SubscriptionData,
-    decode_body,
-    encode_body,
 )
-from gantry_wire.frame import FrameDecoder, decode_command, encode_request, encode_response
-from gantry_wire.properties import format_properties, parse_properties
-from gantry_wire.record import scan_records
+from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.messages.properties import format_properties, parse_properties
+from gantry_wire.records.message_record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")

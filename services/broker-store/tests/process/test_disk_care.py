@@ -13,7 +13,7 @@ from broker_store.process import disk_care
 from broker_store.process.disk_care import retention_settings
 from broker_store.settings import Settings
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import index_key_hash
+from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
 

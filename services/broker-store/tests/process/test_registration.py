@@ -12,10 +12,11 @@ from broker_store.config.config_files import DataVersionCounter
 from broker_store.process.registration import Identity, Registration
 from gantry_link.pool import ConnectionPool
 from gantry_link.server import RemotingServer
+from gantry_wire.bodies.register_broker import decode_register_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import decode_command, encode_response
-from gantry_wire.headers import RegisterBrokerHeader
-from gantry_wire.register_body import decode_register_body
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.nameserver import RegisterBrokerHeader
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker_store.reading.held_pulls import TICK_MS, HeldPull, HeldPulls
-from gantry_wire.properties import tags_code
+from gantry_wire.messages.properties import tags_code
 from gantry_wire.subscription import EVERYTHING, TagFilter
 
 RED, BLUE = tags_code("red"), tags_code("blue")

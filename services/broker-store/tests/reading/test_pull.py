@@ -11,8 +11,8 @@ from broker_store.log.errors import PositionRemoved
 from broker_store.reading.pull import Ask, BatchLimits, PullLimits, PullStatus, reply_code, select
 from broker_store.reading.pull_reading import GAP_BYTES_MAX, read_slowly, read_spans
 from gantry_wire.codes import ResponseCode
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 from gantry_wire.subscription import EVERYTHING, TagFilter
-from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 RED = TagFilter.parse("red")
 

@@ -7,9 +7,10 @@ import pytest
 from memory_store import MemoryPeer, bodies_of
 from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields, pull_held
 
-from gantry_wire.bodies import ConsumerData, HeartbeatData, MessageModel, SubscriptionData, encode_body
+from gantry_wire.bodies.clients import ConsumerData, HeartbeatData, MessageModel, SubscriptionData
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import PullReplyHeader
+from gantry_wire.headers.messages import PullReplyHeader
 from gantry_wire.names import GATEWAY_GROUP
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ import time
 import pytest
 from test_broker_store_process import Client, start  # noqa: F401 - a fixture is used by its name
 
-from gantry_wire.frame import encode_request
-from gantry_wire.headers import PullHeader
-from gantry_wire.record import scan_records
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.headers.messages import PullHeader
+from gantry_wire.records.message_record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -2,9 +2,9 @@ import pytest
 
 from broker_store.reading.rebuild_reads import WHOLE, rebuild_commands
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import PullHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import PullHeader
 
 
 class Half:

@@ -8,7 +8,8 @@ from broker_store.requests import command_table as commands
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from gantry_wire.codes import RequestCode
-from gantry_wire.frame import FrameDecoder, encode_request
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,9 @@ from memory_store import MemoryPeer
 
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import request_classes
-from gantry_wire.encode import encode_response
-from gantry_wire.frame import Command, FrameDecoder, decode_command, encode_request
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.frames.frame_stream import FrameDecoder
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,9 @@ import pytest
 
 from broker_store.requests.extensions import Reply, Request, Send, StoreView
 from broker_store.requests.tracing import MESSAGE_BYTES_MAX, SendTracing
-from gantry_wire.batch import BatchItem, encode_batch
+from gantry_wire.messages.batch import BatchItem, encode_batch
+from gantry_wire.messages.properties import format_properties
 from gantry_wire.names import GATEWAY_GROUP, TRACE_TOPIC
-from gantry_wire.properties import format_properties
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,8 @@ import msgspec
 import pytest
 from reading_side import ReadingSide
 
-from gantry_wire.bodies import SubscriptionGroupConfig, decode_body
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.retrying.send_back import Decision, SentBack, copy_of
 from gantry_wire.codes import GantryCode
-from gantry_wire.lease_headers import ItemKind, LeaseItemsHeader, pack_items
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.record import Record
+from gantry_wire.private_requests.leases import ItemKind, LeaseItemsHeader, pack_items
+from gantry_wire.records.message_record import Record
 
 pytestmark = pytest.mark.anyio
 OURS = {"MSG_REGION", "TRACE_ON", "CLUSTER"}

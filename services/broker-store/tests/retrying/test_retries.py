@@ -1,7 +1,7 @@
 import pytest
 from sending_side import ScriptedPeer, SendingSide, send_header
 
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import RequestCode
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,8 @@ async def side():
 
 
 def send(side, reconsume_times, maximum=None, version=479, properties="UNIQ_KEY\x01U\x02"):
-    from gantry_wire.frame import FrameDecoder, encode_request
+    from gantry_wire.frames.encode import encode_request
+    from gantry_wire.frames.frame_stream import FrameDecoder
 
     peer = ScriptedPeer()
     header = send_header(

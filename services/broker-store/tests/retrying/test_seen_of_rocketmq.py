@@ -8,7 +8,7 @@ from consumers_side import Consumers
 from sending_side import START_S, ScriptedPeer
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import RecallHeader, SendReplyHeader
+from gantry_wire.headers.messages import RecallHeader, SendReplyHeader
 
 pytestmark = pytest.mark.anyio
 NOW = int(START_S * 1000)

@@ -8,8 +8,8 @@ import pytest
 from test_broker_store_process import Client, start  # noqa: F401 - the fixture
 
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import ConsumerSendBackHeader, RecallHeader, SendReplyHeader
-from gantry_wire.record import scan_records
+from gantry_wire.headers.messages import ConsumerSendBackHeader, RecallHeader, SendReplyHeader
+from gantry_wire.records.message_record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 FREED_SECONDS_MAX = 45

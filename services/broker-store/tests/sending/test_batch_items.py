@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from broker_store.commit.stamp import Stamp
 from broker_store.sending import send_batch
 from broker_store.sending.send_batch import Items, _read, read_items
-from gantry_wire.batch import BatchColumns, BatchItem, encode_batch
-from gantry_wire.properties import parse_properties
+from gantry_wire.messages.batch import BatchColumns, BatchItem, encode_batch
+from gantry_wire.messages.properties import parse_properties
 
 STAMP = Stamp("DefaultRegion", "c", trace_on=True, next_unique_key=lambda: "MADE")
 NAMES = st.sampled_from(

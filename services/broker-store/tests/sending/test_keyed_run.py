@@ -11,8 +11,9 @@ from sending_side import ScriptedPeer, SendingSide, send_header
 from broker_store.log.files.simulated_files import Fault
 from broker_store.sending.keyed_run import KEYED_CHARS_MAX, KeyedRun
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.frame import BINARY, JSON, FrameDecoder, encode_request
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import BINARY, JSON, FrameDecoder
+from gantry_wire.headers.messages import SendReplyHeader
 
 pytestmark = pytest.mark.anyio
 UNIQUE = "7F0000010B2C63947C6B8D4F0001{:04X}"

@@ -11,9 +11,10 @@ from sending_side import ScriptedPeer, SendingSide, send_header
 from broker_store.log.files.simulated_files import Fault
 from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.frame import BINARY, JSON, FrameDecoder, encode_request
-from gantry_wire.headers import SendReplyHeader
-from gantry_wire.properties import index_key_hash
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import BINARY, JSON, FrameDecoder
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
 KEY = "7F0000010B2C63947C6B8D4F0001{:04X}"
@@ -163,8 +164,8 @@ async def test_the_fast_path_does_what_parsing_the_header_does_not(side, peer, m
     for opaque in range(3):
         deliver(side, peer, opaque)
     side.flush()
-    monkeypatch.setattr("gantry_wire.known_headers.decode_command", None)
-    monkeypatch.setattr("gantry_wire.known_headers.HeaderPattern.command", None)
+    monkeypatch.setattr("gantry_wire.frames.known_headers.decode_command", None)
+    monkeypatch.setattr("gantry_wire.frames.known_headers.HeaderPattern.command", None)
     deliver(side, peer, 3, born_timestamp=1_699_999_999_555)
     side.flush()
     assert side.records()[-1].born_timestamp == 1_699_999_999_555

@@ -3,9 +3,9 @@ import pytest
 from msgspec.structs import replace
 from sending_side import ScriptedPeer, SendingSide, send_header
 
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.headers import SendHeader, SendReplyHeader
+from gantry_wire.headers.messages import SendHeader, SendReplyHeader
+from gantry_wire.messages.batch import BatchItem, encode_batch
 from gantry_wire.names import SEND_FORBIDDEN_TOPICS
 
 pytestmark = pytest.mark.anyio

@@ -7,11 +7,11 @@ from sending_side import ScriptedPeer, SendingSide, send_header
 
 from broker_store.commit.stamp import STORE_ONLY, Stamp
 from broker_store.settling.decided.mark import MARK, read_mark
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import SendHeader
+from gantry_wire.headers.messages import SendHeader
+from gantry_wire.messages.batch import BatchItem, encode_batch
+from gantry_wire.messages.properties import parse_properties
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX
-from gantry_wire.properties import parse_properties
 
 pytestmark = pytest.mark.anyio
 BROKER_OWN = {

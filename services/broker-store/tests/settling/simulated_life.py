@@ -20,12 +20,12 @@ from broker_store.settling.decided.mark import read_mark
 from broker_store.transactions.end_transaction.decision_run import Ordinary
 from broker_store.transactions.end_transaction.turn_batch import TurnBatch
 from broker_store.transactions.half_messages.recent_halves import ordinary_half
-from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.frames.command import Command
+from gantry_wire.messages.properties import find_property
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import find_property
-from gantry_wire.record import Record
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleResult
+from gantry_wire.records.message_record import Record
 
 ACTIONS = 70
 CRASHES_MAX = 4

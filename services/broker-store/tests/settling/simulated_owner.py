@@ -12,7 +12,7 @@ from settling_side import SettlingSide
 
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.settle_headers import (
+from gantry_wire.private_requests.settling import (
     SettleBody,
     SettleHeader,
     SettleItem,

@@ -13,7 +13,7 @@ from gantry_chassis.environment import machine
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.settle_headers import (
+from gantry_wire.private_requests.settling import (
     ClaimHeader,
     ClaimHolderHeader,
     ClaimHolderReplyHeader,

@@ -7,12 +7,18 @@ from settling_side import SettlingSide, deliver
 
 from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.settling.decided.mark import read_mark
-from gantry_wire.bodies import TopicConfig
+from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.messages.properties import edit_properties
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import edit_properties
-from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput, SettleStatus
+from gantry_wire.private_requests.settling import (
+    SettleBody,
+    SettleHeader,
+    SettleItem,
+    SettleOutput,
+    SettleStatus,
+)
 
 pytestmark = pytest.mark.anyio
 

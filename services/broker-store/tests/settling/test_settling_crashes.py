@@ -13,7 +13,7 @@ from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 from broker_store.settling.decided.mark import read_mark
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC
-from gantry_wire.settle_headers import SettleOutput
+from gantry_wire.private_requests.settling import SettleOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.crash]
 MIB = 1024 * 1024

@@ -9,10 +9,11 @@ from gantry_link.errors import BrokerRefused
 from gantry_link.pool import ConnectionPool
 from gantry_link.settle_client import SettleClient
 from gantry_link.store_client import StoreClient
-from gantry_wire.headers import CreateTopicHeader, SendHeaderV2
+from gantry_wire.headers.admin import CreateTopicHeader
+from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.messages.properties import format_properties
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import format_properties
-from gantry_wire.settle_headers import FENCED, HELD, SettleItem, SettleOutput
+from gantry_wire.private_requests.settling import FENCED, HELD, SettleItem, SettleOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(300)]
 

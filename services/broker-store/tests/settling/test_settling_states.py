@@ -11,7 +11,7 @@ from settling_side import SettlingSide, deliver
 from broker_store.settling.states import ANSWERS, Ask, ItemState
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import TIMER_TOPIC
-from gantry_wire.settle_headers import (
+from gantry_wire.private_requests.settling import (
     ClaimHeader,
     ClaimHolderHeader,
     MessageEventsHeader,

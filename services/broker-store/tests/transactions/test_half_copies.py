@@ -14,8 +14,8 @@ from broker_store.transactions import half_copies
 from broker_store.transactions.half_copies import HalfCopies
 from broker_store.transactions.half_messages.recent_halves import RecentHalves
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput
-from gantry_wire.transaction_bodies import TransactionView
+from gantry_wire.private_requests.settling import SettleBody, SettleHeader, SettleItem, SettleOutput
+from gantry_wire.private_requests.transactions import TransactionView
 
 pytestmark = pytest.mark.anyio
 

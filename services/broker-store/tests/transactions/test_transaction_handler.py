@@ -6,10 +6,9 @@ from sending_side import ScriptedPeer
 from transactions_side import TransactionsSide
 
 from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
-from gantry_wire.headers import CheckTransactionHeader
+from gantry_wire.headers.messages import CheckTransactionHeader
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.record import decode_record
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.transactions import (
     AskProducer,
     AskState,
     DecideTransaction,
@@ -18,6 +17,7 @@ from gantry_wire.transaction_bodies import (
     ProducerFound,
     TransactionView,
 )
+from gantry_wire.records.message_record import decode_record
 
 pytestmark = pytest.mark.anyio
 DECIDE, STATE = GantryCode.DECIDE_TRANSACTION, GantryCode.TRANSACTION_STATE

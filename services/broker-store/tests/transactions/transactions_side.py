@@ -7,12 +7,18 @@ from sending_side import HOST, ScriptedPeer, SendingSide
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.process.transactions import Transactions
 from gantry_link.pool import ConnectionPool
-from gantry_wire.bodies import decode_body
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
-from gantry_wire.headers import EndTransactionHeader, SendReplyHeader
-from gantry_wire.ids import unpack_host
+from gantry_wire.headers.messages import EndTransactionHeader, SendReplyHeader
+from gantry_wire.messages.ids import unpack_host
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
-from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput, SettleReplyBody
+from gantry_wire.private_requests.settling import (
+    SettleBody,
+    SettleHeader,
+    SettleItem,
+    SettleOutput,
+    SettleReplyBody,
+)
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 BORN_MS = 1_699_999_999_000

@@ -11,7 +11,7 @@ from gateway_memory import MemorySystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 from gateway.connection.serving import KEEP_ALIVE_SECONDS
 from gateway.ports.stores import PeerAway, StoreRefused
 

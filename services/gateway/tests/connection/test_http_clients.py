@@ -10,7 +10,7 @@ import re
 import pytest
 from gateway_fast_line import line_to
 
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 
 pytestmark = pytest.mark.anyio
 BODY = b'{"messages":[{"body":"hi"}]}'

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from gantry_wire.properties import format_properties
-from gantry_wire.record import SYS_COMPRESSED, build_record
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import SYS_COMPRESSED, build_record
 from gateway.ports.stores import PeerAway, StoreRefused
 
 pytestmark = pytest.mark.anyio

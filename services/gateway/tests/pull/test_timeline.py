@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from gateway_problem_check import check
 
+from gantry_wire.messages.properties import format_properties
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import format_properties
-from gantry_wire.settle_headers import MessageEvent
+from gantry_wire.private_requests.settling import MessageEvent
 from gateway.ports.stores import TopicSettings
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from gateway_problem_check import check
 
-from gantry_wire.lease_headers import ItemKind
+from gantry_wire.private_requests.leases import ItemKind
 from gateway.ports.stores import PeerAway, StoreRefused
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.ids import pack_host
-from gantry_wire.lease_headers import PLACE, LeasedRun
-from gantry_wire.record import build_record, decode_record
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.private_requests.leases import PLACE, LeasedRun
+from gantry_wire.records.message_record import build_record, decode_record
 from gateway.messages.message_view import message
 from gateway.receive.receipts import HANDLE_CHARS_MAX, Receipts
 from gateway.receive.received_view import shown

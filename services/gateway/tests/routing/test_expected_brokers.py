@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gateway_problem_check import check
 
-from gantry_wire.ids import offset_message_id, pack_host
+from gantry_wire.messages.ids import offset_message_id, pack_host
 from gateway.ports.stores import PeerAway
 from gateway.routing.queue_lists import holders_in
 

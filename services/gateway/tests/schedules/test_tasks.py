@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gateway_problem_check import check
 
-from gantry_wire.properties import format_properties
+from gantry_wire.messages.properties import format_properties
 from gateway.ports.stores import PeerAway, TopicSettings
 
 pytestmark = pytest.mark.anyio

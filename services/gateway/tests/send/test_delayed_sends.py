@@ -6,7 +6,7 @@ import pytest
 from gateway_problem_check import check
 
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"

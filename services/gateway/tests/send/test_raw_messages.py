@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"

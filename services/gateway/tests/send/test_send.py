@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 from gateway.ports.stores import PeerAway, StoreRefused
 
 pytestmark = pytest.mark.anyio

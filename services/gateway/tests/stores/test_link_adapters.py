@@ -9,8 +9,9 @@ import json
 import pytest
 
 from gantry_link import ConnectionPool, NameserverClient, RemotingServer
-from gantry_wire.batch import BatchItem, decode_batch
-from gantry_wire.frame import decode_command, encode_response
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.messages.batch import BatchItem, decode_batch
 from gateway.ports.stores import (
     Broker,
     GroupSettings,

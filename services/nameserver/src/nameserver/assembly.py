@@ -19,7 +19,8 @@ from gantry_link.limits import LinkLimits
 from gantry_link.peer import Peer
 from gantry_link.pool import ConnectionPool
 from gantry_link.server import RemotingServer
-from gantry_wire.bodies import KvConfigFile, decode_body
+from gantry_wire.bodies.cluster import KvConfigFile
+from gantry_wire.bodies.json_body import decode_body
 from nameserver.durable_file import DurableFile
 from nameserver.effects import Outside
 from nameserver.handlers import Commands, Parts

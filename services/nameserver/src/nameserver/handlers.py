@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gantry_wire.bodies import DataVersion, KVTable, TopicList, TopicRouteData, decode_body, encode_body
+from gantry_wire.bodies.cluster import DataVersion, KVTable, TopicList, TopicRouteData
+from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.bodies.register_broker import body_crc, decode_register_body
 from gantry_wire.codes import MQVersion, RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.header import Header
-from gantry_wire.headers import (
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.nameserver import (
     AddWritePermReplyHeader,
     BrokerHeartbeatHeader,
     BrokerIdentityHeader,
@@ -31,7 +32,7 @@ from gantry_wire.headers import (
     TopicHeader,
     WipeWritePermReplyHeader,
 )
-from gantry_wire.register_body import body_crc, decode_register_body
+from gantry_wire.headers.typed_header import Header
 from nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig, KvConfigFull
 from nameserver.ports import Clock, Effects, Keeper
 from nameserver.registry import BrokerIdentity, RegisterRefused, Registry

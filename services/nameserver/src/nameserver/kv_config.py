@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gantry_wire.bodies import KvConfigFile, encode_body
+from gantry_wire.bodies.cluster import KvConfigFile
+from gantry_wire.bodies.json_body import encode_body
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of the queue lists of ordered topics: topic → `broker-a:8;broker-b:8`."""

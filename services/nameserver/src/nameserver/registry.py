@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gantry_wire.bodies import BrokerData, DataVersion, QueueData, RegisterBrokerBody, TopicConfig
+from gantry_wire.bodies.cluster import BrokerData, DataVersion, QueueData, RegisterBrokerBody, TopicConfig
 from nameserver.switches import Switches
 from nameserver.tables import (
     BROKER_IDS_MAX,

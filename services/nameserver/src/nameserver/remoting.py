@@ -9,7 +9,9 @@ from gantry_chassis.metrics import Counter, Family, Metrics
 from gantry_link.peer import Peer
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command, RawFrame, decode_command, encode_response
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.frames.frame_stream import RawFrame
 from nameserver.handlers import COMMANDS, Commands, Reply
 from nameserver.registry import BrokerIsAlive
 

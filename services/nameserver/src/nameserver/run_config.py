@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from gantry_chassis.settings import masked
+from gantry_wire.bodies.config_text import format_config_text, parse_config_text
 from gantry_wire.codes import ResponseCode
-from gantry_wire.config_text import format_config_text, parse_config_text
 from gantry_wire.errors import MalformedBody, RefusedRequest
 from nameserver.settings import ROCKETMQ_NAMES, NameserverSettings
 from nameserver.switches import Switches, changed_switches

@@ -11,7 +11,7 @@ from msgspec import Meta
 from gantry_chassis.peer_settings import PeerSettings
 from gantry_chassis.settings import SettingsRefused
 from gantry_chassis.web_pages import AllowedHosts
-from gantry_wire.config_text import parse_config_text
+from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.errors import MalformedBody
 from nameserver.switches import ScanMs, Switches, WaitSeconds
 

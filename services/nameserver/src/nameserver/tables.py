@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from gantry_wire.bodies import BrokerData, DataVersion, QueueData
+from gantry_wire.bodies.cluster import BrokerData, DataVersion, QueueData
 
 MASTER_ID = 0
 PERM_READ, PERM_WRITE = 4, 2

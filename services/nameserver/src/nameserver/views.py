@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gantry_wire.bodies import (
+from gantry_wire.bodies.cluster import (
     BrokerData,
     BrokerMemberGroup,
     BrokerMemberGroupBody,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_wire.names import HALF_TOPIC, TIMER_TOPIC
-from gantry_wire.settle_headers import SettleStatus
+from gantry_wire.private_requests.settling import SettleStatus
 from scheduler.delivering.decisions import (
     RETRY_MS_MAX,
     RETRY_MS_MIN,

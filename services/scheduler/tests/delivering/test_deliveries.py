@@ -11,7 +11,7 @@ from gantry_chassis.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_link.errors import ConnectionLost
 from gantry_wire.names import TIMER_TOPIC
-from gantry_wire.settle_headers import SettleReplyBody, SettleResult, SettleStatus
+from gantry_wire.private_requests.settling import SettleReplyBody, SettleResult, SettleStatus
 from scheduler.delivering.cancel_records import CancelRecords
 from scheduler.delivering.deliveries import Deliveries, Pace
 from scheduler.delivering.rolling import Rolling

@@ -9,7 +9,7 @@ import pytest
 from read_to import ReadTo
 
 from gantry_chassis.environment import machine
-from gantry_wire.scheduler_bodies import ListSchedules
+from gantry_wire.private_requests.scheduling import ListSchedules
 from scheduler.index import far_rows
 from scheduler.index.due_index import HORIZON_MS
 from scheduler.index.due_queue_names import DELAYS

@@ -8,7 +8,7 @@ from schedule_records import HOST, V6, record
 
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.record import scan_records
+from gantry_wire.records.message_record import scan_records
 from scheduler.index import entries
 from scheduler.index.entries import (
     NEVER_MS,

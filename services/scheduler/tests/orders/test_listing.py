@@ -9,9 +9,9 @@ from schedule_records import HOST, V6, record
 
 from gantry_chassis.environment import machine
 from gantry_link.errors import NotConnected
-from gantry_wire.ids import offset_message_id
+from gantry_wire.messages.ids import offset_message_id
 from gantry_wire.names import TIMER_TOPIC
-from gantry_wire.scheduler_bodies import ListSchedules
+from gantry_wire.private_requests.scheduling import ListSchedules
 from scheduler.index.due_queue_names import INSTANTS
 from scheduler.index.due_queues import DueQueues
 from scheduler.index.entries import TIMER, Entry, key_of

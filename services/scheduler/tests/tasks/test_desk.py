@@ -10,8 +10,8 @@ from schedule_records import record
 from gantry_link.claims import Held
 from gantry_link.store_client import Pulled
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.scheduler_bodies import CreateTask, TaskView
-from gantry_wire.settle_headers import OutputPlace, SettleReplyBody, SettleResult, SettleStatus
+from gantry_wire.private_requests.scheduling import CreateTask, TaskView
+from gantry_wire.private_requests.settling import OutputPlace, SettleReplyBody, SettleResult, SettleStatus
 from scheduler.system_names import TASKS_TOPIC
 from scheduler.tasks.desk import Desk
 from scheduler.tasks.running_task import TaskRecord, encode_json

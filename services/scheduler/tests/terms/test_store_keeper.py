@@ -10,7 +10,7 @@ import pytest
 
 from gantry_link.errors import BrokerRefused, ConnectionLost, LinkError
 from gantry_link.fleet import StoreAt
-from gantry_wire.command import Command
+from gantry_wire.frames.command import Command
 from scheduler.terms import store_keeper
 from scheduler.terms.store_keeper import Identity, StoreKeeper, _divide
 from scheduler.terms.term import StoreToServe

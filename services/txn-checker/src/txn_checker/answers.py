@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gantry_wire.limits import FRAME_BYTES_MAX, RECORD_BYTES_MAX
 from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.transactions import (
     CHECKS_MAX,
     PAGE_MAX,
     ChecksPage,

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from gantry_wire.errors import WireError
-from gantry_wire.half_message import sent_message
-from gantry_wire.transaction_bodies import AskProducer
+from gantry_wire.private_requests.transactions import AskProducer
+from gantry_wire.records.half_message import sent_message
 from txn_checker.half_message import Half
 from txn_checker.ports import Store, StoreFailed
 

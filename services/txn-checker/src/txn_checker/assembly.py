@@ -17,7 +17,7 @@ from gantry_link.fleet import Fleet, StoreAt
 from gantry_link.service_listener import Route, Routes, ServiceListener
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.transaction_bodies import ListTransactions, ReceiveChecks
+from gantry_wire.private_requests.transactions import ListTransactions, ReceiveChecks
 from txn_checker.answers import Answers
 from txn_checker.asking import Producers
 from txn_checker.link_store import LinkStore

@@ -7,7 +7,7 @@ holds the claim knows the same.
 from enum import Enum
 from typing import NamedTuple
 
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     CHECK_IMMUNITY_TIME,
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
@@ -15,8 +15,8 @@ from gantry_wire.properties import (
     TRANSACTION_CHECK_TIMES,
     UNIQ_KEY,
 )
-from gantry_wire.record import Record
-from gantry_wire.transaction_bodies import BEGUN_PROPERTY
+from gantry_wire.private_requests.transactions import BEGUN_PROPERTY
+from gantry_wire.records.message_record import Record
 
 NUMBER_DIGITS_MAX = 18
 

@@ -7,12 +7,12 @@ from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
 from gantry_link.settle_client import SettleClient
 from gantry_link.transaction_client import TransactionStoreClient
 from gantry_wire.errors import WireError
-from gantry_wire.headers import PullHeader
+from gantry_wire.headers.messages import PullHeader
 from gantry_wire.limits import PULL_MESSAGES_MAX
 from gantry_wire.names import GATEWAY_GROUP
-from gantry_wire.record import Record, scan_records
-from gantry_wire.settle_headers import FENCED, SettleItem, SettleResult
-from gantry_wire.transaction_bodies import AskProducer
+from gantry_wire.private_requests.settling import FENCED, SettleItem, SettleResult
+from gantry_wire.private_requests.transactions import AskProducer
+from gantry_wire.records.message_record import Record, scan_records
 from txn_checker.ports import ClaimLost, Settled, StoreFailed
 
 CHECKER_GROUP = GATEWAY_GROUP

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from gantry_wire.record import Record
-from gantry_wire.settle_headers import SettleItem, SettleResult
-from gantry_wire.transaction_bodies import AskProducer
+from gantry_wire.private_requests.settling import SettleItem, SettleResult
+from gantry_wire.private_requests.transactions import AskProducer
+from gantry_wire.records.message_record import Record
 
 
 class StoreFailed(Exception):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import WireError
-from gantry_wire.half_message import OP_PROPERTIES, op_body
+from gantry_wire.messages.properties import TRANSACTION_CHECK_TIMES
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.properties import TRANSACTION_CHECK_TIMES
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
-from gantry_wire.transaction_bodies import BEGUN_PROPERTY
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleResult, SettleStatus
+from gantry_wire.private_requests.transactions import BEGUN_PROPERTY
+from gantry_wire.records.half_message import OP_PROPERTIES, op_body
 from txn_checker.asking import question
 from txn_checker.check_policy import Policy
 from txn_checker.half_message import Event, Half, read_half

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gantry_spark.decode.rows import Rows
 from gantry_wire.limits import INFLATED_BYTES_MAX
-from gantry_wire.record import (
+from gantry_wire.records.message_record import (
     CRC_MASK,
     SYS_COMPRESSED,
     SYS_COMPRESSION_LZ4,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gantry_wire.record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from gantry_wire.records.message_record import MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 
 Positions = npt.NDArray[np.int64]
 Content = bytearray | mmap

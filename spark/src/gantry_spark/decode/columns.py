@@ -12,8 +12,8 @@ from gantry_spark.decode.fields import as_text, cut, repeated
 from gantry_spark.decode.properties import PropertyLists
 from gantry_spark.decode.rows import TIME_MS_MAX, Rows
 from gantry_spark.decode.schema import PROPERTY_PREFIX, TIME, arrow_schema, known_name
-from gantry_wire.ids import unpack_host
-from gantry_wire.properties import KEYS, TAGS, UNIQ_KEY
+from gantry_wire.messages.ids import unpack_host
+from gantry_wire.messages.properties import KEYS, TAGS, UNIQ_KEY
 
 _NUMBERS: Final[dict[str, tuple[str, Any]]] = {
     "queueId": ("queue_id", np.int32),

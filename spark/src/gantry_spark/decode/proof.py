@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from gantry_spark.decode.boundaries import RECORD_BYTES_LIMIT, SLACK_BYTES, candidates
-from gantry_wire.record import (
+from gantry_wire.records.message_record import (
     BLANK,
     MAGIC_BLANK,
     MAGIC_V1,

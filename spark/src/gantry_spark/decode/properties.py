@@ -19,7 +19,7 @@ import pyarrow as pa
 from gantry_spark.decode.fields import as_text, content_of, cut, offsets_of
 from gantry_spark.decode.rows import Rows
 from gantry_spark.decode.schema import TEXT_MAP
-from gantry_wire.properties import parse_properties
+from gantry_wire.messages.properties import parse_properties
 
 _END, _KEY_END, _VALUE_END = 0, 1, 2
 _WORDS: Final = ((8, "<u8"), (4, "<u4"), (2, "<u2"), (1, "u1"))

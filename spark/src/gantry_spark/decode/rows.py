@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gantry_spark.decode.boundaries import Content, Positions, views
-from gantry_wire.ids import HOST_V4_BYTES, HOST_V6_BYTES
 from gantry_wire.limits import TOPIC_BYTES_MAX
-from gantry_wire.record import MAGIC_V1, MAGIC_V2, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+from gantry_wire.messages.ids import HOST_V4_BYTES, HOST_V6_BYTES
+from gantry_wire.records.message_record import MAGIC_V1, MAGIC_V2, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last millisecond of the year 9999: the limit of times in Python and SQL."""

@@ -22,7 +22,7 @@ from gantry_spark.decode.proof import Ground
 from gantry_spark.decode.rows import Rows
 from gantry_spark.decode.schema import known_name
 from gantry_spark.decode.walking import Walk
-from gantry_wire.record import SYS_COMPRESSED
+from gantry_wire.records.message_record import SYS_COMPRESSED
 
 __all__ = ["Damaged", "LandedElsewhere", "LogRange", "Wanted", "next_record", "read"]
 

@@ -17,7 +17,7 @@ from gantry_spark.decode.boundaries import RECORD_BYTES_LIMIT, Run, follow
 from gantry_spark.decode.damage import LandedElsewhere
 from gantry_spark.decode.proof import Ground
 from gantry_spark.decode.rows import Rows
-from gantry_wire.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
+from gantry_wire.records.message_record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN
 
 Report = Callable[[int, int, str], None]
 """Position, size, why."""

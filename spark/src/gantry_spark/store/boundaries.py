@@ -15,7 +15,7 @@ from gantry_spark.store.files import QueueFiles, SegmentFile, Unit
 from gantry_spark.store.snapshot import StoreView
 from gantry_spark.store.tail import segment_at
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.record import RECORD_HEAD, Record, decode_record, peek_header
+from gantry_wire.records.message_record import RECORD_HEAD, Record, decode_record, peek_header
 
 QUEUES_ASKED: Final = 64
 """The number of longest queues searched for a unit near a position: together they cover most records, and each search costs a quarter of a

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from gantry_wire.units import CHECKPOINT, CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
+from gantry_wire.records.units import CHECKPOINT, CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 STARTING, RUNNING, STOPPED_CLEANLY = 1, 2, 3
 HOLE_SIZE: Final = 0x7FFFFFFF

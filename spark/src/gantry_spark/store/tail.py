@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from gantry_spark.store.files import QueueName, SegmentFile
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.properties import GANTRY_SETTLED
-from gantry_wire.record import (
+from gantry_wire.messages.properties import GANTRY_SETTLED
+from gantry_wire.records.message_record import (
     BLANK,
     MAGIC_BLANK,
     MAGIC_V1,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from time import monotonic
 
-from gantry_wire.body import encode_body
-from gantry_wire.client_bodies import MessageModel
+from gantry_wire.bodies.clients import MessageModel
+from gantry_wire.bodies.consumers import ConsumerRunningInfo
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.consumer_bodies import ConsumerRunningInfo
-from gantry_wire.frame import Command
-from gantry_wire.headers import ConsumerRunningInfoHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import ConsumerRunningInfoHeader
 from gantrymq.connection.pushes import PushAnswer, PushReply
 from gantrymq.consumer.lite.reading import LiteReading
 from gantrymq.consumer.shared.answers import queue_table, reset_offsets, stacks, status, status_table

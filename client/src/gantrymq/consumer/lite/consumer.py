@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
+from gantry_wire.bodies.clients import ConsumerData, ConsumeType, MessageModel
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.connection.members import check_group_name
 from gantrymq.connection.pushes import PushAnswer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from gantry_wire.client_bodies import ConsumeFromWhere
+from gantry_wire.bodies.clients import ConsumeFromWhere
 from gantrymq.consumer.shared.settings import ConsumerSettings, check_whole
 from gantrymq.consumer.shared.strategies import Strategy
 from gantrymq.errors import ConfigurationError

@@ -13,7 +13,7 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError
-from gantry_wire.headers import PullHeader
+from gantry_wire.headers.messages import PullHeader
 from gantry_wire.limits import PULL_MESSAGES_MAX
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.connection.members import check_group_name

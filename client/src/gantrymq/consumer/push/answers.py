@@ -8,19 +8,12 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from gantry_wire.body import encode_body
+from gantry_wire.bodies.consumers import ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.consumer_bodies import (
-    ConsumeMessageDirectlyResult,
-    ConsumerRunningInfo,
-    DirectResult,
-)
-from gantry_wire.frame import Command
-from gantry_wire.headers import (
-    ConsumeDirectlyHeader,
-    ConsumerRunningInfoHeader,
-)
-from gantry_wire.record import decode_record
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import ConsumeDirectlyHeader, ConsumerRunningInfoHeader
+from gantry_wire.records.message_record import decode_record
 from gantrymq.connection.pushes import PushAnswer, PushReply
 from gantrymq.consumer.push.calls import Call, Calling
 from gantrymq.consumer.push.listeners import Way

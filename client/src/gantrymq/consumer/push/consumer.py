@@ -10,8 +10,8 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
-from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
-from gantry_wire.frame import Command
+from gantry_wire.bodies.clients import ConsumerData, ConsumeType, MessageModel
+from gantry_wire.frames.command import Command
 from gantry_wire.names import retry_topic
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.connection.members import check_group_name

@@ -17,10 +17,9 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
-from gantry_wire.headers import ConsumerSendBackHeader, SendHeaderV2
+from gantry_wire.headers.messages import ConsumerSendBackHeader, SendHeaderV2
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
-from gantry_wire.names import AUTO_CREATE_TOPIC, retry_topic
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     MAX_RECONSUME_TIMES,
     ORIGIN_MESSAGE_ID,
@@ -29,6 +28,7 @@ from gantry_wire.properties import (
     TRANSACTION_PREPARED,
     format_properties,
 )
+from gantry_wire.names import AUTO_CREATE_TOPIC, retry_topic
 from gantrymq.consumer.retrying.failures import FIRST_RETRY_LEVEL, named
 from gantrymq.consumer.retrying.outcomes import ATTEMPTS_MAX
 from gantrymq.consumer.shared.process_queue import ProcessQueue

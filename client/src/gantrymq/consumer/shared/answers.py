@@ -9,18 +9,13 @@ import time
 import traceback
 from typing import Protocol
 
-from gantry_wire import cluster_bodies
-from gantry_wire.body import decode_body
-from gantry_wire.client_bodies import GetConsumerStatusBody, ResetOffsetBody
-from gantry_wire.consumer_bodies import (
-    ConsumeStatus,
-    ProcessQueueInfo,
-)
-from gantry_wire.frame import Command
-from gantry_wire.headers import (
-    ConsumerStatusHeader,
-    ResetClientOffsetHeader,
-)
+from gantry_wire.bodies import cluster as cluster_bodies
+from gantry_wire.bodies.clients import GetConsumerStatusBody, ResetOffsetBody
+from gantry_wire.bodies.consumers import ConsumeStatus, ProcessQueueInfo
+from gantry_wire.bodies.json_body import decode_body
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.admin import ConsumerStatusHeader
+from gantry_wire.headers.messages import ResetClientOffsetHeader
 from gantrymq.consumer.shared.assigned_queues import AssignedQueues
 from gantrymq.consumer.shared.flow import MIB
 from gantrymq.consumer.shared.offsets import OffsetStore

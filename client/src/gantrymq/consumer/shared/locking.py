@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable
 
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
-from gantry_wire import cluster_bodies
-from gantry_wire.body import decode_body, encode_body
-from gantry_wire.client_bodies import LockBatchRequestBody, LockBatchResponseBody
+from gantry_wire.bodies import cluster as cluster_bodies
+from gantry_wire.bodies.clients import LockBatchRequestBody, LockBatchResponseBody
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import MalformedBody
 from gantrymq.errors import GantryError

@@ -15,9 +15,9 @@ from typing import Protocol, TypeAlias
 
 from gantry_link.errors import BrokerRefused
 from gantry_link.store_client import StoreClient
-from gantry_wire import cluster_bodies
-from gantry_wire.body import decode_body, encode_body
-from gantry_wire.client_bodies import ResetOffsetBody
+from gantry_wire.bodies import cluster as cluster_bodies
+from gantry_wire.bodies.clients import ResetOffsetBody
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.errors import MalformedBody
 from gantrymq.message import MessageQueue
 

@@ -16,9 +16,9 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError
-from gantry_wire.headers import PullHeader
+from gantry_wire.headers.messages import PullHeader
 from gantry_wire.names import RETRY_PREFIX
-from gantry_wire.record import scan_records
+from gantry_wire.records.message_record import scan_records
 from gantrymq.consumer.shared.flow import FlowLimits, too_much
 from gantrymq.consumer.shared.process_queue import ProcessQueue
 from gantrymq.consumer.shared.statistics import TopicStatistics

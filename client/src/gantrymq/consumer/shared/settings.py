@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from gantry_wire.client_bodies import ConsumeFromWhere, MessageModel
+from gantry_wire.bodies.clients import ConsumeFromWhere, MessageModel
 from gantry_wire.limits import PULL_MESSAGES_MAX
 from gantry_wire.names import TRACE_TOPIC
 from gantrymq.consumer.shared.flow import MIB, FlowLimits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gantry_wire.client_bodies import ConsumeFromWhere
+from gantry_wire.bodies.clients import ConsumeFromWhere
 from gantry_wire.names import RETRY_PREFIX
 
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_wire.body import encode_body
-from gantry_wire.client_bodies import CheckClientRequestBody
+from gantry_wire.bodies.clients import CheckClientRequestBody
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import IllegalName, MalformedExpression
 from gantry_wire.names import RETRY_PREFIX, check_topic

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gantry_wire.client_bodies import SubscriptionData
+from gantry_wire.bodies.clients import SubscriptionData
+from gantry_wire.messages.properties import tags_code
 from gantry_wire.names import RETRY_PREFIX
-from gantry_wire.properties import tags_code
 from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG, TagFilter
 from gantrymq.message import ReceivedMessage
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from gantry_link.turn import Turn
-from gantry_wire.batch import BatchItem
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN
-from gantry_wire.properties import GANTRY_KEY
+from gantry_wire.messages.batch import BatchItem
+from gantry_wire.messages.properties import GANTRY_KEY
 from gantrymq.message import Message, MessageQueue, SendResult
 
 MESSAGES_MAX = 1000

@@ -14,12 +14,12 @@ import msgspec
 
 from gantry_link.errors import BrokerRefused
 from gantry_link.store_client import BatchItemStored
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import STORED, RequestCode
-from gantry_wire.encode import encode_request
-from gantry_wire.frame import Command
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.headers.messages import SendReplyHeader
 from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX
+from gantry_wire.messages.batch import BatchItem, encode_batch
 from gantrymq.errors import GantryError, Refused
 from gantrymq.message import Message, SendResult, SendStatus
 from gantrymq.producer.batching.batches import Outcome

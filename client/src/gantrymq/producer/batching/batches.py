@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from gantry_wire.batch import BatchItem
-from gantry_wire.properties import GANTRY_KEY
+from gantry_wire.messages.batch import BatchItem
+from gantry_wire.messages.properties import GANTRY_KEY
 from gantrymq.errors import ConnectionFailed, GantryError, InvalidMessage, TimedOut
 from gantrymq.formats.unique_ids import now_ms
 from gantrymq.message import Message, MessageQueue, SendResult, check_flag, check_message

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gantry_link.turn import Turn
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
 from gantrymq.message import SendStatus
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import NamedTuple, cast
 
 from gantry_wire.errors import IllegalName
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.names import SEND_FORBIDDEN_TOPICS, check_topic
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     INSTANCE_ID,
     KEYS,
@@ -23,6 +22,7 @@ from gantry_wire.properties import (
     UNIQ_KEY,
     WAIT,
 )
+from gantry_wire.names import SEND_FORBIDDEN_TOPICS, check_topic
 from gantrymq.errors import InvalidMessage
 from gantrymq.formats import namespaces
 from gantrymq.formats.compression import COMPRESSED_FLAGS, compress

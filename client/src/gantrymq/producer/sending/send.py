@@ -15,10 +15,10 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.send_pattern import SendPattern
 from gantry_link.store_calls import refusal
 from gantry_wire.codes import STORED, RequestCode
-from gantry_wire.encode import encode_request
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command
-from gantry_wire.headers import SendHeaderV2, SendReplyHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.headers.messages import SendHeaderV2, SendReplyHeader
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 from gantry_wire.names import AUTO_CREATE_TOPIC
 from gantrymq.errors import GantryError

@@ -9,10 +9,11 @@ from broker_store.ports import Commands, Peer, TopicTable
 from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
-from gantry_wire.bodies import KVTable, TopicList, encode_body
+from gantry_wire.bodies.cluster import KVTable, TopicList
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 
 _POOLS = {
     "send": "send",

@@ -6,23 +6,22 @@ from broker_store.admin.topics_handler import TopicHeader
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.groups.offsets import OffsetTable
 from broker_store.ports import Commands, Peer
-from gantry_wire.admin_headers import GroupHeader, GroupTopicHeader, ProducerGroupHeader
-from gantry_wire.bodies import (
+from gantry_wire.bodies.admin import (
     Connection,
     ConsumerConnection,
-    GroupList,
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
     QuerySubscriptionResponseBody,
-    TopicList,
-    encode_body,
 )
+from gantry_wire.bodies.cluster import GroupList, TopicList
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import LanguageCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import ConsumerGroupHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import GroupHeader, GroupTopicHeader, ProducerGroupHeader
+from gantry_wire.headers.messages import ConsumerGroupHeader
 
 _LANGUAGES = frozenset(language.name for language in LanguageCode)
 

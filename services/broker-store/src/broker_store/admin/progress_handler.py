@@ -11,23 +11,14 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.ports import Commands, Peer, QueueTable, TopicTable
 from broker_store.reading.queries.offset_search import Searching, position_of
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_wire.admin_headers import (
-    CloneGroupOffsetHeader,
-    ConsumeTimeSpanHeader,
-    CorrectionOffsetHeader,
-)
-from gantry_wire.bodies import (
-    MessageQueue,
-    QueryConsumeTimeSpanBody,
-    QueryCorrectionOffsetBody,
-    QueueTimeSpan,
-    TopicConfig,
-    encode_body,
-)
+from gantry_wire.bodies.admin import QueryConsumeTimeSpanBody, QueryCorrectionOffsetBody, QueueTimeSpan
+from gantry_wire.bodies.cluster import MessageQueue, TopicConfig
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import CloneGroupOffsetHeader, ConsumeTimeSpanHeader, CorrectionOffsetHeader
 from gantry_wire.limits import INT64_MAX
 
 

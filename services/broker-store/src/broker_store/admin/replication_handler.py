@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_store.ports import Commands, Peer
-from gantry_wire.bodies import HARuntimeInfo, encode_body
+from gantry_wire.bodies.admin import HARuntimeInfo
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 
 
 @dataclass(frozen=True, slots=True)

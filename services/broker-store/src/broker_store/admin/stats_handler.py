@@ -11,21 +11,20 @@ from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import Commands, Peer, QueueReader, QueueTable, TopicTable
 from broker_store.reading.queries.offset_search import Searching, position_of
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_wire.admin_headers import BrokerConsumeStatsHeader, ConsumeStatsHeader
-from gantry_wire.bodies import (
+from gantry_wire.bodies.admin import (
     ConsumeStats,
     ConsumeStatsList,
-    MessageQueue,
     OffsetWrapper,
-    TopicConfig,
     TopicOffset,
     TopicStatsTable,
-    encode_body,
 )
+from gantry_wire.bodies.cluster import MessageQueue, TopicConfig
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import BrokerConsumeStatsHeader, ConsumeStatsHeader
 
 
 @dataclass(frozen=True, slots=True)

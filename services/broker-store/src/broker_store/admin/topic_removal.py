@@ -8,7 +8,7 @@ from broker_store.commit.appends import Appends
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.system_records import TopicDeletion
 from broker_store.commit.topics import TopicTable
-from gantry_wire.bodies import TopicConfig
+from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.errors import RefusedRequest
 
 Done = Callable[[RefusedRequest | None], None]

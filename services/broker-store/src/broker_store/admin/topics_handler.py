@@ -16,19 +16,14 @@ from broker_store.commit.topics import (
 )
 from broker_store.config.saver import Saver
 from broker_store.ports import Commands, Peer
-from gantry_wire.admin_headers import AllTopicConfigHeader, AllTopicConfigReplyHeader, CreateTopicHeader
-from gantry_wire.bodies import (
-    TopicConfig,
-    TopicConfigList,
-    TopicConfigSerializeWrapper,
-    decode_body,
-    encode_body,
-)
+from gantry_wire.bodies.cluster import TopicConfig, TopicConfigList, TopicConfigSerializeWrapper
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.command import FLAG_ONEWAY, Command
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.header import Header
+from gantry_wire.frames.command import FLAG_ONEWAY, Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import AllTopicConfigHeader, AllTopicConfigReplyHeader, CreateTopicHeader
+from gantry_wire.headers.typed_header import Header
 from gantry_wire.names import check_topic
 
 PERM_MAX = 7

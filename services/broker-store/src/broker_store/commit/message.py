@@ -11,10 +11,10 @@ from typing import Protocol
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import RecordWriter, whole_row
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import offset_message_id
-from gantry_wire.properties import index_key_hash
+from gantry_wire.frames.encode import encode_response, encode_send_reply
+from gantry_wire.messages.ids import offset_message_id
+from gantry_wire.messages.properties import index_key_hash
 
 IndexEntry = tuple[int, int, int]
 """Hash of topic and key, position, store time in ms."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from broker_store.log.consume_queues.consume_queue import ConsumeQueue
-from gantry_wire.record import behind_body
+from gantry_wire.records.message_record import behind_body
 
 OpenUnits = Callable[[str, int], ConsumeQueue]
 """Opens or creates the ConsumeQueue of (topic, queue id)."""

@@ -12,8 +12,14 @@ from zlib import crc32
 from broker_store.commit.queues import Queue
 from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.errors import DiskFull
-from gantry_wire.record import CRC_MASK, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, fixed_layout, properties_length
-from gantry_wire.records import build_records, record_sizes
+from gantry_wire.records.batch_records import build_records, record_sizes
+from gantry_wire.records.message_record import (
+    CRC_MASK,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    fixed_layout,
+    properties_length,
+)
 
 Row = tuple[
     Queue, int, int, int, int, int, int, int, tuple[bytes, ...], int, str | None, str | None, int | None

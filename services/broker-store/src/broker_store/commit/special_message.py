@@ -5,8 +5,8 @@ from broker_store.commit.message import FSYNC_FIELD, WRITTEN_FIELD, Message, Mod
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import RecordWriter
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response, encode_send_reply
-from gantry_wire.ids import offset_message_id
+from gantry_wire.frames.encode import encode_response, encode_send_reply
+from gantry_wire.messages.ids import offset_message_id
 
 
 class SpecialMessage(Message):

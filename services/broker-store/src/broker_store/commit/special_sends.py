@@ -11,10 +11,10 @@ from broker_store.commit.targets import Target
 from broker_store.config.delay_levels import parse_level
 from broker_store.ports import Peer
 from gantry_wire.codes import ResponseCode
-from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import SendHeader
-from gantry_wire.properties import (
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import SendHeader
+from gantry_wire.messages.properties import (
     DELAY,
     TIMER_DEL_UNIQKEY,
     TIMER_DELAY_MS,
@@ -22,7 +22,7 @@ from gantry_wire.properties import (
     TIMER_DELIVER_MS,
     TRANSACTION_PREPARED,
 )
-from gantry_wire.record import SYS_TRANSACTION_MASK
+from gantry_wire.records.message_record import SYS_TRANSACTION_MASK
 
 TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY)
 DELAYS = frozenset({DELAY, *TIMERS})

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from broker_store.log.commit_log.scan import TORN_BYTES, ZERO_SECTOR
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     CLUSTER,
     GANTRY_DELAY_MS,
     GANTRY_OUTCOME,
@@ -22,7 +22,7 @@ from gantry_wire.properties import (
     WAIT,
     edit_properties,
 )
-from gantry_wire.transaction_bodies import BEGUN_PROPERTY
+from gantry_wire.private_requests.transactions import BEGUN_PROPERTY
 
 STORE_ONLY = frozenset({GANTRY_SETTLED, GANTRY_OUTCOME, GANTRY_DELAY_MS, BEGUN_PROPERTY})
 """Properties that recovery and the txn-checker trust, because only the store writes them.

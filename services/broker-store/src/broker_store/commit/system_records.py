@@ -18,8 +18,8 @@ from broker_store.commit.topics import SEGMENT_TOPIC
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import BODY_BYTES_MAX
-from gantry_wire.properties import TAGS, format_properties, tags_code
-from gantry_wire.record import build_record, decode_record
+from gantry_wire.messages.properties import TAGS, format_properties, tags_code
+from gantry_wire.records.message_record import build_record, decode_record
 
 OFFSETS_TAG = "offsets"
 DELETED_TAG = "deleted"

@@ -6,10 +6,10 @@ from ipaddress import ip_address
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.topics import FLUSH_ATTRIBUTE, PERM_WRITE, PROBE_TOPIC, TASKS_TOPIC, TopicTable
-from gantry_wire.bodies import TopicConfig
+from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import SendHeader
+from gantry_wire.headers.messages import SendHeader
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, SEND_FORBIDDEN_TOPICS, TIMER_TOPIC, check_topic
 
 MEETING_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})

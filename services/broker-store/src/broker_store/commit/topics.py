@@ -8,8 +8,9 @@ from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.config.delay_levels import parse_levels
 from broker_store.settings import Settings
 from gantry_chassis.logs import get_logger
-from gantry_wire import fastjson
-from gantry_wire.bodies import TopicConfig, TopicConfigSerializeWrapper, decode_body
+from gantry_wire.bodies import fastjson
+from gantry_wire.bodies.cluster import TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.names import (

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from broker_store.commit.message import Arrivals, IndexEntry, key_entries
 from broker_store.commit.record_writer import Placed
-from gantry_wire.properties import index_key_hashes
+from gantry_wire.messages.properties import index_key_hashes
 
 
 def show(placed: Sequence[Placed], store_ms: int, index: list[IndexEntry], arrivals: Arrivals | None) -> None:

@@ -6,8 +6,8 @@ from pathlib import PurePath
 
 from broker_store.log.files.files import Files
 from gantry_chassis.logs import get_logger
-from gantry_wire import fastjson
-from gantry_wire.bodies import DataVersion
+from gantry_wire.bodies import fastjson
+from gantry_wire.bodies.cluster import DataVersion
 from gantry_wire.errors import WireError
 
 _log = get_logger()

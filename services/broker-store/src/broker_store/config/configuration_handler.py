@@ -6,11 +6,11 @@ import msgspec
 
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.ports import Commands, Peer
-from gantry_wire.admin_headers import BrokerConfigReplyHeader
+from gantry_wire.bodies.config_text import format_config_text, parse_config_text
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.config_text import format_config_text, parse_config_text
-from gantry_wire.encode import encode_response
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import BrokerConfigReplyHeader
 
 
 @dataclass(frozen=True, slots=True)

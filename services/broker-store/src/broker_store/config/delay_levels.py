@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from gantry_wire.properties import DELAY, GANTRY_DELAY_MS, find_property
+from gantry_wire.messages.properties import DELAY, GANTRY_DELAY_MS, find_property
 
 DEFAULT_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 LEVELS_MAX = 1024

@@ -12,8 +12,7 @@ from broker_store.delays.recall_handle import RecallHandle
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.names import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_DELAY_MS,
     REAL_QUEUE_ID,
@@ -24,7 +23,8 @@ from gantry_wire.properties import (
     edit_properties,
     parse_properties,
 )
-from gantry_wire.record import Record
+from gantry_wire.names import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.records.message_record import Record
 
 OpenQueue = Callable[[str, int], Queue]
 _NOTHING: Mapping[str, str] = {}

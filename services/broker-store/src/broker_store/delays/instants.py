@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     TIMER_DEL_UNIQKEY,
     TIMER_DELAY_MS,
     TIMER_DELAY_SEC,

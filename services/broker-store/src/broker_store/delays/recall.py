@@ -16,12 +16,12 @@ from broker_store.delays.delays import Delays
 from broker_store.delays.recall_handle import RecallHandle, parse_handle
 from broker_store.ports import Commands, Peer
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import RecallHeader
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import (
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.messages import RecallHeader
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import (
     BORN_TIMESTAMP,
     PRODUCER_GROUP,
     TAGS,

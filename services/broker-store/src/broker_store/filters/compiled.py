@@ -4,7 +4,8 @@ from functools import lru_cache
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.sql92 import MalformedSql, SqlFilter, compile_filter
+from gantry_wire.sql92.compiling import SqlFilter, compile_filter
+from gantry_wire.sql92.errors import MalformedSql
 from gantry_wire.subscription import SQL92, TAG
 
 KEPT_MAX = 512

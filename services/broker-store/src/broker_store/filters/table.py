@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from broker_store.filters.compiled import compiled
-from gantry_wire import fastjson
-from gantry_wire.bodies import SubscriptionData
-from gantry_wire.sql92 import MalformedSql, SqlFilter
+from gantry_wire.bodies import fastjson
+from gantry_wire.bodies.clients import SubscriptionData
+from gantry_wire.sql92.compiling import SqlFilter
+from gantry_wire.sql92.errors import MalformedSql
 from gantry_wire.subscription import SQL92, TAG
 
 CLEAN_AFTER_MS = 24 * 3600 * 1000

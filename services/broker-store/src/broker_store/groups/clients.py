@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker_store.ports import Peer
-from gantry_wire.bodies import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from gantry_wire.bodies.clients import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
 
 EXPIRY_MS = 120_000
 """A client without a heartbeat for this long is removed, and its connection is closed."""

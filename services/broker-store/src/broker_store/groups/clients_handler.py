@@ -7,19 +7,13 @@ from broker_store.filters.table import FilterTable
 from broker_store.groups.clients import Client, ClientTable, Consumption
 from broker_store.groups.groups import GroupTable
 from broker_store.ports import Commands, Peer, TopicTable
-from gantry_wire.bodies import (
-    ConsumerData,
-    ConsumerIdList,
-    HeartbeatData,
-    SubscriptionData,
-    decode_body,
-    encode_body,
-)
+from gantry_wire.bodies.clients import ConsumerData, ConsumerIdList, HeartbeatData, SubscriptionData
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_request, encode_response
 from gantry_wire.errors import MalformedExpression, MissingField, RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import ConsumerGroupHeader, UnregisterClientHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.headers.messages import ConsumerGroupHeader, UnregisterClientHeader
 from gantry_wire.names import retry_topic
 from gantry_wire.subscription import TAG, TagFilter
 

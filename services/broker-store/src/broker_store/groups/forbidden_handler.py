@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from broker_store.config.saver import Saver
 from broker_store.groups.groups import GroupTable
 from broker_store.ports import Commands, Peer
-from gantry_wire.admin_headers import GroupForbiddenHeader
-from gantry_wire.bodies import GroupForbidden, encode_body
+from gantry_wire.bodies.admin import GroupForbidden
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import GroupForbiddenHeader
 
 
 @dataclass(frozen=True, slots=True)

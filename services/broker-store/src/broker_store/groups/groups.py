@@ -6,7 +6,7 @@ import msgspec
 
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.retrying.policy import RETRY_ATTRIBUTE, parse_policy
-from gantry_wire.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from gantry_wire.errors import IllegalName, MalformedBody
 from gantry_wire.names import (
     GANTRY_SYSTEM_PREFIX,

@@ -11,18 +11,17 @@ from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy
-from gantry_wire.admin_headers import AllGroupConfigHeader, DeleteGroupHeader, GroupHeader
-from gantry_wire.bodies import (
+from gantry_wire.bodies.cluster import (
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupWrapper,
-    decode_body,
-    encode_body,
 )
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import AllGroupConfigHeader, DeleteGroupHeader, GroupHeader
 from gantry_wire.names import PRESET_GROUPS
 
 

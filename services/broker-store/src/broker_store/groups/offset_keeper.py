@@ -22,7 +22,7 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files.files import File, Files
 from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
-from gantry_wire.bodies import DataVersion
+from gantry_wire.bodies.cluster import DataVersion
 
 JOURNAL_BYTES_MAX = 8 * 1024 * 1024
 """Beyond this size the file is written at once, which empties the journal."""

@@ -12,14 +12,15 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer, QueueTable, TopicTable
-from gantry_wire.bodies import ConsumerOffsetTable, encode_body
+from gantry_wire.bodies.cluster import ConsumerOffsetTable
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.messages import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from gantry_wire.names import GATEWAY_GROUP
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 _NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 _NOT_ZERO = "Not found, do not set to zero, maybe this group boot first"

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from broker_store.groups.groups import GroupTable
 from broker_store.ports import Commands, Peer, TopicTable
-from gantry_wire.bodies import SetMessageRequestMode, decode_body
+from gantry_wire.bodies.admin import SetMessageRequestMode
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 from gantry_wire.names import RETRY_PREFIX
 
 PULL = "PULL"

@@ -23,12 +23,13 @@ from broker_store.leases.subscription_opening import Opener, attempts_max, is_in
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.ports import Peer
 from broker_store.retrying.policy import policy_of
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.lease_headers import (
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.names import RETRY_PREFIX, retry_topic
+from gantry_wire.private_requests.leases import (
     INVISIBLE_MS_MAX,
     REASON_CHARS_MAX,
     ExtendReplyHeader,
@@ -38,8 +39,7 @@ from gantry_wire.lease_headers import (
     read_reasons,
     unpack_items,
 )
-from gantry_wire.names import RETRY_PREFIX, retry_topic
-from gantry_wire.settle_headers import SettleStatus
+from gantry_wire.private_requests.settling import SettleStatus
 
 ADOPTED_MS = 60_000
 """How long a lease that a restart forgot is kept for the consumer that still has its handle."""

@@ -23,13 +23,10 @@ from broker_store.leases.subscriptions import Subscription, Subscriptions
 from broker_store.leases.wait_handler import Waits
 from broker_store.ports import Commands, Peer
 from gantry_wire.codes import GantryCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.lease_headers import (
-    LeaseQueueState,
-    LeaseStateHeader,
-)
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.private_requests.leases import LeaseQueueState, LeaseStateHeader
 
 TICK_SECONDS = 0.05
 """A lease or a delay ends at most this late."""

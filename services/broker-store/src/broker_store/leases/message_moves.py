@@ -22,8 +22,7 @@ from broker_store.settling.settling import Settling
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.limits import INT32_MAX, PROPERTIES_BYTES_MAX
-from gantry_wire.names import TIMER_TOPIC, retry_topic
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_DLQ_ATTEMPTS,
     GANTRY_DLQ_REASON,
@@ -40,8 +39,9 @@ from gantry_wire.properties import (
     TIMER_OUT_MS,
     format_properties,
 )
-from gantry_wire.record import Record, decode_record
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
+from gantry_wire.names import TIMER_TOPIC, retry_topic
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleResult, SettleStatus
+from gantry_wire.records.message_record import Record, decode_record
 
 AGAIN_SECONDS = 1.0
 """Pause before a dead letter that could not be written is retried."""

@@ -16,10 +16,10 @@ from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.filtered.filtered_scan import properties_at
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedExpression, RefusedRequest
-from gantry_wire.properties import RETRY_TOPIC, SHARDING_KEY, find_property
-from gantry_wire.record import decode_record
+from gantry_wire.messages.properties import RETRY_TOPIC, SHARDING_KEY, find_property
+from gantry_wire.records.message_record import decode_record
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 from gantry_wire.subscription import TAG, TagFilter
-from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 LOOK_MAX = 4096
 """Messages checked per receive and queue, where a filter or keys require a check of each."""

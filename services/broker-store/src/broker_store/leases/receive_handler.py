@@ -19,12 +19,13 @@ from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import Peer, QueueReader
 from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.lease_headers import (
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.names import retry_topic
+from gantry_wire.private_requests.leases import (
     ATTEMPT_MAX,
     INVISIBLE_MS_MAX,
     RECEIVE_MESSAGES_MAX,
@@ -33,7 +34,6 @@ from gantry_wire.lease_headers import (
     ReceiveReplyHeader,
     pack_runs,
 )
-from gantry_wire.names import retry_topic
 
 REPLY_BYTES_MAX = 4 * 1024 * 1024
 """Record bytes per reply. One message is always allowed."""

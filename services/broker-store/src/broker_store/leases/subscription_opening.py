@@ -13,11 +13,11 @@ from broker_store.leases.note_bodies import GroupFilter, LeaseNote, QueueNote
 from broker_store.leases.queue_scan import Wanted, wanted_of
 from broker_store.leases.subscriptions import QueueLeases, Subscription
 from broker_store.reading.read_settings import PERM_READ, ReadSettings
-from gantry_wire.bodies import SubscriptionGroupConfig, TopicConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig, TopicConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.lease_headers import FILTER_CONFLICT, ReceiveHeader
 from gantry_wire.names import GATEWAY_GROUP
+from gantry_wire.private_requests.leases import FILTER_CONFLICT, ReceiveHeader
 
 ORDER_ATTRIBUTE = "gantry.receive.order"
 START_ATTRIBUTE = "gantry.receive.start"

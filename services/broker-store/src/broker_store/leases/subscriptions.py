@@ -25,7 +25,7 @@ from broker_store.leases.note_bodies import (
 )
 from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.settling.decided.mark import MARK, read_mark
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 
 QUEUES_PER_SLICE = 64
 """Queues per part of a snapshot: 0.5 ms with one or two leases each."""

@@ -10,10 +10,10 @@ from broker_store.leases.subscriptions import Subscription, Subscriptions
 from broker_store.leases.waiting_receivers import Waiter, Waiters
 from broker_store.ports import Peer
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
-from gantry_wire.frame import Command
-from gantry_wire.lease_headers import WAIT_MS_MAX, WaitHeader, WaitReplyHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 from gantry_wire.names import RETRY_PREFIX, retry_topic
+from gantry_wire.private_requests.leases import WAIT_MS_MAX, WaitHeader, WaitReplyHeader
 
 WOKEN_AT_ONCE = 8
 """Waiting receivers woken when messages become due. The others follow with the next offer."""

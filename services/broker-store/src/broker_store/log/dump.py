@@ -11,8 +11,8 @@ from pathlib import Path
 
 from broker_store.log.commit_log.scan import ScannedRecord, Stop, record_size_at, scan_records
 from broker_store.log.files.names import parse_file_name
-from gantry_wire.record import BLANK
-from gantry_wire.units import CHECKPOINT, CONSUME_QUEUE_UNIT, INDEX_HEADER
+from gantry_wire.records.message_record import BLANK
+from gantry_wire.records.units import CHECKPOINT, CONSUME_QUEUE_UNIT, INDEX_HEADER
 
 _CHUNK_BYTES = 4 * 1024 * 1024
 _UNITS_SHOWN = 20

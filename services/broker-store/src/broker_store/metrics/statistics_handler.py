@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.rates import Meter, Rate
 from broker_store.ports import Commands, Peer
-from gantry_wire.admin_headers import StatsHeader
-from gantry_wire.bodies import BrokerStatsData, BrokerStatsItem, encode_body
+from gantry_wire.bodies.admin import BrokerStatsData, BrokerStatsItem
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import StatsHeader
 
 Meters = tuple[Meter, Meter | None]
 """The sum, and the number of events. Their quotient is RocketMQ's `avgpt`."""

@@ -15,8 +15,7 @@ from broker_store.derived import PROPERTY_PREFIX, Covered, ReadLog
 from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.sending.idempotency import Remembered, Window, content_crc, key_digest
 from broker_store.settling.decided.mark import MARK, read_mark
-from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     GANTRY_KEY,
     REAL_QUEUE_ID,
     REAL_TOPIC,
@@ -26,8 +25,13 @@ from gantry_wire.properties import (
     parse_properties,
     tags_code,
 )
-from gantry_wire.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.records.message_record import (
+    SYS_TRANSACTION_MASK,
+    SYS_TRANSACTION_PREPARED,
+    SYS_TRANSACTION_ROLLBACK,
+)
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 CODES_KEPT_MAX = 4096
 """Property endings whose tags code is cached. Beyond that the cache is emptied."""

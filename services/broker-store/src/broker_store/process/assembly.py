@@ -43,8 +43,8 @@ from gantry_chassis.process import Life, StartRefused
 from gantry_link.peer import Peer
 from gantry_link.pool import ConnectionPool
 from gantry_link.turn import Turn
-from gantry_wire.ids import pack_host
-from gantry_wire.known_headers import KnownHeaders
+from gantry_wire.frames.known_headers import KnownHeaders
+from gantry_wire.messages.ids import pack_host
 
 GC_THRESHOLDS = (100_000, 50, 100)
 """In-flight messages contain no cycles, so a collection after every 700 of them would only cost time."""

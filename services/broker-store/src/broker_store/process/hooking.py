@@ -17,11 +17,11 @@ from broker_store.requests.extensions import (
 )
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command, RawFrame, decode_command
-from gantry_wire.frame_stream import FRAME_HEAD
-from gantry_wire.headers import EndTransactionHeader, PullHeader, SendHeader, SendHeaderV2
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.frame_stream import FRAME_HEAD, RawFrame
+from gantry_wire.headers.messages import EndTransactionHeader, PullHeader, SendHeader, SendHeaderV2
+from gantry_wire.messages.properties import parse_properties
 from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.properties import parse_properties
 
 SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})

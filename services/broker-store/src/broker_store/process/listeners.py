@@ -16,7 +16,7 @@ from gantry_link.peer import Peer
 from gantry_link.server import RemotingServer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import RawFrame
+from gantry_wire.frames.frame_stream import RawFrame
 
 CLOSE_SECONDS = 1.0
 

@@ -12,8 +12,8 @@ from gantry_chassis.logs import get_logger
 from gantry_link.errors import LinkError
 from gantry_link.nameserver_client import NameserverClient, Registered
 from gantry_link.pool import ConnectionPool
-from gantry_wire.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
-from gantry_wire.headers import BrokerIdentityHeader, RegisterBrokerHeader
+from gantry_wire.bodies.cluster import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 
 WATCH_SECONDS = 0.5
 """Interval of checks for lost and returned nameservers."""

@@ -7,7 +7,7 @@ from broker_store.log.errors import LogError
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.opening.opening import OpenedStore
 from gantry_wire.errors import WireError
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 
 
 class RuntimeReader:

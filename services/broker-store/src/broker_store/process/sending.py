@@ -34,8 +34,9 @@ from broker_store.settling.settle_handler import SettlingHandlers
 from broker_store.transactions.half_messages.half_sends import HalfSends
 from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
-from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
-from gantry_wire.ids import UniqueIds, unpack_host
+from gantry_wire.bodies.cluster import TopicConfigSerializeWrapper
+from gantry_wire.bodies.json_body import encode_body
+from gantry_wire.messages.ids import UniqueIds, unpack_host
 
 LATE_CHECK_SECONDS = 0.1
 CHECKPOINT_LOOK_SECONDS = 0.25

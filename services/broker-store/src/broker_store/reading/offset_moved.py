@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gantry_wire.headers import PullHeader
+from gantry_wire.headers.messages import PullHeader
 
 
 def moved_event(header: PullHeader, broker_name: str, next_offset: int) -> bytes:

@@ -13,8 +13,12 @@ from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.ports import LogReader, QueueReader
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import PULL_MESSAGES_MAX
+from gantry_wire.records.units import (
+    CONSUME_QUEUE_UNIT,
+    CONSUME_QUEUE_UNIT_BYTES,
+    CONSUME_QUEUE_UNITS_PER_FILE,
+)
 from gantry_wire.subscription import EVERYTHING, TagFilter
-from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES, CONSUME_QUEUE_UNITS_PER_FILE
 
 SCAN_UNITS_MAX = 800
 """Units checked per filtered pull (RocketMQ: 16,000 bytes of queue), or the number of messages requested if higher."""

@@ -11,11 +11,12 @@ from broker_store.groups.clients import ClientTable
 from broker_store.groups.groups import GroupTable
 from broker_store.ports import Peer, TopicTable
 from broker_store.reading.read_settings import PERM_READ, ReadSettings
-from gantry_wire.bodies import MessageModel, SubscriptionData, SubscriptionGroupConfig
+from gantry_wire.bodies.clients import MessageModel, SubscriptionData
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedExpression, RefusedRequest
-from gantry_wire.headers import PullHeader
-from gantry_wire.sql92 import SqlFilter
+from gantry_wire.headers.messages import PullHeader
+from gantry_wire.sql92.compiling import SqlFilter
 from gantry_wire.subscription import EVERYTHING, TAG, TagFilter
 
 FLAG_SUBSCRIPTION = 4

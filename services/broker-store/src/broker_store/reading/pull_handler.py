@@ -23,10 +23,10 @@ from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import RequestClass
 from gantry_chassis.logs import get_logger
 from gantry_wire.codes import GantryCode, ResponseCode
-from gantry_wire.encode import encode_pull_reply_head, encode_response
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command
-from gantry_wire.headers import EndPullHeader, PullHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_pull_reply_head, encode_response
+from gantry_wire.headers.messages import EndPullHeader, PullHeader
 from gantry_wire.names import GATEWAY_GROUP, OFFSET_MOVED_TOPIC
 
 FLAG_COMMIT, FLAG_SUSPEND = 1, 2

@@ -4,9 +4,9 @@ from typing import Protocol
 
 from broker_store.ports import Commands, Handler, Peer
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import PullHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.messages import PullHeader
 
 PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 WHOLE = frozenset(

@@ -7,10 +7,10 @@ from broker_store.requests.request_classes import ONEWAY_PER_TURN_MAX, RequestCl
 from gantry_link.peer import Peer
 from gantry_link.turn import Turn
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.command import FLAG_ONEWAY, FLAG_RESPONSE
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import JSON, RawFrame, decode_command
-from gantry_wire.known_headers import KnownHeaders, KnownSend
+from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, decode_command
+from gantry_wire.frames.frame_stream import JSON, RawFrame
+from gantry_wire.frames.known_headers import KnownHeaders, KnownSend
 
 BOUNDED_BEFORE = frozenset({"send"})
 """Classes that bound one-way requests themselves, by the requests in flight."""

@@ -7,9 +7,9 @@ from broker_store.ports import Peer
 from broker_store.requests.request_classes import RequestClass
 from gantry_chassis.logs import get_logger
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import WireError
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 
 _log = get_logger()
 

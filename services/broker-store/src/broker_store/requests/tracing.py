@@ -12,11 +12,10 @@ import asyncio
 from collections.abc import Mapping
 
 from broker_store.requests.extensions import Extension, Reply, Send, StoreView
-from gantry_wire.batch import decode_batch
 from gantry_wire.codes import STORED
 from gantry_wire.errors import WireError
-from gantry_wire.names import GANTRY_SYSTEM_PREFIX, GATEWAY_GROUP, TRACE_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.batch import decode_batch
+from gantry_wire.messages.properties import (
     DELAY,
     KEYS,
     TAGS,
@@ -26,6 +25,7 @@ from gantry_wire.properties import (
     UNIQ_KEY,
     parse_properties,
 )
+from gantry_wire.names import GANTRY_SYSTEM_PREFIX, GATEWAY_GROUP, TRACE_TOPIC
 
 MESSAGE_BYTES_MAX = 128_000
 """Bytes of trace records in one message, as RocketMQ's clients bound theirs."""

@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 from broker_store.commit.targets import FAQ, Target, Targets
 from broker_store.commit.topics import PERM_RW, TopicTable
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import SendHeader
-from gantry_wire.names import RETRY_PREFIX, dlq_topic
-from gantry_wire.properties import (
+from gantry_wire.headers.messages import SendHeader
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_DLQ_ATTEMPTS,
     GANTRY_DLQ_CONSUMER,
     GANTRY_DLQ_REASON,
     format_properties,
 )
+from gantry_wire.names import RETRY_PREFIX, dlq_topic
 
 OWN_LIMIT_VERSION = 121
 """V3_4_9: clients from this version on set their own number of tries."""

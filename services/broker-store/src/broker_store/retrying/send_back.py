@@ -11,7 +11,7 @@ from broker_store.commit.queues import Queue
 from broker_store.commit.special_sends import TIMERS
 from broker_store.retrying.policy import FIRST_LEVEL
 from gantry_wire.limits import INT32_MAX
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_DLQ_ATTEMPTS,
     GANTRY_DLQ_CONSUMER,
@@ -31,7 +31,7 @@ from gantry_wire.properties import (
     edit_properties,
     tags_code,
 )
-from gantry_wire.record import Record
+from gantry_wire.records.message_record import Record
 
 _NOT_TAKEN_ALONG = (*TIMERS, TIMER_OUT_MS, REAL_TOPIC, REAL_QUEUE_ID, GANTRY_SETTLED, GANTRY_KEY)
 """They describe how this copy came here, not the message."""

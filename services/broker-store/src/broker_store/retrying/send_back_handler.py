@@ -24,16 +24,16 @@ from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import policy_of
 from broker_store.retrying.retries import Retries, readable_reason, tries_of
 from broker_store.retrying.send_back import SentBack, copy_of, decide
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import MalformedProperties, MalformedRecord, RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import ConsumerSendBackHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.messages import ConsumerSendBackHeader
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.messages.properties import RETRY_TOPIC
 from gantry_wire.names import retry_topic
-from gantry_wire.properties import RETRY_TOPIC
-from gantry_wire.record import Record, decode_record
+from gantry_wire.records.message_record import Record, decode_record
 
 
 class ReadRecord(Protocol):

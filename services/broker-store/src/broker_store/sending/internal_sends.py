@@ -13,7 +13,7 @@ from broker_store.commit.targets import Targets
 from broker_store.commit.topics import TopicTable
 from broker_store.log.commit_log.commit_log import LogState
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.properties import KEYS, TAGS, format_properties, tags_code
+from gantry_wire.messages.properties import KEYS, TAGS, format_properties, tags_code
 
 
 class InternalSends:

@@ -26,11 +26,11 @@ from broker_store.log.errors import LogError
 from broker_store.sending.idempotency import Remembered, Verdict, Window, content_crc, key_digest
 from broker_store.sending.send_batch import ItemResult, SendBatch
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.ids import offset_message_id
-from gantry_wire.properties import GANTRY_KEY, UNIQ_KEY, parse_properties
-from gantry_wire.record import CRC_MASK, Record, decode_record
+from gantry_wire.frames.encode import encode_response, encode_send_reply
+from gantry_wire.messages.ids import offset_message_id
+from gantry_wire.messages.properties import GANTRY_KEY, UNIQ_KEY, parse_properties
+from gantry_wire.records.message_record import CRC_MASK, Record, decode_record
 
 # ruff: noqa: D102 - the Protocols say what these methods promise
 

@@ -17,11 +17,11 @@ from broker_store.sending.idempotency import Verdict
 from broker_store.sending.keyed import Claim, KeyedSends, Repeat, conflict
 from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun
 from broker_store.sending.plain_sends import BORN_HOST, PlainSends, born_host
-from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import SendHeader
-from gantry_wire.properties import GANTRY_KEY, UNIQ_KEY
-from gantry_wire.record import CRC_MASK
+from gantry_wire.frames.command import FLAG_ONEWAY, Command
+from gantry_wire.headers.messages import SendHeader
+from gantry_wire.messages.properties import GANTRY_KEY, UNIQ_KEY
+from gantry_wire.records.message_record import CRC_MASK
 
 _keyed_text = re.compile(f"{UNIQ_KEY}\x01([0-9A-Za-z]+)\x02{GANTRY_KEY}\x01([^\x01\x02]+)\x02").fullmatch
 """Matches properties that are only a unique key, which needs no JSON escaping, and an idempotency key."""

@@ -22,10 +22,10 @@ from broker_store.commit.record_writer import Placed, RecordWriter, Row
 from broker_store.commit.targets import Target
 from broker_store.commit.visible_records import show_plain
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response, encode_send_replies
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import offset_message_id
-from gantry_wire.record import CRC_MASK, properties_length
+from gantry_wire.frames.encode import encode_response, encode_send_replies
+from gantry_wire.messages.ids import offset_message_id
+from gantry_wire.records.message_record import CRC_MASK, properties_length
 
 RUN_BYTES_MAX = 256 * 1024
 """A run lies in one segment, so it is bounded by this. A larger message is a run of its own."""

@@ -13,11 +13,11 @@ from broker_store.ports import Peer
 from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun, RecordTemplate
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import RequestCode
-from gantry_wire.command import FLAG_ONEWAY, Command
-from gantry_wire.headers import SendHeader
-from gantry_wire.ids import pack_host
-from gantry_wire.known_headers import HeaderPattern, KnownSend
+from gantry_wire.frames.command import FLAG_ONEWAY, Command
+from gantry_wire.frames.known_headers import HeaderPattern, KnownSend
+from gantry_wire.headers.messages import SendHeader
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.messages.ids import pack_host
 from gantry_wire.names import RETRY_PREFIX
 
 BORN_HOST = "born_host"

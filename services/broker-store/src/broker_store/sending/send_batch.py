@@ -28,13 +28,13 @@ from broker_store.commit.stamp import (
     Stamp,
     plain_unique_key,
 )
-from gantry_wire.batch import BatchColumns, decode_columns
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import offset_message_ids
+from gantry_wire.frames.encode import encode_response, encode_send_reply
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.properties import KEYS, TAGS, index_key_hashes, parse_properties, tags_code
+from gantry_wire.messages.batch import BatchColumns, decode_columns
+from gantry_wire.messages.ids import offset_message_ids
+from gantry_wire.messages.properties import KEYS, TAGS, index_key_hashes, parse_properties, tags_code
 
 _BETWEEN = PLAIN_TAIL + PLAIN_HEAD
 

@@ -18,12 +18,12 @@ from broker_store.sending.keyed_run import PlainKeyed
 from broker_store.sending.plain_sends import BORN_HOST, PlainSends, born_host
 from broker_store.sending.send_batch import Items, SendBatch, read_items
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import SendHeader, SendHeaderV2
+from gantry_wire.frames.command import FLAG_ONEWAY, Command
+from gantry_wire.headers.messages import SendHeader, SendHeaderV2
 from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX, PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
+from gantry_wire.messages.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_properties, tags_code
 from gantry_wire.names import RETRY_PREFIX
-from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_properties, tags_code
 
 
 class SendParts(NamedTuple):

@@ -13,7 +13,7 @@ from broker_store.log.files.files import SPACE_ERRORS, Files, make_durable_dirs
 from broker_store.log.settings import RESERVE_FILE
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.settle_headers import FENCED, HELD
+from gantry_wire.private_requests.settling import FENCED, HELD
 
 QueueKey = tuple[str, int]
 """Topic and queue id."""

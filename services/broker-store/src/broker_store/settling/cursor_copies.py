@@ -20,10 +20,10 @@ from broker_store.ports import Commands, Peer
 from broker_store.settling.decided.mark import Source
 from broker_store.settling.decided.settled_table import SettledTable
 from gantry_chassis.environment import Workers
-from gantry_wire import fastjson
+from gantry_wire.bodies import fastjson
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.command import Command
-from gantry_wire.encode import encode_response
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 
 COPY_SECONDS = 10.0

@@ -12,12 +12,12 @@ from broker_store.ports import Commands, Peer
 from broker_store.settling.settling import Settling
 from gantry_link.vouching import vouched_address
 from gantry_wire.codes import GantryCode, ResponseCode
-from gantry_wire.command import Command
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 from gantry_wire.limits import INT32_MAX
 from gantry_wire.names import check_group
-from gantry_wire.settle_headers import (
+from gantry_wire.private_requests.settling import (
     CLAIM_TTL_MS_MAX,
     CLAIM_TTL_MS_MIN,
     ClaimHeader,

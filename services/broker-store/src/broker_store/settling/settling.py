@@ -30,9 +30,9 @@ from broker_store.settling.request.slices import SettleSlice, Slices
 from gantry_chassis.fine_timer import FineTimer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.messages.properties import TAGS, format_properties, tags_code
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import TAGS, format_properties, tags_code
-from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
+from gantry_wire.private_requests.settling import SettleItem, SettleResult, SettleStatus
 
 
 @dataclass(frozen=True, slots=True)

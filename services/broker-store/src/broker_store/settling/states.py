@@ -9,7 +9,7 @@ waiting, due, decided ──retention──▶ removed      (of an undecided ite
 
 from enum import Enum
 
-from gantry_wire.settle_headers import SettleItem, SettleStatus
+from gantry_wire.private_requests.settling import SettleItem, SettleStatus
 
 
 class ItemState(Enum):

@@ -24,10 +24,10 @@ from broker_store.transactions.half_outputs import (
 from broker_store.transactions.transaction_lookup import ROUNDS_MAX, Found, TransactionLookup, on_the_move
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.messages.properties import KEYS, TAGS, TRANSACTION_CHECK_TIMES
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import KEYS, TAGS, TRANSACTION_CHECK_TIMES
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleResult, SettleStatus
+from gantry_wire.private_requests.transactions import (
     BEGUN_PROPERTY,
     REASON_CHARS_MAX,
     DecideTransaction,

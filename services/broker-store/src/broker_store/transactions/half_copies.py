@@ -22,9 +22,15 @@ from broker_store.settling.decided.settled_table import FLOOR_TAG, Decided, Deci
 from broker_store.settling.request.outcomes import CopyDecision
 from broker_store.transactions.half_outputs import AUDIT_TOPIC, COMMITTED, ROLLED_BACK
 from gantry_wire.errors import WireError
+from gantry_wire.messages.properties import (
+    GANTRY_OUTCOME,
+    PRODUCER_GROUP,
+    REAL_TOPIC,
+    UNIQ_KEY,
+    find_property,
+)
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.properties import GANTRY_OUTCOME, PRODUCER_GROUP, REAL_TOPIC, UNIQ_KEY, find_property
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 
 DECIDED_KEPT = 16_384
 """Recently decided transactions to remember, so that a late copy is recognized: about 5 MB, 1 MB in a snapshot."""

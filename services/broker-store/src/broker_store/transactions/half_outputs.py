@@ -7,11 +7,11 @@ from typing import NamedTuple
 from broker_store.commit.special_sends import DELAYS, TIMERS, level_of
 from broker_store.config.delay_levels import DURATION_MS_MAX, LevelList
 from broker_store.delays.instants import Now, due_ms
-from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES, op_body
+from gantry_wire.messages.properties import GANTRY_DELAY_MS, REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import GANTRY_DELAY_MS, REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
-from gantry_wire.settle_headers import SettleOutput
-from gantry_wire.transaction_bodies import BEGUN_PROPERTY
+from gantry_wire.private_requests.settling import SettleOutput
+from gantry_wire.private_requests.transactions import BEGUN_PROPERTY
+from gantry_wire.records.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES, op_body
 
 AUDIT_TOPIC = "GANTRY_SYS_AUDIT"
 COMMITTED, ROLLED_BACK = "committed", "rolledBack"

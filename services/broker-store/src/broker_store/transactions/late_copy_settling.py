@@ -16,8 +16,8 @@ from broker_store.transactions.half_outputs import op_output
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.settle_headers import SettleItem, SettleResult
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.private_requests.settling import SettleItem, SettleResult
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 PAUSE_SECONDS = 1.0
 COPIES_MAX = 256

@@ -15,12 +15,12 @@ from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_request, encode_response
 from gantry_wire.errors import MalformedRecord, RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.half_message import sent_message
-from gantry_wire.headers import CheckTransactionHeader, EndTransactionHeader
-from gantry_wire.transaction_bodies import AskProducer
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.headers.messages import CheckTransactionHeader, EndTransactionHeader
+from gantry_wire.private_requests.transactions import AskProducer
+from gantry_wire.records.half_message import sent_message
 
 RELAY_MS = 10 * 60 * 1000
 """A producer that needs longer is checked again, and its answers are then relayed again."""

@@ -11,16 +11,15 @@ from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.transactions.decisions_by_key import DecisionsByKey
 from broker_store.transactions.producer_checks import ProducerChecks
 from broker_store.transactions.transaction_lookup import TransactionLookup
-from gantry_wire.bodies import decode_body
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import MissingField, RefusedRequest, WireError
-from gantry_wire.frame import Command
-from gantry_wire.ids import parse_offset_message_id
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.messages.ids import parse_offset_message_id
+from gantry_wire.messages.properties import UNIQ_KEY
 from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.properties import UNIQ_KEY
-from gantry_wire.record import decode_record
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.transactions import (
     AskProducer,
     AskState,
     DecideTransaction,
@@ -28,6 +27,7 @@ from gantry_wire.transaction_bodies import (
     ProducerAsked,
     ProducerFound,
 )
+from gantry_wire.records.message_record import decode_record
 
 _encode = msgspec.json.encode
 

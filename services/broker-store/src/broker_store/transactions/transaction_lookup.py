@@ -12,8 +12,7 @@ from broker_store.transactions.half_outputs import COMMITTED, real_queue_id
 from broker_store.transactions.unseen_halves import UnseenHalves
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     PRODUCER_GROUP,
     REAL_TOPIC,
     TRANSACTION_CHECK_TIMES,
@@ -21,8 +20,14 @@ from gantry_wire.properties import (
     find_property,
     index_key_hash,
 )
-from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK, Record, decode_record
-from gantry_wire.transaction_bodies import BEGUN_PROPERTY, TransactionState, TransactionView
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.private_requests.transactions import BEGUN_PROPERTY, TransactionState, TransactionView
+from gantry_wire.records.message_record import (
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+    Record,
+    decode_record,
+)
 
 FOREVER_MS = 2**62
 CANDIDATES_MAX = 256

@@ -9,17 +9,12 @@ from reading_side import ReadingSide
 from broker_store.client_requests.relays.relay_handler import RelayParts, Relays
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import ConnectionLost, NotConnected, RequestTimedOut
-from gantry_wire.bodies import (
-    ConsumerData,
-    GetConsumerStatusBody,
-    HeartbeatData,
-    MessageQueue,
-    decode_body,
-    encode_body,
-)
+from gantry_wire.bodies.clients import ConsumerData, GetConsumerStatusBody, HeartbeatData
+from gantry_wire.bodies.cluster import MessageQueue
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.frame import Command
-from gantry_wire.ids import offset_message_id, pack_host
+from gantry_wire.frames.command import Command
+from gantry_wire.messages.ids import offset_message_id, pack_host
 
 pytestmark = pytest.mark.anyio
 GENEROUS_SECONDS = 60

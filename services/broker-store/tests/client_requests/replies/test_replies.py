@@ -17,9 +17,11 @@ from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import RequestTimedOut
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command, FrameDecoder, decode_command, encode_request
-from gantry_wire.headers import SendHeader
-from gantry_wire.properties import format_properties, parse_properties
+from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import SendHeader
+from gantry_wire.messages.properties import format_properties, parse_properties
 
 pytestmark = pytest.mark.anyio
 GENEROUS_SECONDS = 60

@@ -12,18 +12,12 @@ from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_f
 from broker_store.client_requests.resetting.reset_handler import Resetting, ResettingParts
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_wire import fastjson
-from gantry_wire.bodies import (
-    ConsumerData,
-    HeartbeatData,
-    MessageQueue,
-    ResetOffsetBody,
-    SubscriptionData,
-    decode_body,
-    encode_body,
-)
+from gantry_wire.bodies import fastjson
+from gantry_wire.bodies.clients import ConsumerData, HeartbeatData, ResetOffsetBody, SubscriptionData
+from gantry_wire.bodies.cluster import MessageQueue
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import PullReplyHeader
+from gantry_wire.headers.messages import PullReplyHeader
 
 pytestmark = pytest.mark.anyio
 GENEROUS_SECONDS = 60

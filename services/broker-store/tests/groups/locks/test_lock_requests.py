@@ -10,7 +10,9 @@ from broker_store.log.files.simulated_files import SimulatedFiles
 from gantry_chassis.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
-from gantry_wire.frame import FrameDecoder, decode_command, encode_request
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
 
 pytestmark = pytest.mark.anyio
 WAIT_TURNS = 6000

@@ -14,7 +14,7 @@ from broker_store.log.files.real_files import RealFiles
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.log.settings import LogSettings
 from gantry_chassis.environment import machine
-from gantry_wire.record import BLANK, MAGIC_BLANK, scan_records
+from gantry_wire.records.message_record import BLANK, MAGIC_BLANK, scan_records
 
 
 def test_records_lie_back_to_back_at_the_reserved_positions(disk, small, open_log, put, commit):

@@ -13,7 +13,7 @@ from broker_store.log.errors import (
     NoDescriptorLeft,
 )
 from broker_store.log.files.simulated_files import Fault, SimulatedFiles
-from gantry_wire.record import scan_records
+from gantry_wire.records.message_record import scan_records
 
 
 def test_enospc_takes_the_whole_batch_back_across_segments_and_zeroes_it(small, open_log, put, commit):

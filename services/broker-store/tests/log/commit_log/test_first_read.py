@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from broker_store.log.commit_log import first_read
 from broker_store.log.commit_log.first_read import FirstReadCheck
 from broker_store.log.errors import DamagedRecord
-from gantry_wire.record import build_blank
+from gantry_wire.records.message_record import build_blank
 
 
 def records(build_at, count, base=0):

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker_store.log.commit_log.scan import RECORD_BYTES_LIMIT, Stop, record_size_at, scan_records
-from gantry_wire.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, build_blank, decode_record
+from gantry_wire.records.message_record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, build_blank, decode_record
 
 V6 = b"\x20\x01" + bytes(14) + b"\x00\x00\x2a\xf9"
 

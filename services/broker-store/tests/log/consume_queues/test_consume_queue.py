@@ -4,7 +4,7 @@ import pytest
 
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.log.settings import LogSettings
-from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
+from gantry_wire.records.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
 SIZES = LogSettings(segment_bytes=4096, queue_file_units=16, prezero_bytes=0)
 DIRECTORY = "/cq/T/0"

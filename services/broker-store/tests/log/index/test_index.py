@@ -13,7 +13,7 @@ from broker_store.log.files.simulated_files import Crashed, Fault
 from broker_store.log.index.index import IndexFiles
 from broker_store.log.index.index_file import IndexFile
 from broker_store.log.settings import LogSettings
-from gantry_wire.units import INDEX_ENTRY, INDEX_HEADER
+from gantry_wire.records.units import INDEX_ENTRY, INDEX_HEADER
 
 SIZES = LogSettings(segment_bytes=4096, index_slots=2500, index_entries=3000)
 T0 = 1_700_000_000_000

@@ -148,7 +148,7 @@ def test_a_damaged_blank_and_a_missing_segment_are_holes(mini, disk):
 
 
 def _extents(store):
-    from gantry_wire.units import CONSUME_QUEUE_UNIT
+    from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
     for queue in store.queues.values():
         for position, size, _ in CONSUME_QUEUE_UNIT.iter_unpack(queue.read(0, queue.max_offset)):

@@ -13,10 +13,10 @@ from broker_store.reading.filtered.filtered_scan import (
     properties_at,
 )
 from broker_store.reading.pull import Ask, BatchLimits, PullLimits, PullStatus
-from gantry_wire.ids import pack_host
-from gantry_wire.properties import format_properties
-from gantry_wire.record import build_record
-from gantry_wire.sql92 import compile_filter
+from gantry_wire.messages.ids import pack_host
+from gantry_wire.messages.properties import format_properties
+from gantry_wire.records.message_record import build_record
+from gantry_wire.sql92.compiling import compile_filter
 
 WANTED = compile_filter("n > 5")
 PLACES = st.lists(st.sampled_from(["match", "other", "hole", "gap", "foreign"]), max_size=60)

@@ -7,9 +7,9 @@ from memory_store import bodies_of
 from reading_side import ReadingSide
 
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import OffsetReplyHeader, QueryMessageReplyHeader, TimestampReplyHeader
-from gantry_wire.properties import index_key_hash
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.headers.messages import OffsetReplyHeader, QueryMessageReplyHeader, TimestampReplyHeader
+from gantry_wire.messages.properties import index_key_hash
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 pytestmark = pytest.mark.anyio
 FOR_EVER = {"beginTimestamp": "0", "endTimestamp": str(2**62), "maxNum": "64"}

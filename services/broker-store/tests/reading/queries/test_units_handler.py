@@ -5,9 +5,10 @@ from heartbeat_bytes import HEARTBEAT
 from reading_side import ReadingSide
 
 from broker_store.reading.queries.units_handler import UNITS_MAX, UnitHandlers
-from gantry_wire.bodies import QueryConsumeQueueResponseBody, decode_body
+from gantry_wire.bodies.admin import QueryConsumeQueueResponseBody
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.properties import tags_code
+from gantry_wire.messages.properties import tags_code
 
 pytestmark = pytest.mark.anyio
 

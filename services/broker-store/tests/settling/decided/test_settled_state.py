@@ -21,7 +21,7 @@ from broker_store.settling.cursor_copies import (
 from gantry_chassis.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
-from gantry_wire.settle_headers import SettleItem
+from gantry_wire.private_requests.settling import SettleItem
 
 pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024

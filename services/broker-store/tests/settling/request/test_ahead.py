@@ -7,7 +7,7 @@ from settling_side import SettlingSide, deliver
 from broker_store.settling.request.ahead import ITEMS_MAX
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.settle_headers import SETTLE_AHEAD_MS_MAX
+from gantry_wire.private_requests.settling import SETTLE_AHEAD_MS_MAX
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from settling_side import SettlingSide, deliver
 from broker_store.log.files.simulated_files import Fault
 from broker_store.settling.request.fast_settle import FastSettle
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.half_message import OP_PROPERTIES, op_body
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.record import decode_record
-from gantry_wire.settle_headers import SettleOutput
+from gantry_wire.private_requests.settling import SettleOutput
+from gantry_wire.records.half_message import OP_PROPERTIES, op_body
+from gantry_wire.records.message_record import decode_record
 
 pytestmark = pytest.mark.anyio
 

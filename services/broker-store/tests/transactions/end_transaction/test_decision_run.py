@@ -10,7 +10,7 @@ from broker_store.log.files.simulated_files import Fault
 from broker_store.transactions.end_transaction import end_handler as ending
 from broker_store.transactions.half_messages.recent_halves import RecentHalves
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
 from gantry_wire.names import HALF_TOPIC
 
 pytestmark = pytest.mark.anyio

@@ -5,10 +5,10 @@ from sending_side import ScriptedPeer
 from transactions_side import BORN_MS, COMMIT, ROLLBACK, UNKNOWN, TransactionsSide
 
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.messages.properties import tags_code
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import tags_code
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,9 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.files.simulated_files import Fault
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.messages.properties import index_key_hash
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
 

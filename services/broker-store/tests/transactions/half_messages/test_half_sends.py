@@ -4,9 +4,9 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from gantry_wire.codes import ResponseCode
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
+from gantry_wire.messages.properties import format_properties, index_key_hash, tags_code
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import format_properties, index_key_hash, tags_code
 
 pytestmark = pytest.mark.anyio
 

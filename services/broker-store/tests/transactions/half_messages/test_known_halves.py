@@ -3,7 +3,7 @@
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers.messages import SendReplyHeader
 from gantry_wire.names import HALF_TOPIC
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gantry_wire.errors import MalformedExpression
-from gantry_wire.scheduler_bodies import CreateTask, MessageFilter
+from gantry_wire.private_requests.scheduling import CreateTask, MessageFilter
 from gantry_wire.subscription import TagFilter
 from gateway.admin.dead_letters import DeadLetters
 from gateway.admin.groups import GroupAdmin

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.names import dlq_topic, retry_topic
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DLQ_ORIGIN_MESSAGE_ID,
     DLQ_ORIGIN_TOPIC,
     GANTRY_DLQ_ATTEMPTS,
@@ -18,6 +17,7 @@ from gantry_wire.properties import (
     ORIGIN_MESSAGE_ID,
     RETRY_TOPIC,
 )
+from gantry_wire.names import dlq_topic, retry_topic
 from gateway.admin.groups import GroupAdmin
 from gateway.http.problems import invalid
 from gateway.messages.message_view import messages

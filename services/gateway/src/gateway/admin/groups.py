@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gantry_wire import names as wire_names
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.record import decode_record
+from gantry_wire.records.message_record import decode_record
 from gateway.http.problems import (
     Problem,
     broker_missing,

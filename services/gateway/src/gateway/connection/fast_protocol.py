@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any, cast
 
-from gantry_wire.frame_template import marked_number
+from gantry_wire.frames.frame_template import marked_number
 from gateway.connection.fast_path import FastPath, KnownHead
 from gateway.connection.http_protocol import GatewayProtocol
 from gateway.http.call import Event

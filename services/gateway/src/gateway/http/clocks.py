@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 from gantry_chassis.addresses import reachable_address
 from gantry_chassis.environment import Environment
-from gantry_wire.ids import UniqueIds
+from gantry_wire.messages.ids import UniqueIds
 
 
 class SystemClocks:

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from gantry_wire.errors import MalformedProperties, MalformedRecord
-from gantry_wire.names import REDRIVE_GROUP
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     GANTRY_KEY,
     GANTRY_SETTLED,
     KEYS,
@@ -18,7 +17,8 @@ from gantry_wire.properties import (
     UNIQ_KEY,
     parse_properties,
 )
-from gantry_wire.record import (
+from gantry_wire.names import REDRIVE_GROUP
+from gantry_wire.records.message_record import (
     SYS_COMPRESSED,
     SYS_COMPRESSION_LZ4,
     SYS_COMPRESSION_MASK,

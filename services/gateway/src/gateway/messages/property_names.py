@@ -1,6 +1,6 @@
 """Property names reserved for RocketMQ or the broker: refused from clients, shown separately."""
 
-from gantry_wire import properties as p
+from gantry_wire.messages import properties as p
 
 RESERVED_PREFIX = "__"
 """Prefix of the broker's own names."""

@@ -1,6 +1,8 @@
 """SQL92 filters of clients: an invalid one is refused with the column and the expected input. Pure."""
 
-from gantry_wire.sql92 import EXPRESSION_CHARS_MAX, MalformedSql, SqlFilter, compile_filter
+from gantry_wire.sql92.compiling import SqlFilter, compile_filter
+from gantry_wire.sql92.errors import MalformedSql
+from gantry_wire.sql92.limits import EXPRESSION_CHARS_MAX
 from gateway.http.problems import Problem, invalid
 
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from gantry_wire.settle_headers import MessageEvent
+from gantry_wire.private_requests.settling import MessageEvent
 from gateway.ports.stores import Broker
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from gantry_wire.lease_headers import LeasedRun, LeaseItem
+from gantry_wire.private_requests.leases import LeasedRun, LeaseItem
 
 
 class ReceiveAsk(NamedTuple):

@@ -5,7 +5,7 @@ Adapter: link_schedules.py. Every call raises StoreRefused or PeerAway.
 
 from typing import Protocol
 
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     CreateTask,
     ListParked,
     ListSchedules,

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from msgspec import Struct
 
-from gantry_wire.batch import BatchItem
+from gantry_wire.messages.batch import BatchItem
 
 
 class StoreRefused(Exception):

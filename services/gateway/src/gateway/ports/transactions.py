@@ -5,7 +5,7 @@ Adapter: link_transactions.py. Every call raises StoreRefused or PeerAway, and m
 
 from typing import Protocol
 
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.transactions import (
     ChecksPage,
     DecideTransaction,
     ListTransactions,

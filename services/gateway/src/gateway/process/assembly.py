@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.web_pages import WebPages
-from gantry_wire.ids import UniqueIds
+from gantry_wire.messages.ids import UniqueIds
 from gateway.admin.broker_settings_routes import broker_settings_routes
 from gateway.admin.cluster import ClusterView
 from gateway.admin.cluster_routes import cluster_routes

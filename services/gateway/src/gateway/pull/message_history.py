@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError
 from gantry_wire.names import DLQ_PREFIX, RETRY_PREFIX
-from gantry_wire.record import Record, scan_records
+from gantry_wire.records.message_record import Record, scan_records
 from gateway.http.problems import Problem
 from gateway.messages.schemas import TimelineEvent, TimelineReply
 from gateway.ports.histories import Histories

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedMessageId, MalformedRecord
-from gantry_wire.ids import parse_offset_message_id
+from gantry_wire.messages.ids import parse_offset_message_id
 from gateway.http.problems import Problem, away, broker_away, refused, unanswered
 from gateway.messages.message_view import messages, rfc3339
 from gateway.messages.schemas import MessageOut

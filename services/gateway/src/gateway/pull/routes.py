@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from gantry_wire.errors import MalformedExpression
 from gantry_wire.limits import INT64_MAX, PULL_MESSAGES_MAX
-from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
+from gantry_wire.sql92.limits import EXPRESSION_CHARS_MAX
 from gantry_wire.subscription import EVERYTHING, TagFilter
 from gateway.http.call import Call, Reply, json_reply
 from gateway.http.problems import invalid, rate_limited

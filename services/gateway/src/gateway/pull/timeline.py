@@ -2,15 +2,7 @@
 
 from collections.abc import Iterable
 
-from gantry_wire.names import (
-    DLQ_PREFIX,
-    HALF_TOPIC,
-    RETRY_PREFIX,
-    SCHEDULE_TOPIC,
-    TIMER_TOPIC,
-    TRANS_CHECK_MAX_TIME_TOPIC,
-)
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_DLQ_ATTEMPTS,
     GANTRY_DLQ_CONSUMER,
@@ -20,8 +12,16 @@ from gantry_wire.properties import (
     REAL_TOPIC,
     TIMER_OUT_MS,
 )
-from gantry_wire.record import Record
-from gantry_wire.settle_headers import MessageEvent
+from gantry_wire.names import (
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
+from gantry_wire.private_requests.settling import MessageEvent
+from gantry_wire.records.message_record import Record
 from gateway.messages.message_view import rfc3339
 from gateway.messages.schemas import TimelineEvent
 

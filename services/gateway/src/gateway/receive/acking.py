@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from gantry_wire.codes import ResponseCode
-from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem, pack_items, pack_places
+from gantry_wire.private_requests.leases import ItemKind, ItemStatus, LeaseItem, pack_items, pack_places
 from gateway.http.problems import Problem, broker_away, refused
 from gateway.messages.message_view import rfc3339
 from gateway.ports.leases import LeaseStores

@@ -11,9 +11,15 @@ from zlib import crc32
 
 import msgspec
 
-from gantry_wire.lease_headers import LeasedRun
 from gantry_wire.limits import TOPIC_BYTES_MAX
-from gantry_wire.record import CRC_MASK, MAGIC_V1, SYS_BORN_HOST_V6, SYS_COMPRESSED, SYS_STORE_HOST_V6
+from gantry_wire.private_requests.leases import LeasedRun
+from gantry_wire.records.message_record import (
+    CRC_MASK,
+    MAGIC_V1,
+    SYS_BORN_HOST_V6,
+    SYS_COMPRESSED,
+    SYS_STORE_HOST_V6,
+)
 from gateway.receive.receipts import Receipts
 from gateway.receive.received_kept import POSITION_CHARS, host_part, kept, shown_time
 

@@ -4,8 +4,8 @@ from functools import lru_cache
 
 import msgspec
 
-from gantry_wire.ids import offset_message_id
-from gantry_wire.record import decode_record
+from gantry_wire.messages.ids import offset_message_id
+from gantry_wire.records.message_record import decode_record
 from gateway.messages.message_view import message, rfc3339
 
 KEPT_MAX = 4096

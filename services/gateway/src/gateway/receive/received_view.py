@@ -13,9 +13,9 @@ from zlib import crc32
 import msgspec
 
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.lease_headers import LeasedRun
 from gantry_wire.names import RETRY_PREFIX
-from gantry_wire.record import CRC_MASK, MAGIC_V1, Buffer, decode_record
+from gantry_wire.private_requests.leases import LeasedRun
+from gantry_wire.records.message_record import CRC_MASK, MAGIC_V1, Buffer, decode_record
 from gateway.messages.message_view import message, rfc3339
 from gateway.receive.receipts import Receipts
 from gateway.receive.received_even import Said, even_run

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.lease_headers import FILTER_CONFLICT, ItemKind, LeaseItem
+from gantry_wire.private_requests.leases import FILTER_CONFLICT, ItemKind, LeaseItem
 from gateway.http.problems import Problem, broker_away, refused, topic_missing
 from gateway.ports.leases import Leased, LeaseStore, LeaseStores, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused, outcome_of

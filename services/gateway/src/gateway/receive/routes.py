@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gantry_wire.lease_headers import ItemKind
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX, GATEWAY_GROUP, SYSTEM_GROUP_PREFIX
+from gantry_wire.private_requests.leases import ItemKind
 from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
 from gateway.connection.fast_path import Exchange, FastAnswers
 from gateway.http.call import Call, Reply, json_reply, takes_gzip

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from gantry_wire.lease_headers import INVISIBLE_MS_MAX, REASON_CHARS_MAX, RECEIVE_MESSAGES_MAX
+from gantry_wire.private_requests.leases import INVISIBLE_MS_MAX, REASON_CHARS_MAX, RECEIVE_MESSAGES_MAX
 from gateway.messages.schemas import MessageOut
 from gateway.receive.receipts import HANDLE_CHARS_MAX
 from gateway.requests.fields import Body, one_of

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from gantry_wire.codes import ResponseCode
-from gantry_wire.ids import UniqueIds
-from gantry_wire.properties import UNIQ_KEY
-from gantry_wire.record import scan_records
+from gantry_wire.messages.ids import UniqueIds
+from gantry_wire.messages.properties import UNIQ_KEY
+from gantry_wire.records.message_record import scan_records
 from gateway.http.problems import Problem
 from gateway.ports.stores import PeerAway, Store, StoreRefused, outcome_of
 from gateway.routing.fleet import Fleet

@@ -6,7 +6,7 @@ sends keep the previous list until the idempotency window has passed, so that a 
 
 from typing import NamedTuple
 
-from gantry_wire.properties import java_hash
+from gantry_wire.messages.properties import java_hash
 from gateway.http.problems import away
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gantry_wire.scheduler_bodies import CreateTask, ListParked, ScheduleQuery
+from gantry_wire.private_requests.scheduling import CreateTask, ListParked, ScheduleQuery
 from gateway.http.problems import invalid
 from gateway.requests.checks import topic_of
 from gateway.requests.fields import BrokerOrAll, MessageId, TopicOrAll

@@ -5,12 +5,7 @@ from typing import Annotated, Literal, cast
 
 from msgspec import Meta
 
-from gantry_wire.scheduler_bodies import (
-    PAGE_MAX,
-    ListSchedules,
-    ScheduleAnswer,
-    ScheduleOrder,
-)
+from gantry_wire.private_requests.scheduling import PAGE_MAX, ListSchedules, ScheduleAnswer, ScheduleOrder
 from gateway.http.problems import invalid
 from gateway.messages.message_view import rfc3339
 from gateway.requests.checks import time_ms, topic_of

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     ListParked,
     ListSchedules,
     MoveSchedule,

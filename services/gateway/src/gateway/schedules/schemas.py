@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from gantry_wire.limits import INT64_MAX
-from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
+from gantry_wire.sql92.limits import EXPRESSION_CHARS_MAX
 from gateway.requests.fields import KEY_CHARS_MAX, TOPIC_PATTERN, Body, BrokerText, Shown, TopicText
 
 MAX_PER_SECOND = 1_000_000

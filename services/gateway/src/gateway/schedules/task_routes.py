@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry_wire.scheduler_bodies import PAGE_MAX, ListTasks, TaskView
+from gantry_wire.private_requests.scheduling import PAGE_MAX, ListTasks, TaskView
 from gateway.messages.message_view import rfc3339
 from gateway.requests.fields import ID_PATTERN, BrokerOrAll
 from gateway.requests.operations import Operation, Operations

@@ -4,7 +4,14 @@ import asyncio
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX
-from gantry_wire.scheduler_bodies import CreateTask, ListTasks, TaskOrder, TasksPage, TaskView, split_task_id
+from gantry_wire.private_requests.scheduling import (
+    CreateTask,
+    ListTasks,
+    TaskOrder,
+    TasksPage,
+    TaskView,
+    split_task_id,
+)
 from gateway.http.problems import Problem, broker_missing
 from gateway.ports.schedulers import Schedulers
 from gateway.ports.stores import Broker

@@ -5,7 +5,7 @@ Pure. A duration is counted from the store's time, so it is sent as a duration; 
 
 from datetime import datetime
 
-from gantry_wire.properties import DELAY, TIMER_DELAY_MS, TIMER_DELIVER_MS
+from gantry_wire.messages.properties import DELAY, TIMER_DELAY_MS, TIMER_DELIVER_MS
 from gateway.http.problems import Problem, invalid
 from gateway.messages.message_view import rfc3339
 from gateway.messages.schemas import FieldNames, MessageIn

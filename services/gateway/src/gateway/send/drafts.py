@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from gantry_wire.ids import UniqueIds
 from gantry_wire.limits import BODY_BYTES_MAX
-from gantry_wire.properties import (
+from gantry_wire.messages.ids import UniqueIds
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_KEY,
     KEYS,

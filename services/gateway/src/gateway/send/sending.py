@@ -7,9 +7,9 @@ reported as success: it is 504 "unknown whether stored".
 import asyncio
 from collections.abc import Callable, Sequence
 
-from gantry_wire.batch import BatchItem
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, PER_ITEM_BATCH_BYTES_MAX
+from gantry_wire.messages.batch import BatchItem
 from gateway.http.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
 from gateway.messages.message_view import rfc3339
 from gateway.messages.schemas import SendRefusal, SendResult

@@ -2,7 +2,7 @@
 
 from gantry_link import BrokerRefused, ConnectionPool, LinkError
 from gantry_link.settle_client import SettleClient
-from gantry_wire.settle_headers import MessageEvent
+from gantry_wire.private_requests.settling import MessageEvent
 from gateway.ports.stores import Broker, PeerAway, StoreRefused
 
 

@@ -11,8 +11,8 @@ from gantry_link.lease_client import LeaseClient, received_of, statuses_of
 from gantry_link.waiting import Waiting
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import GantryCode
-from gantry_wire.command import Command
-from gantry_wire.lease_headers import LeaseItem, LeaseItemsHeader, ReceiveHeader, WaitHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.private_requests.leases import LeaseItem, LeaseItemsHeader, ReceiveHeader, WaitHeader
 from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused
 

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, NameserverClient, StoreClient
 from gantry_link.errors import UnreadableAnswer
 from gantry_link.nameserver_client import Answers
-from gantry_wire.bodies import TopicRouteData, decode_body
+from gantry_wire.bodies.cluster import TopicRouteData
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import MalformedBody
-from gantry_wire.headers import RouteHeader
+from gantry_wire.headers.nameserver import RouteHeader
 from gateway.ports.stores import Broker, PeerAway, QueueData, RouteData, StoreRefused, Unusable
 from gateway.routing.queue_lists import QUEUES_MAX
 

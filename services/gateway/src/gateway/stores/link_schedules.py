@@ -1,7 +1,7 @@
 """The Schedulers port over gantry_link."""
 
 from gantry_link.scheduler_client import SchedulerClient
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     CreateTask,
     ListParked,
     ListSchedules,

@@ -12,17 +12,12 @@ from gantry_link.send_pattern import SendPattern
 from gantry_link.settle_client import SettleClient
 from gantry_link.store_client import BatchStored, batch_stored_of, stored_of
 from gantry_link.waiting import Waiting
-from gantry_wire.batch import BatchItem
-from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.bounded_cache import BoundedCache
-from gantry_wire.command import Command
-from gantry_wire.headers import (
-    CreateTopicHeader,
-    PullHeader,
-    QueryMessageHeader,
-    ResetOffsetHeader,
-    SendHeaderV2,
-)
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.admin import CreateTopicHeader, ResetOffsetHeader
+from gantry_wire.headers.messages import PullHeader, QueryMessageHeader, SendHeaderV2
+from gantry_wire.messages.batch import BatchItem
 from gantry_wire.names import GATEWAY_GROUP, REDRIVE_GROUP, dlq_topic
 from gantry_wire.subscription import SQL92, TAG
 from gateway.admin.group_options import ORDER, RETRY_POLICY, START

@@ -1,7 +1,7 @@
 """The TransactionParties port over gantry_link."""
 
 from gantry_link.transaction_client import CheckerClient, TransactionStoreClient
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.transactions import (
     ChecksPage,
     DecideTransaction,
     ListTransactions,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.transactions import (
     PAGE_MAX,
     Decision,
     ListTransactions,

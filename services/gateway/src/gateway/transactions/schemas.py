@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gantry_wire.transaction_bodies import CHECKS_MAX, REASON_CHARS_MAX
+from gantry_wire.private_requests.transactions import CHECKS_MAX, REASON_CHARS_MAX
 from gateway.messages.schemas import MessageIn, MessageOut
 from gateway.requests.fields import Body, GroupText
 

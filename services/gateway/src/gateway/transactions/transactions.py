@@ -11,11 +11,9 @@ import msgspec
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError
-from gantry_wire.half_message import sent_message
+from gantry_wire.messages.properties import CHECK_IMMUNITY_TIME, PRODUCER_GROUP, TRANSACTION_PREPARED
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import CHECK_IMMUNITY_TIME, PRODUCER_GROUP, TRANSACTION_PREPARED
-from gantry_wire.record import decode_record
-from gantry_wire.transaction_bodies import (
+from gantry_wire.private_requests.transactions import (
     DecideTransaction,
     Decision,
     ListTransactions,
@@ -26,6 +24,8 @@ from gantry_wire.transaction_bodies import (
     split_transaction_id,
     transaction_id,
 )
+from gantry_wire.records.half_message import sent_message
+from gantry_wire.records.message_record import decode_record
 from gateway.http.problems import Problem, broker_away, refused
 from gateway.messages.message_view import message
 from gateway.messages.schemas import FieldNames, SendResult

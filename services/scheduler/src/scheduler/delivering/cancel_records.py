@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.names import TIMER_TOPIC
-from gantry_wire.settle_headers import SettleStatus
+from gantry_wire.private_requests.settling import SettleStatus
 from scheduler.delivering.decisions import CANCELLED, cancel, deliver
 from scheduler.delivering.settler import Settler
 from scheduler.index.due_queue_names import due_queue_of

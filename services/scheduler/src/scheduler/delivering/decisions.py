@@ -11,8 +11,7 @@ from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
-from gantry_wire.names import HALF_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_DELAY_MS,
     REAL_QUEUE_ID,
@@ -24,7 +23,8 @@ from gantry_wire.properties import (
     TIMER_DELIVER_MS,
     TIMER_OUT_MS,
 )
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
+from gantry_wire.names import HALF_TOPIC, TIMER_TOPIC
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleStatus
 from scheduler.index.entries import OFFSET_MASK, PARKED, TIMER, Entry, queue_of
 from scheduler.system_names import PARKED_FROM, PARKED_REASON, PARKED_TOPIC
 

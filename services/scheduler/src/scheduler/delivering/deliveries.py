@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gantry_chassis.logs import get_logger
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_wire.settle_headers import SettleItem, SettleReplyBody, SettleStatus
+from gantry_wire.private_requests.settling import SettleItem, SettleReplyBody, SettleStatus
 from scheduler.delivering.burst_pace import BurstPace
 from scheduler.delivering.decisions import PARKED_OUTCOME, Then, deliver_all, judge, park
 from scheduler.delivering.round_pace import AHEAD_SECONDS, Round, RoundPace

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gantry_chassis.logs import get_logger
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_wire.settle_headers import SettleStatus
+from gantry_wire.private_requests.settling import SettleStatus
 from scheduler.delivering.decisions import ROLLED, move
 from scheduler.delivering.settler import Settler
 from scheduler.index.due_queues import DueQueues

@@ -10,7 +10,7 @@ from gantry_link.claims import Held, QueueKey
 from gantry_link.errors import BrokerRefused
 from gantry_link.store_calls import StoreCalls
 from gantry_wire.codes import GantryCode
-from gantry_wire.settle_headers import (
+from gantry_wire.private_requests.settling import (
     FENCED,
     SettleBody,
     SettleHeader,

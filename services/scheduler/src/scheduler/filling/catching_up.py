@@ -16,7 +16,7 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.following import Follower
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import GantryCode
-from gantry_wire.settle_headers import SettledStateBody, SettledStateHeader, decode_json
+from gantry_wire.private_requests.settling import SettledStateBody, SettledStateHeader, decode_json
 from scheduler.delivering.cancel_records import CancelRecords
 from scheduler.filling.reading_pause import ReadingPause
 from scheduler.filling.resuming import resume

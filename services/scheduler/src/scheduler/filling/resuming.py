@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from gantry_chassis.logs import get_logger
 from gantry_link.store_client import StoreClient
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.headers import PullHeader
+from gantry_wire.headers.messages import PullHeader
 from scheduler.index.due_queues import DueQueues
 from scheduler.index.entries import Entry, entry_of, queue_of, scan_items
 from scheduler.index.kept_rows import Kept

@@ -15,7 +15,7 @@ import msgspec
 
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.record import MAGIC_V1, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, decode_record
+from gantry_wire.records.message_record import MAGIC_V1, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, decode_record
 from scheduler.system_names import PARKED_TOPIC
 
 LEVELS_MAX = 1024

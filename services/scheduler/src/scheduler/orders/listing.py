@@ -9,8 +9,14 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord, RefusedRequest
 from gantry_wire.limits import INT64_MAX
-from gantry_wire.record import decode_record
-from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Schedule, SchedulesPage
+from gantry_wire.private_requests.scheduling import (
+    PAGE_MAX,
+    ListParked,
+    ListSchedules,
+    Schedule,
+    SchedulesPage,
+)
+from gantry_wire.records.message_record import decode_record
 from scheduler.index.due_queue_names import DELAYS, INSTANTS, PARKED_MESSAGES
 from scheduler.index.entries import PARKED, TIMER, Entry, queue_of
 from scheduler.index.far_rows import Place, Wanted

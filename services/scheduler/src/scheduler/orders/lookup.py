@@ -6,11 +6,11 @@ import asyncio
 
 from gantry_link.errors import BrokerRefused
 from gantry_wire.errors import MalformedRecord, WireError
-from gantry_wire.headers import QueryMessageHeader
-from gantry_wire.ids import parse_offset_message_id
+from gantry_wire.headers.messages import QueryMessageHeader
 from gantry_wire.limits import INT64_MAX
+from gantry_wire.messages.ids import parse_offset_message_id
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.record import Record, decode_record, scan_records
+from gantry_wire.records.message_record import Record, decode_record, scan_records
 from scheduler.index.entries import COPIES_MAX, Entry, entry_of, source_of
 from scheduler.system_names import PARKED_TOPIC
 from scheduler.terms.term import Term

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     ListParked,
     ListSchedules,
     MoveSchedule,
@@ -19,7 +19,7 @@ from gantry_wire.scheduler_bodies import (
     SchedulesPage,
     ScheduleStatus,
 )
-from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
+from gantry_wire.private_requests.settling import SettleItem, SettleResult, SettleStatus
 from scheduler.delivering.decisions import CANCELLED, DELIVERED, MOVED, ROLLED, cancel, deliver, move
 from scheduler.index.entries import PARKED, Entry, queue_of
 from scheduler.metrics import SchedulerMetrics

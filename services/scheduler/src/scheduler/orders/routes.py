@@ -6,7 +6,7 @@ from typing import Any
 
 from gantry_link.service_listener import Route
 from gantry_wire.codes import GantryCode
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     CreateTask,
     ListParked,
     ListSchedules,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.names import check_group, check_topic
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     PAGE_MAX,
     CreateTask,
     ListTasks,

@@ -13,7 +13,7 @@ from gantry_link.claims import claim_holder
 from gantry_link.scheduler_client import SchedulerClient
 from gantry_link.store_client import StoreClient
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.scheduler_bodies import (
+from gantry_wire.private_requests.scheduling import (
     ListSchedules,
     MoveSchedule,
     Schedule,

@@ -14,10 +14,10 @@ from gantry_link.following import Follower
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.headers import SendHeaderV2
-from gantry_wire.record import Record, scan_records
-from gantry_wire.scheduler_bodies import CreateTask, TaskView, task_id
-from gantry_wire.settle_headers import SettleItem
+from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.private_requests.scheduling import CreateTask, TaskView, task_id
+from gantry_wire.private_requests.settling import SettleItem
+from gantry_wire.records.message_record import Record, scan_records
 from scheduler.delivering.settler import Settler
 from scheduler.system_names import SCHEDULER_GROUP, TASKS_TOPIC
 from scheduler.tasks.bulk import NobodyHolds

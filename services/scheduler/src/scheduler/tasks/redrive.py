@@ -14,9 +14,8 @@ from gantry_link.claims import Claims, Held, QueueKey
 from gantry_link.errors import BrokerRefused
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import GantryCode, ResponseCode
-from gantry_wire.headers import PullHeader
-from gantry_wire.names import REDRIVE_GROUP, dlq_topic, retry_topic
-from gantry_wire.properties import (
+from gantry_wire.headers.messages import PullHeader
+from gantry_wire.messages.properties import (
     DELAY,
     GANTRY_KEY,
     GANTRY_ORIGIN,
@@ -25,9 +24,9 @@ from gantry_wire.properties import (
     find_property,
     java_hash,
 )
-from gantry_wire.record import Record, scan_records
-from gantry_wire.scheduler_bodies import MessageFilter, TaskFailure
-from gantry_wire.settle_headers import (
+from gantry_wire.names import REDRIVE_GROUP, dlq_topic, retry_topic
+from gantry_wire.private_requests.scheduling import MessageFilter, TaskFailure
+from gantry_wire.private_requests.settling import (
     SettleBody,
     SettleHeader,
     SettleItem,
@@ -36,7 +35,8 @@ from gantry_wire.settle_headers import (
     SettleStatus,
     decode_json,
 )
-from gantry_wire.sql92 import compile_filter
+from gantry_wire.records.message_record import Record, scan_records
+from gantry_wire.sql92.compiling import compile_filter
 from gantry_wire.subscription import TagFilter
 from scheduler.system_names import SCHEDULER_GROUP
 from scheduler.tasks.running_task import RunningTask, encode_json

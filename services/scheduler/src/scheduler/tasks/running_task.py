@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from gantry_wire.scheduler_bodies import FAILURES_MAX, TaskFailure, TaskState, TaskView
-from gantry_wire.settle_headers import SettleItem, SettleOutput
+from gantry_wire.private_requests.scheduling import FAILURES_MAX, TaskFailure, TaskState, TaskView
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput
 from scheduler.delivering.settler import Settler
 from scheduler.system_names import TASKS_TOPIC
 

@@ -16,7 +16,7 @@ from gantry_link.fleet import StoreAt
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import StoreClient
 from gantry_wire.codes import GantryCode
-from gantry_wire.settle_headers import StoreTimeReplyHeader
+from gantry_wire.private_requests.settling import StoreTimeReplyHeader
 from scheduler.index.entries import LEVELS_MAX
 from scheduler.terms.levels import DEFAULT_LEVELS, level_durations_ms
 from scheduler.terms.term import StoreToServe, Term, TermContext, claimed_queues

@@ -17,7 +17,7 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.settle_headers import StoreTimeReplyHeader
+from gantry_wire.private_requests.settling import StoreTimeReplyHeader
 from scheduler.delivering.cancel_records import CancelRecords
 from scheduler.delivering.deliveries import Deliveries, Pace
 from scheduler.delivering.rolling import Rolling

@@ -4,7 +4,7 @@ from broker_store.groups.clients import Client
 from gantry_link.errors import LinkError, RequestTimedOut
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 
 Fields = dict[str, str]
 RELAY_SECONDS = 10.0

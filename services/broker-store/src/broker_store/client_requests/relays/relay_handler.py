@@ -13,14 +13,17 @@ from broker_store.groups.clients import Client, ClientTable
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer, TopicTable
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_wire.bodies import GetConsumerStatusBody, MessageQueue, decode_body, encode_body
+from gantry_wire.bodies.clients import GetConsumerStatusBody
+from gantry_wire.bodies.cluster import MessageQueue
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import MalformedMessageId, RefusedRequest, WireError
-from gantry_wire.frame import Command
-from gantry_wire.headers import ConsumeDirectlyHeader, ConsumerRunningInfoHeader, ConsumerStatusHeader
-from gantry_wire.ids import parse_offset_message_id
-from gantry_wire.record import decode_record
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import ConsumerStatusHeader
+from gantry_wire.headers.messages import ConsumeDirectlyHeader, ConsumerRunningInfoHeader
+from gantry_wire.messages.ids import parse_offset_message_id
+from gantry_wire.records.message_record import decode_record
 
 STATUS_SECONDS = 5.0
 """Longest wait for each client of a group to send its offsets."""

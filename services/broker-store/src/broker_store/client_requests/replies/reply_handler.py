@@ -21,14 +21,13 @@ from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_chassis.logs import get_logger
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.frame import Command
-from gantry_wire.headers import PushReplyHeader, SendHeader, SendHeaderV2
-from gantry_wire.ids import offset_message_id, pack_host, unpack_host
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.messages import PushReplyHeader, SendHeader, SendHeaderV2
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.names import REPLY_TOPIC_SUFFIX
-from gantry_wire.properties import (
+from gantry_wire.messages.ids import offset_message_id, pack_host, unpack_host
+from gantry_wire.messages.properties import (
     KEYS,
     MSG_REGION,
     PUSH_REPLY_TIME,
@@ -39,6 +38,7 @@ from gantry_wire.properties import (
     parse_properties,
     tags_code,
 )
+from gantry_wire.names import REPLY_TOPIC_SUFFIX
 
 _log = get_logger()
 _ECHOED = (MSG_REGION, TRACE_ON)

@@ -21,12 +21,15 @@ from broker_store.reading.queries.offset_search import Searching
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_chassis.logs import get_logger
-from gantry_wire.bodies import MessageQueue, QueueOffset, ResetOffsetBody, ResetOffsetListBody, encode_body
+from gantry_wire.bodies.clients import QueueOffset, ResetOffsetBody, ResetOffsetListBody
+from gantry_wire.bodies.cluster import MessageQueue
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_request, encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import ResetClientOffsetHeader, ResetOffsetHeader
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_request, encode_response
+from gantry_wire.headers.admin import ResetOffsetHeader
+from gantry_wire.headers.messages import ResetClientOffsetHeader
 from gantry_wire.names import GATEWAY_GROUP
 
 LATEST_MS = -1

@@ -13,18 +13,14 @@ from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_table import LockTable, QueueName
 from broker_store.ports import Commands, Peer
 from gantry_chassis.environment import Workers
-from gantry_wire import fastjson
-from gantry_wire.bodies import (
-    LockBatchRequestBody,
-    LockBatchResponseBody,
-    MessageQueue,
-    decode_body,
-    encode_body,
-)
+from gantry_wire.bodies import fastjson
+from gantry_wire.bodies.clients import LockBatchRequestBody, LockBatchResponseBody
+from gantry_wire.bodies.cluster import MessageQueue
+from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import MissingField, RefusedRequest, WireError
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 
 EXPIRE_SECONDS = 30.0
 QUEUES_MAX = 65_536

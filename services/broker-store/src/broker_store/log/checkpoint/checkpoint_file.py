@@ -4,7 +4,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_store.log.files.files import Files
-from gantry_wire.units import CHECKPOINT, CHECKPOINT_FILE_BYTES
+from gantry_wire.records.units import CHECKPOINT, CHECKPOINT_FILE_BYTES
 
 _CONFIRM = Struct(">q")
 _TIMES = Struct(">qqq")

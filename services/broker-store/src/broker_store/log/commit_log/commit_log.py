@@ -17,7 +17,7 @@ from broker_store.log.errors import DiskFull, LogStopped, NoDescriptorLeft, Reco
 from broker_store.log.files.files import SPACE_ERRORS, Data, Files
 from broker_store.log.files.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.settings import BLANK_BYTES, LogSettings
-from gantry_wire.record import build_blank
+from gantry_wire.records.message_record import build_blank
 
 
 class LogState(Enum):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.record import (
+from gantry_wire.records.message_record import (
     BLANK,
     CRC_MASK,
     MAGIC_BLANK,
@@ -24,7 +24,7 @@ ScannedRecord: TypeAlias = tuple[int, int, int, int, int, int, int, bytes, bytes
 """Position, size, queue id, queue offset, system flag, store time (ms), body CRC, topic, properties."""
 
 _FIXED_V4 = Struct(">iIii4xqqi16xq20xi")
-"""The fixed part of a V1 record with IPv4 hosts, without the fields not needed here; see gantry_wire.record."""
+"""The fixed part of a V1 record with IPv4 hosts, without the fields not needed here; see `message_record`."""
 _FIXED_BYTES = RECORD_BYTES_MIN - 3
 assert _FIXED_V4.size == _FIXED_BYTES
 _HOST_V6_BITS = 0x30

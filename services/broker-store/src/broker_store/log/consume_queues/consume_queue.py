@@ -11,8 +11,8 @@ from broker_store.log.consume_queues.queue_units import HOLE_SIZE, STEP_UNITS
 from broker_store.log.errors import LogUnreadable
 from broker_store.log.files.names import parse_file_name
 from broker_store.log.settings import QUEUE_UNIT_BYTES
-from gantry_wire.record import RECORD_BYTES_MIN
-from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
+from gantry_wire.records.message_record import RECORD_BYTES_MIN
+from gantry_wire.records.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
 LEFTOVER_UNITS_MAX = 1_000_000
 """Units above a checkpoint that are kept as proof during a recovery."""

@@ -4,7 +4,7 @@ from broker_store.log.errors import LogUnreadable
 from broker_store.log.files.file_pool import FilePool
 from broker_store.log.files.names import file_name
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 HOLE_SIZE = 0x7FFFFFFF
 """Size field of a unit that points to no record: its message is gone or never existed."""

@@ -12,7 +12,7 @@ from typing import cast
 
 from broker_store.log.files.files import File
 from broker_store.log.settings import LogSettings
-from gantry_wire.units import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
+from gantry_wire.records.units import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
 _PAGE_SHIFT = 10
 PAGE_SLOTS = 1 << _PAGE_SHIFT

@@ -18,7 +18,7 @@ from broker_store.log.commit_log.segment import Segment
 from broker_store.log.consume_queues.consume_queue import ConsumeQueue
 from broker_store.log.errors import LogUnreadable
 from broker_store.log.recovery.resume import Leftovers, Resume, scan_one
-from gantry_wire.record import BLANK
+from gantry_wire.records.message_record import BLANK
 
 CHUNK_BYTES = 256 * 1024
 """Read and checked per slice: about a thousand records, a few milliseconds with the caller's work."""

@@ -14,8 +14,8 @@ from broker_store.log.commit_log.segment import Segment
 from broker_store.log.consume_queues.consume_queue import ConsumeQueue
 from broker_store.log.consume_queues.queue_units import HOLE_SIZE
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.message_record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 LINKS_MIN = 8
 """Records that must follow each other before a chain without other proof is trusted."""

@@ -10,11 +10,12 @@ from broker_store.ports import Commands, Peer
 from broker_store.reading.read_settings import ReadSettings
 from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
-from gantry_wire.bodies import CheckClientRequestBody, decode_body
+from gantry_wire.bodies.clients import CheckClientRequestBody
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
 from gantry_wire.subscription import TAG
 
 SAVE_SECONDS = 10.0

@@ -12,9 +12,9 @@ from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull import Ask, PullStatus, Selection, Span, at_gap
 from gantry_wire.limits import PULL_MESSAGES_MAX
-from gantry_wire.record import MAGIC_V2
-from gantry_wire.sql92 import SqlFilter
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.message_record import MAGIC_V2
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
+from gantry_wire.sql92.compiling import SqlFilter
 
 SCAN_UNITS_MAX = 16_384
 """Records checked per pull. RocketMQ stops after 800; more saves round trips for a pull that drops nearly all."""

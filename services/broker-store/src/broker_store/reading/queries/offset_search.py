@@ -11,8 +11,8 @@ from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.log.errors import LogError
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull_reading import InThread
-from gantry_wire.record import SYS_BORN_HOST_V6
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.message_record import SYS_BORN_HOST_V6
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 _SYS_FLAG_AT = 36
 _STORE_TIME_AT, _STORE_TIME_AT_V6 = 56, 68

@@ -9,12 +9,17 @@ from broker_store.reading.pull_reading import InThread
 from broker_store.reading.queries.offset_search import Searching
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import MalformedRecord, RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import QueryMessageHeader, QueueHeader, SearchOffsetHeader, ViewMessageHeader
-from gantry_wire.properties import KEYS, UNIQ_KEY, find_property, index_key_hash
-from gantry_wire.record import Record, decode_record
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.messages import (
+    QueryMessageHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    ViewMessageHeader,
+)
+from gantry_wire.messages.properties import KEYS, UNIQ_KEY, find_property, index_key_hash
+from gantry_wire.records.message_record import Record, decode_record
 
 QUERY_MESSAGES_MAX = 64
 """Messages per query (RocketMQ's maxMsgsNumBatch)."""

@@ -8,14 +8,16 @@ from broker_store.filters.table import FilterTable
 from broker_store.groups.clients import ClientTable
 from broker_store.ports import Commands, Peer, QueueReader, QueueTable, TopicTable
 from broker_store.reading.pull_admission import tag_filter_of
-from gantry_wire.admin_headers import QueryConsumeQueueHeader
-from gantry_wire.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, SubscriptionData, encode_body
+from gantry_wire.bodies.admin import ConsumeQueueData, QueryConsumeQueueResponseBody
+from gantry_wire.bodies.clients import SubscriptionData
+from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.admin import QueryConsumeQueueHeader
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 from gantry_wire.subscription import TAG
-from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 UNITS_MAX = 4096
 """Most units per answer. RocketMQ sets no bound."""

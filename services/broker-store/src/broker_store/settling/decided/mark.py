@@ -6,7 +6,7 @@ else can write it there. The records of one item are adjacent, and the first one
 
 from typing import NamedTuple
 
-from gantry_wire.properties import GANTRY_SETTLED
+from gantry_wire.messages.properties import GANTRY_SETTLED
 
 MARK = GANTRY_SETTLED.encode() + b"\x01"
 _MARK_SIZE = len(MARK)

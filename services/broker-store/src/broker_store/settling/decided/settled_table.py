@@ -17,11 +17,11 @@ from broker_store.log.errors import LogError
 from broker_store.settling.decided.mark import MARK, Source, read_mark
 from broker_store.settling.decided.settled_queue import SettledQueue
 from gantry_wire.errors import WireError
+from gantry_wire.messages.properties import find_property
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
-from gantry_wire.properties import find_property
-from gantry_wire.record import decode_record
-from gantry_wire.settle_headers import OutputPlace
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.private_requests.settling import OutputPlace
+from gantry_wire.records.message_record import decode_record
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 DECISIONS_KEPT = 16_384
 """Latest decisions whose outputs are remembered: at least this many, at most twice as many (about 10 MB)."""

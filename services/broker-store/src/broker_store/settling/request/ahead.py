@@ -17,7 +17,7 @@ from broker_store.settling.request.item_decisions import Done
 from broker_store.settling.request.slices import SettleSlice
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.settle_headers import SETTLE_AHEAD_MS_MAX, SettleItem, SettleResult
+from gantry_wire.private_requests.settling import SETTLE_AHEAD_MS_MAX, SettleItem, SettleResult
 
 ITEMS_MAX = 65_536
 """Most items kept.

@@ -11,14 +11,10 @@ from broker_store.settling.decided.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK
 from broker_store.settling.request.items import Gathered
 from broker_store.settling.request.output_records import FindTarget, remover, text_of, unique_key_of
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.messages.properties import find_property, tags_code
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import find_property, tags_code
-from gantry_wire.record import (
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_MASK,
-    properties_length,
-)
-from gantry_wire.settle_headers import OutputPlace, SettleOutput
+from gantry_wire.private_requests.settling import OutputPlace, SettleOutput
+from gantry_wire.records.message_record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK, properties_length
 
 _KEPT_FLAGS = ~SYS_TRANSACTION_MASK
 _END = b"\x02"

@@ -19,7 +19,7 @@ from broker_store.settling.request.output_records import CannotPlan, Plan, Plann
 from broker_store.settling.states import ANSWERS, ItemState, ask_of
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
+from gantry_wire.private_requests.settling import OutputPlace, SettleResult, SettleStatus
 
 Done = Callable[[list[SettleResult] | RefusedRequest], None]
 """Called once: with durable results in item order, or with the reason why nothing is known or done."""

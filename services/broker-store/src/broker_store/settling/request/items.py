@@ -15,11 +15,11 @@ from broker_store.config.delay_levels import LevelList
 from broker_store.log.errors import LogError, PositionRemoved
 from broker_store.settling.decided.mark import Source
 from gantry_wire.errors import MalformedRecord
+from gantry_wire.messages.properties import TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_OUT_MS, find_property
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_OUT_MS, find_property
-from gantry_wire.record import Record, decode_record
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
-from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleStatus
+from gantry_wire.records.message_record import Record, decode_record
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 SPAN_BYTES_MAX = 4 * 1024 * 1024
 GAP_BYTES_MAX = 32 * 1024

@@ -25,10 +25,16 @@ from broker_store.settling.decided.mark import (
 from broker_store.settling.request.items import Gathered
 from gantry_wire.errors import MalformedProperties
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.messages.properties import (
+    GANTRY_SETTLED,
+    UNIQ_KEY,
+    find_property,
+    format_properties,
+    tags_code,
+)
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import GANTRY_SETTLED, UNIQ_KEY, find_property, format_properties, tags_code
-from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
+from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleStatus
+from gantry_wire.records.message_record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 
 _END = b"\x02"
 _END_BYTE = 2

@@ -14,7 +14,7 @@ from broker_store.requests.request_classes import OVERLOAD
 from broker_store.settling.request.item_decisions import Done
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.settle_headers import SettleItem, SettleResult
+from gantry_wire.private_requests.settling import SettleItem, SettleResult
 
 ITEMS_MIN = 32
 """About a millisecond of work, which a turn can take unnoticed."""

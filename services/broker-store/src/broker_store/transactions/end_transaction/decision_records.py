@@ -16,12 +16,12 @@ from broker_store.settling.decided.mark import MARK_SUFFIX_BYTES_MAX, MARK_SUFFI
 from broker_store.settling.request.output_records import FindTarget
 from broker_store.transactions.half_messages.recent_halves import Half, HalfKind
 from broker_store.transactions.half_outputs import COMMITTED, ROLLED_BACK
-from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.messages.properties import format_properties, tags_code
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
-from gantry_wire.properties import format_properties, tags_code
-from gantry_wire.record import CRC_MASK, SYS_TRANSACTION_COMMIT, properties_length
-from gantry_wire.settle_headers import OutputPlace
+from gantry_wire.private_requests.settling import OutputPlace
+from gantry_wire.records.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES
+from gantry_wire.records.message_record import CRC_MASK, SYS_TRANSACTION_COMMIT, properties_length
 
 HALF_SOURCE: Source = (HALF_TOPIC, 0, "")
 _BEFORE, _BEHIND = mark_parts(HALF_SOURCE)

@@ -18,7 +18,7 @@ from broker_store.transactions.end_transaction.decision_records import HALF_SOUR
 from broker_store.transactions.half_messages.recent_halves import Half
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
+from gantry_wire.frames.command import Command
 
 
 class Ordinary(NamedTuple):

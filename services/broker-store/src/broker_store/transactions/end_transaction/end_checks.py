@@ -2,10 +2,10 @@
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import EndTransactionHeader
+from gantry_wire.headers.messages import EndTransactionHeader
+from gantry_wire.messages.properties import CHECK_IMMUNITY_TIME, PRODUCER_GROUP, UNIQ_KEY
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import CHECK_IMMUNITY_TIME, PRODUCER_GROUP, UNIQ_KEY
-from gantry_wire.record import Record
+from gantry_wire.records.message_record import Record
 
 TIMEOUT_MS = 6_000
 """transactionTimeOut: a shorter immunity is ignored."""

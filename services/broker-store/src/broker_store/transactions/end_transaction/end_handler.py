@@ -32,22 +32,21 @@ from broker_store.transactions.half_outputs import (
 from broker_store.transactions.producer_checks import Relays
 from broker_store.transactions.unseen_halves import UnseenHalves
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.command import FLAG_ONEWAY
-from gantry_wire.encode import encode_response
 from gantry_wire.errors import MalformedRecord, RefusedRequest
-from gantry_wire.frame import Command
-from gantry_wire.headers import EndTransactionHeader
+from gantry_wire.frames.command import FLAG_ONEWAY, Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.headers.messages import EndTransactionHeader
+from gantry_wire.messages.properties import UNIQ_KEY
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import UNIQ_KEY
-from gantry_wire.record import (
+from gantry_wire.private_requests.settling import SettleItem, SettleResult, SettleStatus
+from gantry_wire.private_requests.transactions import DecideTransaction, Decision
+from gantry_wire.records.message_record import (
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_ROLLBACK,
     Record,
     decode_record,
 )
-from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
-from gantry_wire.transaction_bodies import DecideTransaction, Decision
-from gantry_wire.units import CONSUME_QUEUE_UNIT
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 DECISIONS: dict[int, Decision] = {SYS_TRANSACTION_COMMIT: "commit", SYS_TRANSACTION_ROLLBACK: "rollback"}
 OUTCOMES: dict[Decision, str] = {"commit": COMMITTED, "rollback": ROLLED_BACK}

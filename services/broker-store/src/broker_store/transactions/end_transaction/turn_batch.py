@@ -10,7 +10,7 @@ from broker_store.transactions.end_transaction.decision_records import HALF_SOUR
 from broker_store.transactions.end_transaction.decision_run import Asked, DecisionRun, Ordinary
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.settle_headers import SettleResult
+from gantry_wire.private_requests.settling import SettleResult
 
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 ENTRY_ITEMS_MAX = 4096

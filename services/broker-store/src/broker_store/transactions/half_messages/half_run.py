@@ -21,9 +21,9 @@ from broker_store.sending.plain_run import RUN_BYTES_MAX
 from broker_store.transactions.half_copies import HalfCopies
 from broker_store.transactions.half_messages.recent_halves import Half, HalfKind, RecentHalves, new_half
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response, encode_send_replies
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import offset_message_id
+from gantry_wire.frames.encode import encode_response, encode_send_replies
+from gantry_wire.messages.ids import offset_message_id
 
 
 class HalfRun:

@@ -25,19 +25,19 @@ from broker_store.transactions.half_messages.recent_halves import (
     is_ordinary,
 )
 from gantry_wire.codes import ResponseCode
-from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.headers import SendHeader
+from gantry_wire.frames.command import FLAG_ONEWAY, Command
+from gantry_wire.headers.messages import SendHeader
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.names import HALF_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     TRANSACTION_ID,
     TRANSACTION_PREPARED,
 )
-from gantry_wire.record import SYS_TRANSACTION_MASK
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.records.message_record import SYS_TRANSACTION_MASK
 
 HALF_PROPERTIES_BYTES_MAX = PROPERTIES_BYTES_MAX - 64
 """Leaves room for the number of checks, which a later copy of the half carries."""

@@ -8,8 +8,8 @@ from broker_store.commit.message import Message, Mode
 from broker_store.commit.targets import Target
 from broker_store.transactions.half_messages.recent_halves import HalfKind
 from gantry_wire.bounded_cache import BoundedCache
-from gantry_wire.headers import SendHeader
-from gantry_wire.properties import UNIQ_KEY
+from gantry_wire.headers.messages import SendHeader
+from gantry_wire.messages.properties import UNIQ_KEY
 
 SHAPES_MAX = 4096
 _MARK = f"{UNIQ_KEY}\x01"

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from broker_store.commit.special_sends import DELAYS
 from broker_store.transactions.half_outputs import real_queue_id
-from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
-from gantry_wire.properties import (
+from gantry_wire.messages.properties import (
     CHECK_IMMUNITY_TIME,
     GANTRY_KEY,
     GANTRY_SETTLED,
@@ -20,13 +19,14 @@ from gantry_wire.properties import (
     UNIQ_KEY,
     tags_code,
 )
-from gantry_wire.record import (
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
+from gantry_wire.private_requests.transactions import BEGUN_PROPERTY
+from gantry_wire.records.message_record import (
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
     Record,
 )
-from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
 GENERATION_HALVES_MAX = 4096
 GENERATION_BYTES_MAX = 4 * 1024 * 1024

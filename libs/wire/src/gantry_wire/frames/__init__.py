@@ -1,0 +1,1 @@
+"""One request or reply as bytes: the stream, the frame, its header, its command."""

@@ -1,0 +1,1 @@
+"""Typed headers of RocketMQ's requests and replies, by who answers them."""

@@ -1,0 +1,1 @@
+"""What a producer sends: properties, message ids, the body of a batch."""

@@ -1,0 +1,1 @@
+"""What the log stores: the records of messages, and the files derived from them."""
