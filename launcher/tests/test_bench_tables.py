@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
 from gantry_launcher.commands import bench
+from peers import against
+from reporting import figures, goals, table
+from whole_run import plan
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("goals", "figures", "plan", "table")
 
 
-@pytest.fixture(scope="module")
-def parts() -> Iterator[Any]:
-    """The modules of bench/, a folder of programs that is not a package."""
-    known = set(sys.modules)
-    sys.path.insert(0, str(ROOT / "bench"))
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in PARTS})
-    finally:
-        sys.path.remove(str(ROOT / "bench"))
-        for name in set(sys.modules) - known:
-            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "bench")):
-                del sys.modules[name]
-
-
-def test_every_program_is_part_of_a_whole_run_or_excluded_with_a_reason(parts: Any) -> None:
-    planned = [step.program for step in parts.plan.PLAN]
+def test_every_program_is_part_of_a_whole_run_or_excluded_with_a_reason() -> None:
+    planned = [step.program for step in plan.PLAN]
     assert len(set(planned)) == len(planned)
-    assert {*planned, *parts.plan.BY_NAME_ONLY} == set(bench.programs())
+    assert {*planned, *plan.BY_NAME_ONLY} == set(bench.programs())
 
 
-def test_every_goal_is_of_a_program_and_can_be_reached(parts: Any) -> None:
+def test_every_goal_is_of_a_program_and_can_be_reached() -> None:
     programs = bench.programs()
-    for key, goal in parts.goals.GOALS.items():
+    for key, goal in goals.GOALS.items():
         assert key.split(".")[0] in programs, key
         assert goal.limit > 0 or goal.floors > 0 or goal.sense == "≤", key
         assert goal.bound(1.0) == goal.limit + goal.floors, key
-    for key, floor in parts.goals.FLOORS.items():
+    for key, floor in goals.FLOORS.items():
         assert {key.split(".")[0], floor.split(".")[0]} <= set(programs), key
 
 
-def test_every_profile_that_explains_a_miss_is_in_the_document(parts: Any) -> None:
+def test_every_profile_that_explains_a_miss_is_in_the_document() -> None:
     text = (ROOT / "docs" / "performance.md").read_text()
-    for goal in parts.goals.GOALS.values():
+    for goal in goals.GOALS.values():
         assert not goal.miss or f"- ({goal.miss}) " in text, goal.question
 
 
@@ -68,25 +52,23 @@ def test_every_profile_that_explains_a_miss_is_in_the_document(parts: Any) -> No
         ("echo.bare", 1.0, None, ""),
     ],
 )
-def test_a_figure_is_judged_by_its_goal(
-    parts: Any, key: str, value: float, floor: float | None, verdict: str
-) -> None:
-    assert parts.goals.verdict(parts.goals.Figure(key, value, "x", floor)) == verdict
+def test_a_figure_is_judged_by_its_goal(key: str, value: float, floor: float | None, verdict: str) -> None:
+    assert goals.verdict(goals.Figure(key, value, "x", floor)) == verdict
 
 
 def test_reports_of_programs_are_printed_and_become_the_tables_of_a_run(
-    parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     collected = tmp_path / "collected"
-    monkeypatch.setenv(parts.figures.COLLECTED, str(collected))
-    parts.figures.figure("store_pull.32 x 128 B", 995_000, "msg/s", words="12 us a pull")
-    parts.figures.figure("echo.bare", 199_000, "msg/s")
-    parts.figures.figure("latency.remoting.p50", 1.25, "ms")
-    parts.figures.figure("against.sync.send.Gantry", 20_000, "msg/s")
-    parts.figures.figure("against.sync.send.Other", 5_000, "msg/s")
-    parts.figures.figure("against.sync.late.Gantry", 2, "ms")
-    parts.figures.figure("against.sync.late.Other", 1, "ms")
-    parts.figures.skipped("Third", "it is not installed")
+    monkeypatch.setenv(figures.COLLECTED, str(collected))
+    figures.figure("store_pull.32 x 128 B", 995_000, "msg/s", words="12 us a pull")
+    figures.figure("echo.bare", 199_000, "msg/s")
+    figures.figure("latency.remoting.p50", 1.25, "ms")
+    figures.figure("against.sync.send.Gantry", 20_000, "msg/s")
+    figures.figure("against.sync.send.Other", 5_000, "msg/s")
+    figures.figure("against.sync.late.Gantry", 2, "ms")
+    figures.figure("against.sync.late.Other", 1, "ms")
+    figures.skipped("Third", "it is not installed")
     output = capsys.readouterr().out
     assert "995,000 msg/s   goal ≥ 400,000 msg/s: met   12 us a pull" in output
     assert "skipped: Third: it is not installed" in output
@@ -100,7 +82,7 @@ def test_reports_of_programs_are_printed_and_become_the_tables_of_a_run(
     file.write_text(
         json.dumps({"machine": "two cores", "began": "now", "quick": False, "programs": [program]})
     )
-    text = parts.table.markdown(parts.table.judged([file]))
+    text = table.markdown(table.judged([file]))
     assert "two cores; now.\n\nLoad before each program: 0.5 to 0.5." in text
     row = "| pull of old messages, 32 x 128 B | 995,000 msg/s | 199,000 msg/s (echo.bare) | 5.00 | ≥ 400,000 msg/s | met |"
     assert row in text
@@ -111,7 +93,7 @@ def test_reports_of_programs_are_printed_and_become_the_tables_of_a_run(
     assert "- Third: it is not installed" in text
 
 
-def test_of_several_runs_the_last_answer_to_each_question_counts(parts: Any, tmp_path: Path) -> None:
+def test_of_several_runs_the_last_answer_to_each_question_counts(tmp_path: Path) -> None:
     def kept(name: str, programs: dict[str, float]) -> Path:
         found = [
             {
@@ -126,7 +108,7 @@ def test_of_several_runs_the_last_answer_to_each_question_counts(parts: Any, tmp
         return file
 
     runs = [kept("first", {"echo": 1, "idle": 2}), kept("second", {"echo": 3})]
-    text = parts.table.markdown(parts.table.judged(runs))
+    text = table.markdown(table.judged(runs))
     assert "- first; then: idle\n- second; then: echo\n" in text
     assert "| echo: rate | 3 /s |" in text
     assert "| idle: rate | 2 /s |" in text
@@ -134,33 +116,31 @@ def test_of_several_runs_the_last_answer_to_each_question_counts(parts: Any, tmp
 
 
 def test_tables_go_between_the_marks_of_a_document(
-    parts: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = tmp_path / "document.md"
-    document.write_text(f"before\n{parts.table.BEGIN}\nold\n{parts.table.END}\nafter\n")
-    parts.table.put_into(document, "new\n")
-    parts.table.put_into(document, "newer\n")
-    assert document.read_text() == f"before\n{parts.table.BEGIN}\nnewer\n{parts.table.END}\nafter\n"
+    document.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    table.put_into(document, "new\n")
+    table.put_into(document, "newer\n")
+    assert document.read_text() == f"before\n{table.BEGIN}\nnewer\n{table.END}\nafter\n"
     document.write_text("without\n")
     with pytest.raises(SystemExit, match="2"):
-        parts.table.put_into(document, "new\n")
+        table.put_into(document, "new\n")
     assert "has no marks" in capsys.readouterr().err
     document.write_text('"machine"')
     with pytest.raises(SystemExit, match="2"):
-        parts.table.judged([document])
+        table.judged([document])
     assert "is not a bench.json" in capsys.readouterr().err
 
 
-def test_the_performance_document_accepts_the_tables_of_a_run(parts: Any) -> None:
+def test_the_performance_document_accepts_the_tables_of_a_run() -> None:
     text = (ROOT / "docs" / "performance.md").read_text()
-    assert text.count(parts.table.BEGIN) == text.count(parts.table.END) == 1
+    assert text.count(table.BEGIN) == text.count(table.END) == 1
 
 
 def test_systems_that_are_not_installed_are_skipped_with_a_reason(
-    parts: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert parts
-    against: ModuleType = importlib.import_module("against")
     monkeypatch.setenv("PATH", "")
     assert [rival.name for rival in against.rivals(["rocketmq", "nats", "rabbitmq"], "")] == [
         "Gantry",
@@ -188,7 +168,7 @@ def test_systems_that_are_not_installed_are_skipped_with_a_reason(
     ],
 )
 def test_an_impossible_run_is_refused_in_one_line(words: str, says: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "bench" / "run.py"), *words.split()]
+    command = [sys.executable, str(ROOT / "bench" / "whole_run" / "run.py"), *words.split()]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.count("\n") == 1

@@ -1,10 +1,8 @@
 """The output of RocketMQ's benchmark programs is parsed as they print it."""
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import pytest
+
+from peers import rocketmq_report as report
 
 PRODUCER = (
     "Current Time: 2025-03-04 10:20:{:02d},123 | Send TPS: {} | Max RT(ms): 270 | Average RT(ms):   1.925 "
@@ -20,17 +18,6 @@ CONSUMER = (
 )
 
 
-@pytest.fixture(scope="module")
-def report() -> ModuleType:
-    path = Path(__file__).parents[2] / "bench" / "rocketmq_report.py"
-    spec = importlib.util.spec_from_file_location("rocketmq_report", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -40,24 +27,22 @@ def report() -> ModuleType:
         ("Current Time: 2025-03-04 10:20:30,123 | Send TPS: 0 | Max RT(ms): 0", (0, 0.0, 0)),
     ],
 )
-def test_a_report_is_rate_latency_and_failures(
-    report: ModuleType, line: str, expected: tuple[float, ...]
-) -> None:
+def test_a_report_is_rate_latency_and_failures(line: str, expected: tuple[float, ...]) -> None:
     assert report.read_report(line) == expected
 
 
 @pytest.mark.parametrize("line", ["", "topic: BenchmarkTest, threadCount: 32", "Exception: Send TPS"])
-def test_other_lines_are_no_reports(report: ModuleType, line: str) -> None:
+def test_other_lines_are_no_reports(line: str) -> None:
     assert report.read_report(line) is None
 
 
-def test_the_first_reports_are_left_out_and_the_rest_averaged(report: ModuleType) -> None:
+def test_the_first_reports_are_left_out_and_the_rest_averaged() -> None:
     lines = ["topic: x", *(PRODUCER.format(n, rate) for n, rate in enumerate((1, 2, 100, 300)))]
     assert report.summary(lines) == (200.0, pytest.approx(1.925), 3, 2)
     assert report.summary(lines[:3]) == (0.0, 0.0, 3, 0)
     assert report.summary([]) == (0.0, 0.0, 0, 0)
 
 
-def test_messages_a_cpu_second_of_the_broker(report: ModuleType) -> None:
+def test_messages_a_cpu_second_of_the_broker() -> None:
     assert report.Side(report.Result(50_000.0, 0.6, 0, 4), 0.5).per_cpu_second == 100_000
     assert report.Side(report.Result(0.0, 0.0, 0, 0), 0.0).per_cpu_second == 0

@@ -23,6 +23,7 @@ SOURCES = (
     "spark/src",
     "loadtest/src",
     "launcher/src",
+    "bench",
 )
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from itertools import takewhile
+from pathlib import Path
 
 from gantry_launcher import install
 from gantry_launcher.errors import Refused
@@ -18,12 +19,12 @@ SPARK = "spark_"
 """Programs of these names need what Spark needs."""
 
 
-ALL = "run"
+ALL = Path("whole_run") / "run.py"
 """Runs all programs, with one table at the end; it is not a bench program itself."""
 
 
 def bench(words: list[str]) -> int:
-    """Run the named programs, or without a name all, as bench/run.py has it; exit status 1 when one failed, 2 when its options were refused.
+    """Run the named programs, or without a name all, as bench/whole_run/run.py has it; exit status 1 when one failed, 2 when its options were refused.
 
     Words from the first option on are the arguments of the one program named before them.
     """
@@ -38,14 +39,15 @@ def bench(words: list[str]) -> int:
         raise Refused(f"{arguments[0]} belongs to one benchmark: ./gantry bench NAME {' '.join(arguments)}")
     install.ensure(install.RUN_LOCK, say)
     if not names:
-        return _run(ALL, arguments)
+        return _run(FOLDER / ALL, arguments)
     if any(name.startswith(SPARK) for name in names):
         install.ensure(install.SPARK_LOCK, say)
+    found = files()
     failed: dict[str, int] = {}
     for name in names:
         sys.stdout.write(f"\n== {name}: {known[name]}\n")
         sys.stdout.flush()
-        if status := _run(name, arguments):
+        if status := _run(found[name], arguments):
             failed[name] = status
     if set(failed.values()) == {2}:
         return 2  # refused its options, and has said so
@@ -62,22 +64,30 @@ def _check(names: list[str], known: Mapping[str, str]) -> None:
             raise Refused(f"no such benchmark: {name}; {meant}")
 
 
-def programs() -> dict[str, str]:
-    """Return the programs and the first line of what they say of themselves.
+def files() -> dict[str, Path]:
+    """Return the file of each program by its name, fast enough for a key press.
 
-    A program tells how it is run (`python bench/NAME.py`); other files of the folder are parts of programs.
+    A program tells how it is run (`python bench/FOLDER/NAME.py`); other files of the folders are parts of programs.
     """
-    found: dict[str, str] = {}
-    for path in sorted(FOLDER.glob("*.py")):
-        words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        if f"python bench/{path.name}" in words:
-            found[path.stem] = words.splitlines()[0]
-    return found
+    return {
+        path.stem: path
+        for path in sorted(FOLDER.glob("*/*.py"), key=lambda path: path.stem)
+        if f"python bench/{path.parent.name}/{path.name}" in path.read_text(encoding="utf-8")
+    }
+
+
+def programs() -> dict[str, str]:
+    """Return the programs and the first line of what they say of themselves."""
+    return {name: _description(path) for name, path in files().items()}
+
+
+def _description(path: Path) -> str:
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem).splitlines()[0]
 
 
 def help_text(known: dict[str, str]) -> str:
     """Return the programs by name, each with its description."""
-    lines = [f"  {name:<12} {words}" for name, words in known.items()]
+    lines = [f"  {name:<14} {words}" for name, words in known.items()]
     return "\n".join(
         [
             "usage: ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]   everything, one table",
@@ -91,15 +101,15 @@ def help_text(known: dict[str, str]) -> str:
     )
 
 
-def _run(name: str, arguments: list[str]) -> int:
-    command = [str(PYTHON), str(FOLDER / f"{name}.py"), *arguments]
-    with subprocess.Popen(command, cwd=ROOT) as program:
+def _run(program: Path, arguments: list[str]) -> int:
+    command = [str(PYTHON), str(program), *arguments]
+    with subprocess.Popen(command, cwd=ROOT) as process:
 
         def end(_number: int, _frame: object) -> None:
-            program.terminate()
+            process.terminate()
 
         before = signal.signal(signal.SIGTERM, end)
         try:
-            return program.wait()
+            return process.wait()
         finally:
             signal.signal(signal.SIGTERM, before)

@@ -6,10 +6,10 @@ The questions and answers are those of the scripts that `gantrymq completion SHE
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gantry_launcher.commands.bench import FOLDER
+from gantry_launcher.commands.bench import files
 from gantry_launcher.layout import ROOT
 from gantry_launcher.usage import CLIENT_COMMANDS, COMPLETING
 
@@ -152,7 +152,7 @@ def _candidates(typed: Typed) -> Iterator[tuple[str, str]]:
         return
     options = own.options
     if not rest:
-        yield from ((name, "") for name in _NAMES.get(word, list)())
+        yield from ((name, "") for name in _NAMES.get(word, list[str])())
     elif word == "bench":
         options = dict.fromkeys(bench_options(rest[0]), None)
     values = options.get(rest[-1]) if rest else None
@@ -167,20 +167,10 @@ def _candidates(typed: Typed) -> Iterator[tuple[str, str]]:
             yield HELP, ""
 
 
-def bench_names() -> list[str]:
-    """Return the programs of `bench`: as bench.programs knows them, but fast enough for a key press."""
-    return [
-        path.stem
-        for path in sorted(FOLDER.glob("*.py"))
-        if f"python bench/{path.name}" in path.read_text(encoding="utf-8")
-    ]
-
-
 def bench_options(name: str) -> list[str]:
     """Return the options of one of them; none where there is no such program."""
-    if name not in bench_names():
-        return []
-    return _OPTION.findall((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
+    file = files().get(name)
+    return _OPTION.findall(file.read_text(encoding="utf-8")) if file else []
 
 
 def load_names() -> list[str]:
@@ -203,6 +193,6 @@ def _fish(found: Mapping[str, str]) -> str:
     return "\n".join(f"{word}\t{help_}" if help_ else word for word, help_ in found.items())
 
 
-_NAMES = {"bench": bench_names, "load": load_names}
+_NAMES: Mapping[str, Callable[[], Iterable[str]]] = {"bench": files, "load": load_names}
 """What may follow a word that takes a name."""
 _WRITE = {"bash": _bash, "zsh": _zsh, "fish": _fish}

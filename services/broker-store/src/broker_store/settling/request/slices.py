@@ -22,7 +22,7 @@ ITEMS_MAX = 128
 REQUESTS_MAX = 1024
 """Most waiting requests. One more is refused as busy. Owners have a few in flight."""
 ITEM_SECONDS = 25e-6
-"""Time per item, by bench/hot_settle.py. Its accuracy affects only the share of the loop."""
+"""Time per item, by bench/hot_paths/hot_settle.py. Its accuracy affects only the share of the loop."""
 
 SettleSlice = Callable[[Sequence[SettleItem], Done], None]
 """Decides items in this turn; see Settling.settle. Raises RefusedRequest."""

@@ -1,0 +1,1 @@
+"""CPU of one path inside one process, without sockets."""

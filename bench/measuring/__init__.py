@@ -1,0 +1,1 @@
+"""What programs measure with: a temporary system, processes, a fixed rate, refusals."""

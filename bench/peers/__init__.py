@@ -1,0 +1,1 @@
+"""Other brokers, and their clients, at the same work."""

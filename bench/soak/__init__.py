@@ -1,0 +1,1 @@
+"""The endurance run."""

@@ -1,0 +1,1 @@
+"""The decoder, exports and reports with Spark."""

@@ -1,0 +1,1 @@
+"""A whole system: how fast, how late, by how many processes, and what it costs when idle."""

@@ -1,0 +1,1 @@
+"""All programs, one after the other."""
