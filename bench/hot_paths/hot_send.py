@@ -24,7 +24,7 @@ from broker_store.commit.sync_thread import Failed, Synced
 from broker_store.log.files.real_files import RealFiles
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation
-from broker_store.process.sending import Sending
+from broker_store.process.parts.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings

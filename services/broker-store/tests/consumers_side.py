@@ -8,7 +8,7 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.errors import LogStopped
 from broker_store.requests.deferred_replies import DeferredReplies
-from broker_store.retrying.send_back_handler import Retrying, RetryingParts
+from broker_store.retrying.send_back_handler import Retrying
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import RequestCode
 from gantry_wire.frames.command import Command
@@ -36,14 +36,14 @@ class Consumers:
         self.side.groups.set_auto_create(enable=False)
         self.side.groups.put(self.group)
         self.retrying = Retrying(
-            RetryingParts(
+
                 read_record=store.log.read_record, topics=store.topics, targets=sending.targets,
                 queues=store.queues, appends=sending.appends, delays=sending.delays, retries=sending.retries,
                 deferred=DeferredReplies(self.side.classes["send"], self.side.clock.now_ms),
                 consumer_of=lambda peer, _group: f"client@{peer.id}", broker_ip="127.0.0.1",
                 on_sent_back=lambda topic, group: self.sent_back.append((topic, group)),
                 rng=Middle(),
-            )
+
         )  # fmt: skip
         self.side.table.add_all(self.retrying.commands())
         self.peer = ScriptedPeer()

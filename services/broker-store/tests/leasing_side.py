@@ -8,8 +8,8 @@ from broker_store.commit.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.files.simulated_files import SimulatedFiles
-from broker_store.process.building import build_halves, listeners_of
-from broker_store.process.hooking import Hooks
+from broker_store.process.extension_hooks import Hooks
+from broker_store.process.halves_and_features import build_halves, listeners_of
 from broker_store.requests.extensions import Extensions
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import GantryCode

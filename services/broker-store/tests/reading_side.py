@@ -13,7 +13,7 @@ from broker_store.log.files.real_files import RealFiles
 from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.process.foundation import READER_THREADS, ReadingBase, kind_of, load_groups
-from broker_store.process.reading import Consuming, ConsumingParts
+from broker_store.process.parts.reading import Consuming, ConsumingParts
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import request_classes
 from gantry_chassis.environment import machine

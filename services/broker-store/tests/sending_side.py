@@ -12,7 +12,7 @@ from broker_store.commit.store_events import Readers, StoreListeners
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation
-from broker_store.process.sending import Sending
+from broker_store.process.parts.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings

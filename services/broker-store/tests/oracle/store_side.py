@@ -9,7 +9,7 @@ from leasing_side import LeasingSide
 from settling_side import SettlingSide
 
 from broker_store.log.files.simulated_files import SimulatedFiles
-from broker_store.process.transactions import Transactions
+from broker_store.process.parts.transactions import Transactions
 from gantry_link.pool import ConnectionPool
 
 KEEP_MS = 30_000

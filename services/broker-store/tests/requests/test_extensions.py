@@ -5,7 +5,7 @@ from memory_store import MemoryPeer
 from reading_side import SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.process.hooking import Hooks
+from broker_store.process.extension_hooks import Hooks
 from broker_store.requests.extensions import Extension, Extensions, StoreView, load_extensions
 from broker_store.requests.tracing import SendTracing
 from gantry_chassis.process import StartRefused

@@ -4,7 +4,7 @@ A change is answered when it is saved and nameservers know it.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from broker_store.admin.topic_removal import TopicRemoval
 from broker_store.commit.topics import (
@@ -40,8 +40,9 @@ WhenKnown = Callable[[Callable[[], None]], None]
 """Calls back once nameservers have the topic, or soon when they cannot be reached."""
 
 
-class TopicParts(NamedTuple):
-    """Dependencies of topic requests."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicHandler:
+    """Handles topic requests."""
 
     topics: TopicTable
     saver: Saver
@@ -49,17 +50,6 @@ class TopicParts(NamedTuple):
     before_change: Callable[[], None]
     """Writes what was sent before: a change of a topic never overtakes its messages."""
     when_known: WhenKnown
-
-
-class TopicHandler:
-    """Handles topic requests."""
-
-    def __init__(self, parts: TopicParts) -> None:
-        self._topics = parts.topics
-        self._saver = parts.saver
-        self._removal = parts.removal
-        self._before_change = parts.before_change
-        self._when_known = parts.when_known
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -74,7 +64,7 @@ class TopicHandler:
     def update(self, peer: Peer, command: Command) -> None:
         """Create or change one topic."""
         header = command.read(CreateTopicHeader)
-        present = self._topics.find(header.topic)
+        present = self.topics.find(header.topic)
         try:
             attributes = change_attributes(present.attributes if present else {}, header.attributes or "")
         except IllegalAttributes as error:
@@ -96,7 +86,7 @@ class TopicHandler:
         """Create or change several topics, all or none."""
         topics = decode_body(command.body, TopicConfigList).topic_config_list
         for topic in topics:
-            present = self._topics.find(topic.topic_name)
+            present = self.topics.find(topic.topic_name)
             try:
                 topic.attributes = merge_attributes(present.attributes if present else {}, topic.attributes)
             except IllegalAttributes as error:
@@ -110,10 +100,10 @@ class TopicHandler:
         name = command.read(TopicHeader).topic
         check_topic(name)
         self._refuse_system(name)
-        config = self._topics.find(name)
+        config = self.topics.find(name)
         if config is None:
             return encode_response(ResponseCode.SUCCESS, command.opaque)
-        self._before_change()
+        self.before_change()
 
         def answer(refusal: RefusedRequest | None) -> None:
             if not command.flag & FLAG_ONEWAY:
@@ -122,14 +112,14 @@ class TopicHandler:
                     encode_response(code, command.opaque, remark=None if refusal is None else refusal.remark)
                 )
 
-        self._removal.remove(config, answer)
+        self.removal.remove(config, answer)
         return None
 
     def all(self, _peer: Peer, command: Command) -> bytes:
         """Return all topics that clients may see, or a page of them."""
         header = command.read(AllTopicConfigHeader)
         topics = {
-            name: topic for name, topic in self._topics.all().items() if not self._topics.is_internal(name)
+            name: topic for name, topic in self.topics.all().items() if not self.topics.is_internal(name)
         }
         total = len(topics)
         if header.topic_seq is not None and header.max_topic_num is not None:
@@ -137,7 +127,7 @@ class TopicHandler:
             names = sorted(topics)[first : first + max(header.max_topic_num, 0)]
             topics = {name: topics[name] for name in names}
         body = encode_body(
-            TopicConfigSerializeWrapper(data_version=self._topics.version.value, topic_config_table=topics)
+            TopicConfigSerializeWrapper(data_version=self.topics.version.value, topic_config_table=topics)
         )
         return encode_response(
             ResponseCode.SUCCESS, command.opaque, AllTopicConfigReplyHeader(total_topic_num=total), body
@@ -146,23 +136,23 @@ class TopicHandler:
     def one(self, _peer: Peer, command: Command) -> bytes:
         """Return one topic."""
         name = command.read(TopicHeader).topic
-        config = self._topics.find(name)
-        if config is None or self._topics.is_internal(name):
+        config = self.topics.find(name)
+        if config is None or self.topics.is_internal(name):
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
         return encode_response(ResponseCode.SUCCESS, command.opaque, None, encode_body(config))
 
     def _put(self, topics: list[TopicConfig]) -> None:
         for topic in topics:
             self._check(topic)
-        self._before_change()
+        self.before_change()
         for topic in topics:
-            if topic != self._topics.find(topic.topic_name):
-                self._topics.put(topic)
+            if topic != self.topics.find(topic.topic_name):
+                self.topics.put(topic)
 
     def _check(self, topic: TopicConfig) -> None:
         check_topic(topic.topic_name)
         self._refuse_system(topic.topic_name)
-        if topic.topic_name in self._topics.removing:
+        if topic.topic_name in self.topics.removing:
             raise RefusedRequest(
                 ResponseCode.SYSTEM_BUSY, f"topic[{topic.topic_name}] is being deleted, try again"
             )
@@ -182,7 +172,7 @@ class TopicHandler:
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, "topicFilterType is SINGLE_TAG or MULTI_TAG")
 
     def _refuse_system(self, name: str) -> None:
-        if self._topics.is_system(name):
+        if self.topics.is_system(name):
             raise RefusedRequest(
                 ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic."
             )
@@ -192,9 +182,9 @@ class TopicHandler:
             if command.flag & FLAG_ONEWAY:
                 return
             if error is None:
-                self._when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
+                self.when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
             else:
                 remark = f"the topic is active but could not be saved ({error}); the save is retried"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
-        self._saver.when_saved(answer)
+        self.saver.when_saved(answer)

@@ -4,7 +4,7 @@ Stores a cancelling message beside it, as RocketMQ does; the scheduler settles b
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Message
@@ -36,8 +36,9 @@ RECALL_TAG = "_RECALL_TAG_"
 RECALL_BODY = b"0"
 
 
-class RecallParts(NamedTuple):
-    """Dependencies of recalls."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Recalls:
+    """Handles 370."""
 
     delays: Delays
     topics: TopicTable
@@ -47,13 +48,6 @@ class RecallParts(NamedTuple):
     is_enabled: bool
     """recallMessageEnable."""
 
-
-class Recalls:
-    """Handles 370."""
-
-    def __init__(self, parts: RecallParts) -> None:
-        self._parts = parts
-
     def commands(self) -> Commands:
         """Return the table entries."""
         return {RequestCode.RECALL_MESSAGE: ("send", self.recall)}
@@ -61,39 +55,38 @@ class Recalls:
     def recall(self, peer: Peer, command: Command) -> None:
         """Store the cancelling message. Answers when it is durable. RocketMQ's checks, in its order."""
         header = command.read(RecallHeader)
-        parts = self._parts
-        if not parts.is_enabled:
+        if not self.is_enabled:
             raise RefusedRequest(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
-        if not parts.targets.broker_permission & PERM_WRITE:
+        if not self.targets.broker_permission & PERM_WRITE:
             raise RefusedRequest(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available"
             )
-        config = parts.topics.find(header.topic)
+        config = self.topics.find(header.topic)
         if config is None:
             raise RefusedRequest(
                 ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{header.topic}] not exist"
             )
         handle = parse_handle(header.recall_handle)
         self._check(header, handle)
-        queue = parts.targets.queue(parts.targets.of(config), 0, peer.remote)
-        now_ms = parts.now_ms()
+        queue = self.targets.queue(self.targets.of(config), 0, peer.remote)
+        now_ms = self.now_ms()
         properties = _cancelling(handle, header.producer_group or "", now_ms)
-        mode = parts.targets.of(config).mode
+        mode = self.targets.of(config).mode
         message = Message(
             queue, RECALL_BODY, format_properties(properties), tags_code(RECALL_TAG), handle.unique_key, None, mode,
             None if command.is_oneway else peer, command.opaque, 0, 0, now_ms, pack_host(*peer.remote), 0,
         )  # fmt: skip
-        delayed = parts.delays.prepare(message, properties)
+        delayed = self.delays.prepare(message, properties)
         if isinstance(delayed, DelayedMessage):
-            parts.appends.submit(_Cancelling(message, delayed))
+            self.appends.submit(_Cancelling(message, delayed))
 
     def _check(self, header: RecallHeader, handle: RecallHandle) -> None:
-        left_ms = handle.deliver_ms - self._parts.now_ms()
+        left_ms = handle.deliver_ms - self.now_ms()
         if handle.topic != header.topic:
             remark = "recall failed, topic not match"
-        elif handle.broker != self._parts.delays.broker_name:
+        elif handle.broker != self.delays.broker_name:
             remark = "recall failed, broker service not available"
-        elif not 0 < left_ms <= self._parts.delays.horizon_ms:
+        elif not 0 < left_ms <= self.delays.horizon_ms:
             remark = "recall failed, timestamp invalid"
         else:
             return

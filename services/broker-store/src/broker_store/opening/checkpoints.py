@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.loop_yielding import LoopYielding
 from broker_store.commit.queues import QueueEnds, QueueTable
 from broker_store.config.config_files import ConfigFile
 from broker_store.derived import Snapshot, SnapshotFiles
@@ -22,6 +21,7 @@ from broker_store.log.files.files import SPACE_ERRORS, Files
 from broker_store.log.files.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.index.index import IndexFiles
 from broker_store.opening.derived_states import DerivedStates
+from broker_store.opening.loop_yielding import LoopYielding
 from broker_store.opening.queue_note import QueueNote, encode_note, save_note, take_note
 from broker_store.opening.queue_saving import QueueSaving
 from broker_store.sending.idempotency import Window

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from broker_store.commit.loop_yielding import LoopYielding
 from broker_store.commit.queues import Queue, QueueEnds, QueueTable
 from broker_store.log.consume_queues.unit_journal import NOT_USED, UnitJournal, pack_run
 from broker_store.log.files.files import File, Files
 from broker_store.log.files.names import file_name
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
+from broker_store.opening.loop_yielding import LoopYielding
 
 QUEUES_PER_SLICE = 16
 """Queues whose tails are written before the loop is free again: about a millisecond, more if their files are new."""

@@ -20,13 +20,20 @@ from broker_store.log.files.real_files import RealFiles
 from broker_store.log.lock import StoreLock
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
-from broker_store.process.building import Halves, build_halves, build_hooks, listeners_of
-from broker_store.process.features import Feature, all_commands, all_loops, build_features
+from broker_store.process.extension_hooks import Hooks, build_hooks
 from broker_store.process.foundation import Foundation, Surroundings, build_foundation
-from broker_store.process.hooking import Hooks
+from broker_store.process.halves_and_features import (
+    Feature,
+    Halves,
+    all_commands,
+    all_loops,
+    build_features,
+    build_halves,
+    listeners_of,
+)
 from broker_store.process.http_routes import SnapshotRoutes
 from broker_store.process.listeners import Listeners
-from broker_store.process.sending import Sending
+from broker_store.process.parts.sending import Sending
 from broker_store.process.store_metrics import count_puts, register_metrics
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable

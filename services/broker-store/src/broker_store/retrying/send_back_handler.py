@@ -42,9 +42,9 @@ class ReadRecord(Protocol):
     def __call__(self, position: int) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RetryingParts:
-    """Dependencies of send-backs."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Retrying:
+    """Handles 36."""
 
     read_record: ReadRecord
     topics: TopicTable
@@ -61,13 +61,6 @@ class RetryingParts:
     """Called for each stored copy with the message's first topic and the group."""
     rng: random.Random
 
-
-class Retrying:
-    """Handles 36."""
-
-    def __init__(self, parts: RetryingParts) -> None:
-        self._parts = parts
-
     def commands(self) -> Commands:
         """Return the table entries."""
         return {RequestCode.CONSUMER_SEND_MSG_BACK: ("send", self.send_back)}
@@ -81,27 +74,25 @@ class Retrying:
 
     async def close(self) -> None:
         """Wait for running requests."""
-        await self._parts.deferred.close()
+        await self.deferred.close()
 
     def send_back(self, peer: Peer, command: Command) -> bytes | None:
         """Handle 36: store a copy for another try or as a dead letter. Answers when it is durable."""
         header = command.read(ConsumerSendBackHeader)
-        parts = self._parts
-        group = parts.retries.group(header.group)
-        if not parts.targets.broker_permission & PERM_WRITE:
-            remark = f"the broker[{parts.broker_ip}] sending message is forbidden"
+        group = self.retries.group(header.group)
+        if not self.targets.broker_permission & PERM_WRITE:
+            remark = f"the broker[{self.broker_ip}] sending message is forbidden"
             raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
         if group.retry_queue_nums <= 0:
             return encode_response(ResponseCode.SUCCESS, command.opaque)  # the group wants no retries
         self._retry_target(group, header)
-        consumer = parts.consumer_of(peer, header.group)
-        parts.deferred.answer(peer, command, self._send_back(command, header, group, consumer))
+        consumer = self.consumer_of(peer, header.group)
+        self.deferred.answer(peer, command, self._send_back(command, header, group, consumer))
         return None
 
     async def _send_back(
         self, command: Command, header: ConsumerSendBackHeader, group: SubscriptionGroupConfig, consumer: str
     ) -> bytes:
-        parts = self._parts
         record = await self._record(header.offset)
         tries_max = tries_of(group, header.max_reconsume_times, command.version)
         reason = readable_reason(header.reason or "")
@@ -109,12 +100,10 @@ class Retrying:
         policy = policy_of(group.attributes)
         decision = decide(record, asked, has_policy=policy is not None)
         target = (
-            parts.retries.dead_letters(header.group)
-            if decision.is_dead
-            else self._retry_target(group, header)
+            self.retries.dead_letters(header.group) if decision.is_dead else self._retry_target(group, header)
         )
-        queue_id = 0 if decision.is_dead else parts.rng.randrange(target.write_queues)
-        queue = parts.queues.open(target.topic, queue_id)
+        queue_id = 0 if decision.is_dead else self.rng.randrange(target.write_queues)
+        queue = self.queues.open(target.topic, queue_id)
         message = copy_of(record, decision, asked, queue, target.mode)
         if len(message.properties) > PROPERTIES_BYTES_MAX:
             raise RefusedRequest(
@@ -123,37 +112,36 @@ class Retrying:
                 f"the limit is {PROPERTIES_BYTES_MAX}",
             )
         if decision.level:
-            message = parts.delays.by_level(message, decision.level)
+            message = self.delays.by_level(message, decision.level)
         elif not decision.is_dead and policy is not None:
-            wait_ms = policy.wait_ms(record.reconsume_times, parts.rng.random)
-            message = parts.delays.by_wait(message, wait_ms)
+            wait_ms = policy.wait_ms(record.reconsume_times, self.rng.random)
+            message = self.delays.by_wait(message, wait_ms)
         entry = _SendBack(message, command.opaque)
-        parts.appends.submit(entry, len(message.body))
-        parts.on_sent_back(record.property_map().get(RETRY_TOPIC) or record.topic.decode(), header.group)
+        self.appends.submit(entry, len(message.body))
+        self.on_sent_back(record.property_map().get(RETRY_TOPIC) or record.topic.decode(), header.group)
         return await entry.answered
 
     def _retry_target(self, group: SubscriptionGroupConfig, header: ConsumerSendBackHeader) -> Target:
         """Return the group's %RETRY% topic; create it if missing."""
-        parts = self._parts
         name = retry_topic(group.group_name)
         sys_flag = UNIT_SUB_FLAG if header.unit_mode else 0
-        config = parts.topics.ensure(name, group.retry_queue_nums, PERM_RW, sys_flag)
+        config = self.topics.ensure(name, group.retry_queue_nums, PERM_RW, sys_flag)
         if not config.perm & PERM_WRITE or config.write_queue_nums <= 0:
             raise RefusedRequest(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
             )
-        return parts.targets.internal(config)
+        return self.targets.internal(config)
 
     async def _record(self, position: int) -> Record:
         """Return the message at a position anywhere in the log. Raises RocketMQ's answer when there is none."""
         try:
-            data = await asyncio.to_thread(self._parts.read_record, position)
+            data = await asyncio.to_thread(self.read_record, position)
             record = decode_record(data)
             topic = record.topic.decode()
             record.property_map()
         except (LogError, MalformedRecord, MalformedProperties, UnicodeDecodeError, OSError) as error:
             raise _missing(position) from error
-        if record.position != position or self._parts.topics.is_internal(topic):
+        if record.position != position or self.topics.is_internal(topic):
             raise _missing(position)
         return record
 

@@ -6,7 +6,7 @@ import pytest
 from memory_store import MemoryPeer
 from reading_side import ReadingSide
 
-from broker_store.client_requests.relays.relay_handler import RelayParts, Relays
+from broker_store.client_requests.relays.relay_handler import Relays
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import ConnectionLost, NotConnected, RequestTimedOut
 from gantry_wire.bodies.clients import ConsumerData, GetConsumerStatusBody, HeartbeatData
@@ -26,14 +26,12 @@ async def side(tmp_path):
     consuming = side.consuming
     side.deferred = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     relays = Relays(
-        RelayParts(
-            consuming.clients,
-            side.store.topics,
-            side.store.log,
-            consuming.in_thread,
-            side.deferred,
-            "broker-a",
-        )
+        consuming.clients,
+        side.store.topics,
+        side.store.log,
+        consuming.in_thread,
+        side.deferred,
+        "broker-a",
     )
     side.commands |= relays.commands()
     yield side

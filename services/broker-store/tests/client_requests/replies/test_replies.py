@@ -10,9 +10,9 @@ import pytest
 from memory_store import MemoryPeer
 from sending_side import SendingSide, send_header
 
-from broker_store.client_requests.replies.reply_handler import Replies, ReplyParts
+from broker_store.client_requests.replies.reply_handler import Replies
 from broker_store.groups.clients import Client, ClientTable
-from broker_store.process.sending import build_stamp
+from broker_store.process.parts.sending import build_stamp
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import RequestTimedOut
 from gantry_wire.codes import ResponseCode
@@ -44,16 +44,14 @@ async def side():
     side.switch = SimpleNamespace(store_replies=True)
     side.deferred = DeferredReplies(side.classes["reply"], side.clock.now_ms)
     side.replies = Replies(
-        ReplyParts(
-            side.clients,
-            side.sending.targets,
-            side.appends,
-            build_stamp(side.store),
-            side.switch,
-            side.deferred,
-            side.clock.now_ms,
-            1000,
-        )
+        side.clients,
+        side.sending.targets,
+        side.appends,
+        build_stamp(side.store),
+        side.switch,
+        side.deferred,
+        side.clock.now_ms,
+        1000,
     )
     yield side
     await side.deferred.cancel()

@@ -9,7 +9,7 @@ import pytest
 from memory_store import MemoryPeer
 from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields
 
-from broker_store.client_requests.resetting.reset_handler import Resetting, ResettingParts
+from broker_store.client_requests.resetting.reset_handler import Resetting
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies import fastjson
@@ -29,21 +29,19 @@ async def side(tmp_path):
     consuming = side.consuming
     side.deferred = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     side.resetting = Resetting(
-        ResettingParts(
-            side.store.topics,
-            consuming.groups,
-            side.store,
-            consuming.clients,
-            consuming.offsets,
-            consuming.keeper,
-            consuming.pulls,
-            consuming.resets,
-            consuming.searching,
-            side.settings,
-            side.deferred,
-            "broker-a",
-            lambda *_queue: 0,
-        )
+        side.store.topics,
+        consuming.groups,
+        side.store,
+        consuming.clients,
+        consuming.offsets,
+        consuming.keeper,
+        consuming.pulls,
+        consuming.resets,
+        consuming.searching,
+        side.settings,
+        side.deferred,
+        "broker-a",
+        lambda *_queue: 0,
     )
     side.commands |= side.resetting.commands()
     for n in range(10):

@@ -6,7 +6,8 @@ not know it.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from broker_store.client_requests.relays.client_calls import RELAY_SECONDS, Fields, ask_client
 from broker_store.groups.clients import Client, ClientTable
@@ -31,8 +32,9 @@ STATUS_SECONDS = 5.0
 InThread = Callable[..., Awaitable[Any]]
 
 
-class RelayParts(NamedTuple):
-    """Dependencies of relays."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Relays:
+    """Relays requests. Each waits in the class of admin requests, which bounds them."""
 
     clients: ClientTable
     topics: TopicTable
@@ -40,14 +42,6 @@ class RelayParts(NamedTuple):
     in_thread: InThread
     deferred: DeferredReplies
     broker_name: str
-
-
-class Relays:
-    """Relays requests. Each waits in the class of admin requests, which bounds them."""
-
-    def __init__(self, parts: RelayParts) -> None:
-        self._parts = parts
-        self._clients = parts.clients
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -61,27 +55,27 @@ class Relays:
         """Handle 307: a client's running info."""
         header = command.read(ConsumerRunningInfoHeader)
         client = self._client(header.consumer_group, header.client_id)
-        self._parts.deferred.answer(peer, command, self._relay(client, command, command.ext, b""))
+        self.deferred.answer(peer, command, self._relay(client, command, command.ext, b""))
 
     def consume_directly(self, peer: Peer, command: Command) -> None:
         """Handle 309: let one client consume one message now, whatever its offsets are."""
         header = command.read(ConsumeDirectlyHeader)
         client = self._client(header.consumer_group, header.client_id or "")
-        self._parts.deferred.answer(peer, command, self._consume(client, command, header))
+        self.deferred.answer(peer, command, self._consume(client, command, header))
 
     def status(self, peer: Peer, command: Command) -> None:
         """Handle 223: the offsets of a group's clients in a topic (221 to each of them)."""
         header = command.read(ConsumerStatusHeader)
-        entry = self._clients.consumers.get(header.group)
+        entry = self.clients.consumers.get(header.group)
         if entry is None:
             remark = f"No Any Consumer online in the consumer group: [{header.group}]"
             raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, remark)
         wanted = header.client_addr
         chosen = [client for client in entry.clients.values() if not wanted or client.client_id == wanted]
-        self._parts.deferred.answer(peer, command, self._status(chosen, header, command.opaque))
+        self.deferred.answer(peer, command, self._status(chosen, header, command.opaque))
 
     def _client(self, group: str, client_id: str) -> Client:
-        entry = self._clients.consumers.get(group)
+        entry = self.clients.consumers.get(group)
         client = None if entry is None else entry.find(client_id)
         if client is None:
             remark = f"The Consumer <{group}> <{client_id}> not online"
@@ -94,8 +88,8 @@ class Relays:
 
     async def _consume(self, client: Client, command: Command, header: ConsumeDirectlyHeader) -> bytes:
         record = await self._record(header.msg_id or "")
-        fields = {**command.ext, "brokerName": self._parts.broker_name}
-        config = self._parts.topics.find(decode_record(record, check_crc=False).topic.decode())
+        fields = {**command.ext, "brokerName": self.broker_name}
+        config = self.topics.find(decode_record(record, check_crc=False).topic.decode())
         if config is not None:
             fields["topicSysFlag"] = str(config.topic_sys_flag)
         return await self._relay(client, command, fields, record)
@@ -103,7 +97,7 @@ class Relays:
     async def _record(self, message_id: str) -> bytes:
         try:
             _, _, position = parse_offset_message_id(message_id)
-            return await self._parts.in_thread(self._parts.log.read_record, position)
+            return await self.in_thread(self.log.read_record, position)
         except (MalformedMessageId, LogError) as error:
             remark = f"no message has the offset message id {message_id[:64]!r} here: {error}"
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark) from error

@@ -7,6 +7,7 @@ mark it.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from broker_store.client_requests.relays.client_calls import ask_client
@@ -54,19 +55,6 @@ class ReplySettings(Protocol):
         ...
 
 
-class ReplyParts(NamedTuple):
-    """Dependencies of replies."""
-
-    clients: ClientTable
-    targets: Targets
-    appends: Appends
-    stamp: Stamp
-    settings: ReplySettings
-    deferred: DeferredReplies
-    now_ms: Callable[[], int]
-    body_bytes_max: int
-
-
 class _Reply(NamedTuple):
     """A reply in flight."""
 
@@ -102,11 +90,18 @@ class _KeptReply(Message):
             self.stored_at.set_result(place)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Replies:
     """Handles replies. Those in flight wait in the class of replies, which bounds them."""
 
-    def __init__(self, parts: ReplyParts) -> None:
-        self._parts = parts
+    clients: ClientTable
+    targets: Targets
+    appends: Appends
+    stamp: Stamp
+    settings: ReplySettings
+    deferred: DeferredReplies
+    now_ms: Callable[[], int]
+    body_bytes_max: int
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -117,17 +112,16 @@ class Replies:
 
     def reply(self, peer: Peer, command: Command) -> None:
         """Handle 324 and 325: push a reply. Answers when the client has accepted it, or has not."""
-        parts = self._parts
         is_short = command.code == RequestCode.SEND_REPLY_MESSAGE_V2
         header = command.read(SendHeaderV2 if is_short else SendHeader)
-        if len(command.body) > parts.body_bytes_max:
-            remark = f"the reply has {len(command.body)} bytes, the limit is {parts.body_bytes_max}"
+        if len(command.body) > self.body_bytes_max:
+            remark = f"the reply has {len(command.body)} bytes, the limit is {self.body_bytes_max}"
             raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)
         _check_reply_topic(header.topic)
-        target = parts.targets.known.get(header.topic) or parts.targets.admit(header, peer.remote)
-        queue = parts.targets.queue(target, header.queue_id, peer.remote)
+        target = self.targets.known.get(header.topic) or self.targets.admit(header, peer.remote)
+        queue = self.targets.queue(target, header.queue_id, peer.remote)
         reply = _Reply(header, target, queue, parse_properties(header.properties or ""), command.body)
-        parts.deferred.answer(peer, command, self._deliver(peer, command.opaque, reply))
+        self.deferred.answer(peer, command, self._deliver(peer, command.opaque, reply))
 
     async def _deliver(self, peer: Peer, opaque: int, reply: _Reply) -> bytes:
         nowhere = {"msgId": "0", "queueId": str(reply.queue.queue_id), "queueOffset": "0"}
@@ -146,7 +140,7 @@ class Replies:
         client_id = reply.properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             raise _failed(f"reply message properties[{REPLY_TO_CLIENT}] is null")
-        client = self._parts.clients.find_producer(client_id)
+        client = self.clients.find_producer(client_id)
         if client is None:
             raise _failed(f"push reply message fail, channel of <{client_id}> not found.")
         fields = self._push_header(peer, reply).to_fields()
@@ -158,13 +152,13 @@ class Replies:
             raise _failed(f"push reply message to {client_id}fail.")
 
     def _push_header(self, peer: Peer, reply: _Reply) -> PushReplyHeader:
-        header, now_ms = reply.header, self._parts.now_ms()
-        added = parse_properties(self._parts.stamp.suffix.decode())
+        header, now_ms = reply.header, self.now_ms()
+        added = parse_properties(self.stamp.suffix.decode())
         for name in _ECHOED:
             reply.properties.setdefault(name, added[name])
         reply.properties[PUSH_REPLY_TIME] = str(now_ms)
         host, port = peer.remote
-        store_host, store_port = unpack_host(self._parts.appends.store_host)
+        store_host, store_port = unpack_host(self.appends.store_host)
         return PushReplyHeader(
             producer_group=header.producer_group,
             topic=header.topic,
@@ -184,10 +178,10 @@ class Replies:
 
     def _store(self, peer: Peer, reply: _Reply) -> _KeptReply | None:
         """Store the reply in its topic. The result is its place. A full disk is not reported."""
-        parts, header = self._parts, reply.header
-        if not parts.settings.store_replies:
+        header = reply.header
+        if not self.settings.store_replies:
             return None
-        raw, unique_key = parts.stamp.finish_bytes(format_properties(reply.properties), reply.properties)
+        raw, unique_key = self.stamp.finish_bytes(format_properties(reply.properties), reply.properties)
         if len(raw) > PROPERTIES_BYTES_MAX:
             _log.warning("a reply is not stored: its properties are too long", topic=header.topic)
             return None
@@ -198,7 +192,7 @@ class Replies:
             pack_host(*peer.remote), header.reconsume_times or 0,
         )  # fmt: skip
         try:
-            parts.appends.submit(message, len(reply.body))
+            self.appends.submit(message, len(reply.body))
         except WireError as error:
             _log.warning("a reply is not stored", topic=header.topic, reason=str(error))
             return None

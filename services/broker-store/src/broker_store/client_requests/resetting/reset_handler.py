@@ -8,7 +8,7 @@ and `givenAgain`, the number of messages that receivers with leases get again be
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.groups.groups import GroupTable
@@ -40,8 +40,9 @@ LANGUAGE_CPP = "CPP"
 _log = get_logger()
 
 
-class ResettingParts(NamedTuple):
-    """Dependencies of resets."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Resetting:
+    """Handles resets. Parts that keep more of a group's position than its offsets are notified by the offset keeper."""
 
     topics: TopicTable
     groups: GroupTable
@@ -58,13 +59,6 @@ class ResettingParts(NamedTuple):
     delivered_from: Callable[[str, str, int, int], int]
     """Returns how many messages a group gets again in a queue from an offset on, beyond its lag."""
 
-
-class Resetting:
-    """Handles resets. Parts that keep more of a group's position than its offsets are notified by the offset keeper."""
-
-    def __init__(self, parts: ResettingParts) -> None:
-        self._parts = parts
-
     def commands(self) -> Commands:
         """Return the entries of the command table."""
         return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: ("adminBroker", self.reset)}
@@ -73,14 +67,14 @@ class Resetting:
         """Handle 222: reset offsets. Answers when they are durable."""
         header = command.read(ResetOffsetHeader)
         self._check(header)
-        self._parts.deferred.answer(peer, command, self._reset(header, command))
+        self.deferred.answer(peer, command, self._reset(header, command))
 
     def _check(self, header: ResetOffsetHeader) -> None:
-        parts, topic, group = self._parts, header.topic, header.group
-        config = parts.topics.find(topic)
+        topic, group = header.topic, header.group
+        config = self.topics.find(topic)
         if config is None:
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
-        if parts.groups.find(group) is None or group == GATEWAY_GROUP:
+        if self.groups.find(group) is None or group == GATEWAY_GROUP:
             remark = f"Group {group} does not exist"
             raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if header.queue_id >= config.read_queue_nums:
@@ -91,11 +85,11 @@ class Resetting:
 
     async def _reset(self, header: ResetOffsetHeader, command: Command) -> bytes:
         targets = await self._targets(header)
-        delivered_from = self._parts.delivered_from
+        delivered_from = self.delivered_from
         again = sum(delivered_from(header.group, header.topic, *target) for target in targets.items())
         if header.dry_run:
             return self._answer(header, command, targets, again)
-        if self._parts.settings.server_side_reset:
+        if self.settings.server_side_reset:
             await self._assign(header.group, header.topic, targets)
         else:
             targets, again = self._push(header, targets), 0
@@ -103,36 +97,35 @@ class Resetting:
 
     async def _targets(self, header: ResetOffsetHeader) -> dict[int, int]:
         """Return the new offset by queue. Raises RefusedRequest for an offset outside the queue."""
-        parts, topic, queue_id = self._parts, header.topic, header.queue_id
+        topic, queue_id = header.topic, header.queue_id
         if queue_id >= 0 and header.offset is not None and header.offset != -1:
-            queue = parts.queues.find(topic, queue_id)
+            queue = self.queues.find(topic, queue_id)
             low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
             if not low <= header.offset <= high:
                 remark = f"Target offset {header.offset} not in consume queue range [{low}-{high}]"
                 raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
             return {queue_id: header.offset}
-        config = parts.topics.find(topic)
+        config = self.topics.find(topic)
         count = 0 if config is None else config.read_queue_nums
         chosen = [queue_id] if queue_id >= 0 else range(count)
         return {number: await self._offset_at(topic, number, header.timestamp) for number in chosen}
 
     async def _offset_at(self, topic: str, queue_id: int, time_ms: int) -> int:
-        queue = self._parts.queues.find(topic, queue_id)
+        queue = self.queues.find(topic, queue_id)
         if queue is None:
             return 0
         if time_ms <= LATEST_MS:
             return queue.max_offset
-        return await self._parts.searching.offset_at(queue, time_ms, upper=False)
+        return await self.searching.offset_at(queue, time_ms, upper=False)
 
     async def _assign(self, group: str, topic: str, targets: dict[int, int]) -> None:
         """Set the offsets. Connected clients get them with their next pull; held pulls are answered now."""
-        parts = self._parts
-        is_online = group in parts.clients.consumers
+        is_online = group in self.clients.consumers
         durable = [self._commit(group, topic, queue_id, offset) for queue_id, offset in targets.items()]
         for queue_id, offset in targets.items():
             if is_online:
-                parts.pending.assign(group, topic, queue_id, offset)
-        parts.pulls.group_reset(topic, group)
+                self.pending.assign(group, topic, queue_id, offset)
+        self.pulls.group_reset(topic, group)
         await asyncio.gather(*durable)
         _log.info("offsets reset", group=group, topic=topic, queues=len(targets), online=is_online)
 
@@ -148,19 +141,19 @@ class Resetting:
                 remark = f"offsets are set but not durable, reset them again: {error}"
                 done.set_exception(RefusedRequest(ResponseCode.SYSTEM_ERROR, remark))
 
-        self._parts.keeper.commit(group, topic, queue_id, offset, answer)
+        self.keeper.commit(group, topic, queue_id, offset, answer)
         return done
 
     def _push(self, header: ResetOffsetHeader, targets: dict[int, int]) -> dict[int, int]:
         """Notify the group's clients (220). Without force no queue moves forward. Returns the offsets sent."""
-        parts, group, topic = self._parts, header.group, header.topic
+        group, topic = header.group, header.topic
         new_offsets: dict[int, int] = {}
         for queue_id, offset in targets.items():
-            known = parts.offsets.find(group, topic, queue_id)
+            known = self.offsets.find(group, topic, queue_id)
             if known is None:
                 raise RefusedRequest(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
             new_offsets[queue_id] = offset if header.is_force or offset < known else known
-        entry = parts.clients.consumers.get(group)
+        entry = self.clients.consumers.get(group)
         if entry is None:
             remark = (
                 f"Consumer not online, so can not reset online client offset: group {group}, topic {topic}"
@@ -174,7 +167,7 @@ class Resetting:
         fields = ResetClientOffsetHeader(
             topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=header.is_force
         )
-        name = self._parts.broker_name
+        name = self.broker_name
         if client.language == LANGUAGE_CPP:
             body = ResetOffsetListBody(
                 offset_table=[
@@ -193,7 +186,7 @@ class Resetting:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def _table(self, topic: str, offsets: dict[int, int]) -> ResetOffsetBody:
-        name = self._parts.broker_name
+        name = self.broker_name
         return ResetOffsetBody(
             offset_table={
                 MessageQueue(broker_name=name, queue_id=queue_id, topic=topic): offset

@@ -7,8 +7,8 @@ from broker_store.commit.appends import Appends
 from broker_store.commit.targets import Targets
 from broker_store.delays.delays import Delays
 from broker_store.delays.instants import Now
-from broker_store.delays.recall import RecallParts, Recalls
-from broker_store.opening.opened import OpenedStore
+from broker_store.delays.recall import Recalls
+from broker_store.opening.opening import OpenedStore
 
 
 def now_of(clock: StoreClock) -> Now:
@@ -28,4 +28,4 @@ def build_delays(store: OpenedStore) -> Delays:
 def build_recalls(store: OpenedStore, delays: Delays, targets: Targets, appends: Appends) -> Recalls:
     """Return the part that recalls timed messages."""
     is_enabled = store.settings.recall_enable
-    return Recalls(RecallParts(delays, store.topics, targets, appends, store.clock.now_ms, is_enabled))
+    return Recalls(delays, store.topics, targets, appends, store.clock.now_ms, is_enabled)

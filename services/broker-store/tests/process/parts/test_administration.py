@@ -9,8 +9,8 @@ from broker_store.commit.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
-from broker_store.process.building import build_halves, build_hooks, listeners_of
-from broker_store.process.features import all_commands, build_features
+from broker_store.process.extension_hooks import build_hooks
+from broker_store.process.halves_and_features import all_commands, build_features, build_halves, listeners_of
 from gantry_wire.bodies.admin import HARuntimeInfo
 from gantry_wire.bodies.json_body import decode_body
 

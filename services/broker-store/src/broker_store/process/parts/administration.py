@@ -10,10 +10,10 @@ from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.metrics.statistics_handler import StatisticsHandlers
-from broker_store.opening.opened import OpenedStore
+from broker_store.opening.opening import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.foundation import Surroundings
-from broker_store.process.reading import Consuming
+from broker_store.process.parts.reading import Consuming
 from broker_store.reading.queries.units_handler import UnitHandlers
 from broker_store.requests.deferred_replies import DeferredReplies
 

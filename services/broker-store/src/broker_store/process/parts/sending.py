@@ -3,7 +3,7 @@
 import asyncio
 
 from broker_store.admin.topic_removal import TopicRemoval
-from broker_store.admin.topics_handler import TopicHandler, TopicParts
+from broker_store.admin.topics_handler import TopicHandler
 from broker_store.commit.appends import Appends, AtTurnEnd, CommitCalls
 from broker_store.commit.dispatch import Dispatch
 from broker_store.commit.special_sends import SpecialSends
@@ -20,9 +20,9 @@ from broker_store.opening.checkpoints import CheckpointParts, Checkpoints
 from broker_store.opening.opening import OpenedStore
 from broker_store.opening.queue_note import encode_note, save_note, with_retired
 from broker_store.ports import Commands, Handler
-from broker_store.process.delays import build_delays, build_recalls
 from broker_store.process.foundation import Foundation
-from broker_store.process.settling import build_settling
+from broker_store.process.parts.delays import build_delays, build_recalls
+from broker_store.process.parts.settling import build_settling
 from broker_store.requests.request_classes import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.sending.idempotency import Remembered
@@ -96,9 +96,7 @@ class Sending:
         )  # fmt: skip
         self._sends = SendHandler(parts)
         self.topic_commands = TopicHandler(
-            TopicParts(
-                store.topics, self.topics_saver, self.removal, self.appends.flush, foundation.when_known
-            )
+            store.topics, self.topics_saver, self.removal, self.appends.flush, foundation.when_known
         )
         self.settling = build_settling(
             store, self.appends, self.targets, at_turn_end, foundation.care, fast_path=fast_paths

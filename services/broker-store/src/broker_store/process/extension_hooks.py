@@ -5,6 +5,8 @@ from typing import Any
 
 from broker_store.commit.dispatch import Readers
 from broker_store.ports import Commands, Handler, Peer
+from broker_store.process.foundation import Surroundings
+from broker_store.process.parts.sending import Sending
 from broker_store.requests.extensions import (
     Decision,
     Extension,
@@ -14,7 +16,10 @@ from broker_store.requests.extensions import (
     Request,
     Send,
     Stored,
+    StoreView,
+    load_extensions,
 )
+from gantry_chassis.logs import get_logger
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command, decode_command
@@ -30,6 +35,9 @@ COMMIT = 8
 _HEADER_BYTES = 0xFFFFFF
 
 Describe = Callable[[Request, Command], Any]
+
+
+_log = get_logger()
 
 
 class _Point:
@@ -225,3 +233,26 @@ def _describe_pull(request: Request, command: Command) -> Pull:
 def _describe_decision(request: Request, command: Command) -> Decision:
     header = command.read(EndTransactionHeader)
     return Decision(request, header.producer_group, header.msg_id, header.commit_or_rollback == COMMIT)
+
+
+def build_hooks(around: Surroundings, sending: Sending) -> Hooks:
+    """Return the hooks of the configured extensions, started. Raises StartRefused."""
+    settings = around.settings
+    failed = around.metrics.counters(
+        "gantry_store_extension_failures", "Exceptions raised by extensions.", ("extension", "point")
+    )
+
+    def note_failure(extension: str, point: str, error: Exception) -> None:
+        failed.labels(extension, point).add()
+        _log.error(
+            "an extension failed; the request continues", extension=extension, point=point, reason=repr(error)
+        )
+
+    extensions = Extensions(load_extensions(settings.extensions), note_failure)
+    extensions.start(
+        StoreView(
+            settings.broker_name, settings.cluster_name, settings.region, around.address, around.now_ms,
+            sending.internal.append,
+        )
+    )  # fmt: skip
+    return Hooks(extensions, around.now_ms)

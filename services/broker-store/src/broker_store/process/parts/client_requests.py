@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 
-from broker_store.client_requests.relays.relay_handler import RelayParts, Relays
-from broker_store.client_requests.replies.reply_handler import Replies, ReplyParts
-from broker_store.client_requests.resetting.reset_handler import Resetting, ResettingParts
-from broker_store.opening.opened import OpenedStore
+from broker_store.client_requests.relays.relay_handler import Relays
+from broker_store.client_requests.replies.reply_handler import Replies
+from broker_store.client_requests.resetting.reset_handler import Resetting
+from broker_store.opening.opening import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.foundation import Surroundings
-from broker_store.process.reading import Consuming
-from broker_store.process.sending import Sending, build_stamp
+from broker_store.process.parts.reading import Consuming
+from broker_store.process.parts.sending import Sending, build_stamp
 from broker_store.requests.deferred_replies import DeferredReplies
 
 
@@ -27,20 +27,14 @@ class ClientRequests:
         ]
         relays, replies = self._asking
         self.resetting = Resetting(
-            ResettingParts(
-                store.topics, consuming.groups, store.queues, consuming.clients, consuming.offsets,
-                consuming.keeper, consuming.pulls, consuming.resets, consuming.searching, consuming.settings,
-                self._resets, name, store.states.leases.delivered_from,
-            )
+            store.topics, consuming.groups, store.queues, consuming.clients, consuming.offsets,
+            consuming.keeper, consuming.pulls, consuming.resets, consuming.searching, consuming.settings,
+            self._resets, name, store.states.leases.delivered_from,
         )  # fmt: skip
-        self._relays = Relays(
-            RelayParts(consuming.clients, store.topics, store.log, consuming.in_thread, relays, name)
-        )
+        self._relays = Relays(consuming.clients, store.topics, store.log, consuming.in_thread, relays, name)
         self._replies = Replies(
-            ReplyParts(
-                consuming.clients, sending.targets, sending.appends, build_stamp(store), around.settings,
-                replies, around.now_ms, around.settings.message_bytes_max,
-            )
+            consuming.clients, sending.targets, sending.appends, build_stamp(store), around.settings,
+            replies, around.now_ms, around.settings.message_bytes_max,
         )  # fmt: skip
 
     def commands(self) -> Commands:

@@ -10,9 +10,9 @@ from broker_store.leases.queue_scan import Scanner
 from broker_store.leases.receive_handler import Receiver
 from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.wait_handler import Waits
-from broker_store.opening.opened import OpenedStore
+from broker_store.opening.opening import OpenedStore
 from broker_store.process.foundation import ReadingBase, Surroundings
-from broker_store.process.sending import Sending
+from broker_store.process.parts.sending import Sending
 from broker_store.reading.pull_handler import Pulls
 from broker_store.requests.deferred_replies import DeferredReplies
 

@@ -1,0 +1,206 @@
+"""The halves of a store and its features, built in the order in which they need each other, and joined by the store's events.
+
+Add a feature by one line in `build_features`. It takes what it needs from the two halves; features never
+know each other.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker_store.commit.store_events import StoreListeners
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.config_files import ConfigFile
+from broker_store.config.runtime_config_file import RuntimeConfigFile
+from broker_store.leases.leasing import Leasing
+from broker_store.opening.opening import OpenedStore
+from broker_store.ports import Commands
+from broker_store.process.extension_hooks import Hooks
+from broker_store.process.foundation import Foundation, Surroundings
+from broker_store.process.parts.administration import Administration
+from broker_store.process.parts.client_requests import ClientRequests
+from broker_store.process.parts.leases import WaitingReaders, build_leasing
+from broker_store.process.parts.reading import Consuming, ConsumingParts
+from broker_store.process.parts.sending import Sending
+from broker_store.process.parts.transactions import build_transactions
+from broker_store.process.store_metrics import RuntimeReader
+from broker_store.requests.deferred_replies import DeferredReplies
+from broker_store.retrying.send_back_handler import Retrying
+from broker_store.settling.cursor_copies import CursorCopies
+from gantry_chassis.environment import Workers
+
+GROUP_SUBJECT = "gantry.group"
+
+Loops = dict[str, Callable[[], Awaitable[None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """The sending half, the reading half, and the leases, which use both."""
+
+    sending: Sending
+    leasing: Leasing
+    consuming: Consuming
+
+
+def build_halves(
+    around: Surroundings, store: OpenedStore, foundation: Foundation, sending: Sending, config: BrokerConfig
+) -> Halves:
+    """Return the halves over a sending half. `config` changes their settings."""
+    leasing = build_leasing(around, store, foundation.reading, sending)
+    consuming = _build_consuming(around, store, foundation, sending, leasing, config)
+    sending.bind_settings(config)
+    foundation.care.retention.bind(config)
+    if foundation.registration is not None:
+        config.bind_number("brokerPermission", foundation.registration.set_broker_permission)
+    return Halves(sending, leasing, consuming)
+
+
+def listeners_of(
+    around: Surroundings, store: OpenedStore, foundation: Foundation, halves: Halves, hooks: Hooks
+) -> StoreListeners:
+    """Return everything that listens to the store's events."""
+    sending, leasing, consuming = halves.sending, halves.leasing, halves.consuming
+    topic_changed = [sending.targets.forget, sending.topic_changed]
+    if foundation.registration is not None:
+        topic_changed.append(foundation.registration.topic_changed)
+
+    def publish(group: str) -> None:
+        around.hints.publish(GROUP_SUBJECT, group.encode())
+
+    return StoreListeners(
+        record_placed=sending.appends.place_now,
+        readers=hooks.readers(WaitingReaders(consuming.pulls, leasing.waits)),
+        topic_changed=topic_changed,
+        topic_removed=[store.states.topic_deleted, consuming.topic_deleted, leasing.topic_deleted],
+        group_changed=[
+            lambda _group: foundation.reading.group_saver.changed(),
+            publish,
+            leasing.group_changed,
+        ],
+    )
+
+
+def _build_consuming(
+    around: Surroundings,
+    store: OpenedStore,
+    foundation: Foundation,
+    sending: Sending,
+    leasing: Leasing,
+    config: BrokerConfig,
+) -> Consuming:
+    settings = around.settings
+    return Consuming(
+        ConsumingParts(
+            log=store.log,
+            queues=store.queues,
+            topics=store.topics,
+            index=sending.dispatch.keys,
+            index_trouble=around.index_trouble,
+            append_internal=sending.internal.append,
+            files=around.files,
+            config_dir=store.config_dir,
+            own_dir=f"{store.directory}/gantry",
+            now_ms=around.now_ms,
+            environment=store.environment,
+            classes=around.classes,
+            metrics=around.metrics,
+            config=config,
+            base=foundation.reading,
+            on_unregister=foundation.locks.unregistered,
+            state=RuntimeReader(store, sending.appends, around.now_ms).read,
+            before_commit=leasing.offset_set,
+            cluster_name=settings.cluster_name,
+            broker_name=settings.broker_name,
+            address=around.address,
+        )
+    )
+
+
+class ClosedPeer(Protocol):
+    """A closed connection."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def closed_here(self) -> bool:
+        """Whether the store closed it, not the client."""
+        ...
+
+
+class Feature(Protocol):
+    """One feature."""
+
+    def commands(self) -> Commands:
+        """Return its entries of the command table."""
+        ...
+
+    def loops(self) -> Loops:
+        """Return its background loops by name."""
+        ...
+
+    def closed(self, peer: ClosedPeer, /) -> None:
+        """Handle a closed connection."""
+        ...
+
+    async def close(self) -> None:
+        """Finish running requests and save all state. Sends are drained afterwards."""
+        ...
+
+
+def build_features(
+    around: Surroundings,
+    store: OpenedStore,
+    foundation: Foundation,
+    halves: Halves,
+    thread: Workers,
+    kept: RuntimeConfigFile,
+) -> list[Feature]:
+    """Return all features of one opened store."""
+    sending, consuming = halves.sending, halves.consuming
+    return [
+        _retrying(around, store, sending, consuming),
+        foundation.locks,
+        _copies(store, consuming, thread),
+        build_transactions(around, store, sending, consuming),
+        halves.leasing,
+        ClientRequests(around, store, sending, consuming),
+        Administration(around, store, consuming, kept, foundation.care),
+    ]
+
+
+def all_commands(features: list[Feature]) -> Commands:
+    """Return the command table entries of all features."""
+    return {code: entry for part in features for code, entry in part.commands().items()}
+
+
+def all_loops(features: list[Feature]) -> Loops:
+    """Return the loops of all features."""
+    return {name: loop for part in features for name, loop in part.loops().items()}
+
+
+def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming) -> Retrying:
+    return Retrying(
+        read_record=store.log.read_record,
+        topics=store.topics,
+        targets=sending.targets,
+        queues=store.queues,
+        appends=sending.appends,
+        delays=sending.delays,
+        retries=sending.retries,
+        deferred=DeferredReplies(around.classes["send"], around.now_ms),
+        consumer_of=consuming.clients.consumer_name,
+        broker_ip=around.address.rpartition(":")[0],
+        on_sent_back=consuming.metrics.on_sent_back,
+        rng=store.environment.rng,
+    )
+
+
+def _copies(store: OpenedStore, consuming: Consuming, thread: Workers) -> CursorCopies:
+    file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
+    return CursorCopies(
+        store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms
+    )
