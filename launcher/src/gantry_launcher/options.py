@@ -15,6 +15,8 @@ BROKERS_MAX = 26
 GATEWAY_WORKERS_MAX = 64
 TEST_WORKERS_MAX = 64
 TEST_WORKERS_DEFAULT_MAX = 4
+TEST_WORKERS_WAITING = 1
+"""A third of the time of the tests is waiting: for timers, for disks, for processes that start. One more worker uses it."""
 _AT_A_TERMINAL = ("--pdb", "--trace")
 """Words of pytest that several processes cannot follow."""
 HUNG_SECONDS_MAX = 86_400
@@ -88,7 +90,8 @@ def parse_data(command: str, words: list[str]) -> tuple[Path, bool]:
 def parse_test(words: list[str]) -> tuple[int, list[str]]:
     """Return (workers wanted, everything else) of `test`: pytest judges the rest."""
     debugs = any(word in words for word in _AT_A_TERMINAL)
-    default = 1 if debugs else min(os.cpu_count() or 1, TEST_WORKERS_DEFAULT_MAX)
+    cores = os.cpu_count() or 1
+    default = 1 if debugs or cores == 1 else min(cores + TEST_WORKERS_WAITING, TEST_WORKERS_DEFAULT_MAX)
     parser = Parser(prog="./gantry test", add_help=False, allow_abbrev=False)
     parser.add_argument("--workers", type=_between(1, TEST_WORKERS_MAX), default=default)
     given, arguments = parser.parse_known_args(words)

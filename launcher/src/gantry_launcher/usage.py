@@ -21,7 +21,7 @@ usage: ./gantry COMMAND [options]
   status    [--data DIR] [--json]  show the processes and their state
   down      [--data DIR]           stop the system and wait for its end
   test      [pytest arguments]     run check, then all tests (long runs: -m soak)
-              --workers N          number of processes that share the test files (default: one per core, at most 4)
+              --workers N          number of processes that share the test files (default: one more than cores, at most 4)
   check                            format, lint, types, import rules, spelling
   demo                             show the main features in a minute, with a kill -9 of the store under load
   bench     [NAME...]              measure; without NAME everything, with one table at the end (--list: the names)

@@ -23,8 +23,8 @@ def test_one_worker_is_one_process_without_any_sharing(words: list[str]) -> None
     assert pytest_command(words) == (*PYTEST, *NO_SOAK)
 
 
-@pytest.mark.parametrize(("cores", "workers"), [(2, 2), (4, 4), (64, 4), (None, None)])
-def test_each_core_has_a_worker_and_many_cores_have_four(
+@pytest.mark.parametrize(("cores", "workers"), [(2, 3), (3, 4), (4, 4), (64, 4), (None, None)])
+def test_there_is_one_worker_more_than_cores_and_at_most_four(
     monkeypatch: pytest.MonkeyPatch, cores: int | None, workers: int | None
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
