@@ -19,8 +19,8 @@ from random import Random
 from typing import Literal
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.store_events import StoreListeners
 from broker_store.commit.sync_thread import Failed, Synced
+from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.log.files.real_files import RealFiles
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation

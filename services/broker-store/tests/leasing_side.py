@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 
-from broker_store.commit.store_events import StoreListeners
+from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.files.simulated_files import SimulatedFiles

@@ -8,7 +8,7 @@ from typing import Any, Self
 from broker_store.clocks.clock_note import load_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.store_events import Readers, StoreListeners
+from broker_store.commit.visible.store_events import Readers, StoreListeners
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation

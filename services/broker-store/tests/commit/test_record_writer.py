@@ -11,7 +11,7 @@ from broker_store.commit.message import Mode
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.record_writer import Columns, RecordWriter, whole_row
 from broker_store.commit.system_records import PlacedRecord
-from broker_store.commit.visible_records import show, show_plain
+from broker_store.commit.visible.visible_records import show, show_plain
 from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
 from broker_store.log.files.files import make_durable_dirs

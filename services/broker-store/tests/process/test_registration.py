@@ -6,8 +6,8 @@ import contextlib
 import pytest
 from sending_side import NoReaders
 
-from broker_store.commit.store_events import StoreEvents, StoreListeners
 from broker_store.commit.topics import TopicPolicy, TopicTable
+from broker_store.commit.visible.store_events import StoreEvents, StoreListeners
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.process.registration import Identity, Registration
 from gantry_link.pool import ConnectionPool

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.dispatch import Dispatch
 from broker_store.commit.flush_pace import GATHER_S_MAX, FlushPace
 from broker_store.commit.message import Entry, Mode
 from broker_store.commit.record_writer import RecordWriter
+from broker_store.commit.visible.dispatch import Dispatch
 from broker_store.log.commit_log.commit_log import CommitLog, LogState
 from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
 from broker_store.ports import CommitMetrics

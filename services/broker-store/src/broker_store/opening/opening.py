@@ -11,9 +11,9 @@ from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue, QueueTable
-from broker_store.commit.store_events import StoreEvents
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
 from broker_store.commit.topics import SEGMENT_TOPIC, TopicTable, load_topics, queue_count
+from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import LevelList, parse_levels
 from broker_store.derived import Covered, SnapshotFiles

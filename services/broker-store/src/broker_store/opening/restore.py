@@ -9,7 +9,7 @@ from broker_store.commit.message import IndexEntry, key_entries
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.system_records import SegmentOffsets, TopicDeleted
 from broker_store.commit.topics import QUEUES_MAX, SEGMENT_TOPIC
-from broker_store.commit.visible_keys import KeyFiles
+from broker_store.commit.visible.visible_keys import KeyFiles
 from broker_store.config.delay_levels import DEFAULT, LevelList
 from broker_store.derived import PROPERTY_PREFIX, Covered, ReadLog
 from broker_store.log.commit_log.scan import ScannedRecord

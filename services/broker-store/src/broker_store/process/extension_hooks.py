@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from broker_store.commit.dispatch import Readers
+from broker_store.commit.visible.dispatch import Readers
 from broker_store.ports import Commands, Handler, Peer
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.sending import Sending

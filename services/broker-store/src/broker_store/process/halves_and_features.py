@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker_store.commit.store_events import StoreListeners
+from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.runtime_config_file import RuntimeConfigFile

@@ -20,7 +20,7 @@ from broker_store.commit.message import (
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import Placed, RecordWriter, Row
 from broker_store.commit.targets import Target
-from broker_store.commit.visible_records import show_plain
+from broker_store.commit.visible.visible_records import show_plain
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.encode import encode_response, encode_send_replies

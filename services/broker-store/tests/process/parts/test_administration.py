@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.commit.store_events import StoreListeners
+from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile

@@ -5,13 +5,13 @@ import asyncio
 from broker_store.admin.topic_removal import TopicRemoval
 from broker_store.admin.topics_handler import TopicHandler
 from broker_store.commit.appends import Appends, AtTurnEnd, CommitCalls
-from broker_store.commit.dispatch import Dispatch
 from broker_store.commit.special_sends import SpecialSends
 from broker_store.commit.stamp import Stamp
 from broker_store.commit.sync_thread import Flusher
 from broker_store.commit.targets import Targets
 from broker_store.commit.topics import queue_count
-from broker_store.commit.visible_keys import VisibleKeys
+from broker_store.commit.visible.dispatch import Dispatch
+from broker_store.commit.visible.visible_keys import VisibleKeys
 from broker_store.config.broker_config import BrokerConfig, read_switch
 from broker_store.config.saver import Saver
 from broker_store.log.commit_log.commit_log import LogState

@@ -10,7 +10,7 @@ from broker_store.commit.message import Arrivals, Entry, IndexEntry, Mode
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import Placed, RecordWriter
 from broker_store.commit.targets import Target
-from broker_store.commit.visible_records import show
+from broker_store.commit.visible.visible_records import show
 from broker_store.config.delay_levels import LevelList
 from broker_store.settling.decided.mark import Source
 from broker_store.settling.decided.settled_table import Decided, SettledTable

@@ -16,7 +16,7 @@ from broker_store.commit.message import (
     reply_fields,
 )
 from broker_store.commit.record_writer import Placed, RecordWriter, Row
-from broker_store.commit.visible_records import show
+from broker_store.commit.visible.visible_records import show
 from broker_store.sending.plain_run import RUN_BYTES_MAX
 from broker_store.transactions.half_copies import HalfCopies
 from broker_store.transactions.half_messages.recent_halves import Half, HalfKind, RecentHalves, new_half

@@ -3,7 +3,7 @@
 import pytest
 from sending_side import NoReaders
 
-from broker_store.commit.store_events import StoreEvents, StoreListeners
+from broker_store.commit.visible.store_events import StoreEvents, StoreListeners
 
 
 def listeners(calls):
