@@ -17,9 +17,9 @@ from typing import cast
 
 import uvloop
 
-from gantry_link.connection import Connection, connect
-from gantry_link.peer import Peer
-from gantry_link.server import RemotingServer
+from gantry_link.connections.connection import Connection, connect
+from gantry_link.serving.peer import Peer
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.encode import encode_request, encode_response, encode_send_reply
 from gantry_wire.frames.frame_stream import FrameDecoder, RawFrame

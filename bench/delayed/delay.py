@@ -34,9 +34,9 @@ from delayed.delay_load import (
     schedule,
     scheduler_pid,
 )
-from gantry_link import StoreClient
-from gantry_link.connection import Connection
-from gantry_link.scheduler_client import SchedulerClient
+from gantry_link.clients.scheduler import SchedulerClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.connection import Connection
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers.messages import SendReplyHeader
 from gantry_wire.private_requests.scheduling import ScheduleOrder

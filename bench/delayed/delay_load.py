@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gantry_link import ConnectionPool, StoreClient
-from gantry_link.claims import claim_holder
-from gantry_link.connection import Connection, connect
-from gantry_link.scheduler_client import SchedulerClient
+from gantry_link.clients.scheduler import SchedulerClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.connection import Connection, connect
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.system_queues.claims import claim_holder
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers.admin import CreateTopicHeader
 from gantry_wire.headers.messages import PullHeader, PullReplyHeader, SendHeaderV2

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import uvloop
 
-from gantry_link.connection import Connection, connect
+from gantry_link.connections.connection import Connection, connect
 from gantry_wire.codes import RequestCode
 from growing.rates import BODY, Rates, create, pull_header, pull_rate
 from measuring.system import System, provenance, started

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from gantry_link.connection import Connection, connect
+from gantry_link.connections.connection import Connection, connect
 from gantry_wire.bodies.clients import ConsumerData, HeartbeatData, SubscriptionData
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode

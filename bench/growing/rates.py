@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from gantry_link.connection import connect
+from gantry_link.connections.connection import connect
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers.messages import PullHeader, PullReplyHeader
 from measuring.system import System, cpu_seconds

@@ -27,7 +27,7 @@ from uvicorn.server import ServerState
 from broker_store.sending.send_batch import ItemResult
 from gantry_chassis.budget import Budget
 from gantry_chassis.environment import machine
-from gantry_link.connection import Connection
+from gantry_link.connections.connection import Connection
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.frames.command import Command, decode_command
 from gantry_wire.frames.encode import encode_response, encode_send_reply

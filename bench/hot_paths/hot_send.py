@@ -31,7 +31,7 @@ from broker_store.settings import Settings
 from gantry_chassis.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
-from gantry_link.pool import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.codes import RequestCode
 from gantry_wire.frames.encode import encode_request
 from gantry_wire.frames.frame_stream import BINARY, JSON, FrameDecoder

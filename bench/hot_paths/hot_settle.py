@@ -25,7 +25,7 @@ import msgspec
 from broker_store.groups.clients import ClientTable
 from broker_store.process.assembly import GC_THRESHOLDS
 from broker_store.process.parts.transactions import Transactions
-from gantry_link.pool import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.frames.encode import encode_request
 from gantry_wire.frames.frame_stream import FrameDecoder

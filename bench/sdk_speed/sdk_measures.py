@@ -7,7 +7,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from gantry_link import BrokerRefused, ConnectionPool, NameserverClient, StoreClient
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused
 from gantry_wire.headers.admin import CreateTopicHeader
 from gantrymq import Message, Producer
 from measuring.system import System, cpu_seconds

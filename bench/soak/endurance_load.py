@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delayed.delay_load import header_of
-from gantry_link.connection import connect
+from gantry_link.connections.connection import connect
 from gantry_loadtest.mixed.calling import Http
 from gantry_loadtest.mixed.following import DeadLetters, Follower, Reader
 from gantry_loadtest.mixed.journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey

@@ -22,7 +22,7 @@ from zlib import crc32
 
 import uvloop
 
-from gantry_link.connection import connect
+from gantry_link.connections.connection import connect
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers.messages import SendHeaderV2
 from gantry_wire.messages.batch import BatchItem, encode_batch

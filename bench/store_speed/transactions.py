@@ -17,7 +17,8 @@ from typing import cast
 
 import uvloop
 
-from gantry_link import ConnectionPool, StoreClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.codes import RequestCode
 from gantry_wire.frames.encode import encode_request
 from gantry_wire.frames.frame_stream import FrameDecoder

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from gantry_link.connection import Connection, connect
+from gantry_link.connections.connection import Connection, connect
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers.messages import PullHeader, PullReplyHeader, SendHeaderV2
 from gantry_wire.records.message_record import scan_records

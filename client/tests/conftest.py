@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gantry_link import ConnectionPool, NameserverClient
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.pool import ConnectionPool
 from gantrymq.testing import SystemOptions, gantry_broker
 
 __all__ = ["gantry_broker"]

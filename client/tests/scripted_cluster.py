@@ -5,7 +5,7 @@ import contextlib
 
 import msgspec
 
-from gantry_link.server import RemotingServer
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.bodies.cluster import BrokerData, QueueData, TopicRouteData
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode

@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from gantry_chassis.budget import Budget
 from gantry_chassis.environment import machine
-from gantry_link.connection import Connection
+from gantry_link.connections.connection import Connection
 from gantry_wire.frames.frame_stream import FrameDecoder
 from gateway.connection.fast_protocol import FastProtocol
 from gateway.connection.http_protocol import BOUNDS, GatewayProtocol

@@ -30,7 +30,7 @@ FREE = {
     "libs/chassis/src/gantry_chassis/fine_timer.py": "is a timer of the kernel; other loops have their own",
     "libs/chassis/src/gantry_chassis/log_writer.py": "writes the process's log, whatever runs in the process",
     "libs/chassis/src/gantry_chassis/process.py": "signals its own process",
-    "libs/link/src/gantry_link/pool.py": "a program that uses the SDK passes no random numbers",
+    "libs/link/src/gantry_link/connections/pool.py": "a program that uses the SDK passes no random numbers",
     "services/broker-store/src/broker_store/log/files/crash_states.py": "draws crash states by a seed; no part of a running store",
 }
 LAST_NAMES = METHODS | {name.rpartition(".")[2] for name in NAMES}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict, TypeVar, cast
 
-from gantry_link.addresses import SCHEMES, split_list
+from gantry_link.clients.nameserver_addresses import SCHEMES, split_list
 from gantry_link.errors import LinkError
 from gantrymq.errors import ConfigurationError
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from gantry_link import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 from gantrymq.cli import examining
 from gantrymq.cli.calls import Calls
 

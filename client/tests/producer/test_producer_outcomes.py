@@ -7,7 +7,7 @@ import pytest
 from scripted_cluster import CLOSE, SILENT, STORED, Broker, Nameserver, cluster, eventually
 
 import gantrymq
-from gantry_link.server import RemotingServer
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.codes import RequestCode
 from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.encode import encode_response

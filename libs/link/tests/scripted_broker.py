@@ -4,7 +4,7 @@ import contextlib
 
 from scripted_link import serving
 
-from gantry_link import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.encode import encode_response
 

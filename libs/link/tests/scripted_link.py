@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from gantry_link.server import RemotingServer
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.encode import encode_request, encode_response
 from gantry_wire.frames.frame_stream import FrameDecoder

@@ -19,7 +19,7 @@ from broker_store.settings import Settings
 from gantry_chassis.environment import Environment, machine
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
-from gantry_link.pool import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command, decode_command

@@ -10,8 +10,10 @@ import urllib.request
 import pytest
 from registrations import holds
 
-from gantry_link import BrokerRefused, ConnectionPool, NameserverClient
-from gantry_link.connection import connect
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.connection import connect
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused
 from gantry_wire.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -11,9 +11,11 @@ import threading
 import time
 from pathlib import Path
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
-from gantry_link.claims import claim_holder
-from gantry_link.scheduler_client import SchedulerClient
+from gantry_link.clients.scheduler import SchedulerClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.system_queues.claims import claim_holder
 from gantry_wire.headers.admin import CreateTopicHeader
 from gantry_wire.headers.messages import PullHeader, SendHeaderV2
 from gantry_wire.messages.properties import format_properties

@@ -6,7 +6,7 @@ import time
 import pytest
 from scheduler_system import System
 
-from gantry_link import BrokerRefused
+from gantry_link.errors import BrokerRefused
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.headers.messages import ConsumerSendBackHeader
 from gantry_wire.private_requests.scheduling import (

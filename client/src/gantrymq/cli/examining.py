@@ -12,7 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError, NameserverClient, StoreClient
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
 from gantrymq.cli.calls import Calls, path_of
 from gantrymq.cli.stops import Stop
 

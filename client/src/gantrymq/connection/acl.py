@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hmac
 
-from gantry_link.connection import Fields
+from gantry_link.connections.connection import Fields
 from gantry_wire.headers.typed_header import Header
 
 ACCESS_KEY, SIGNATURE, SECURITY_TOKEN = "AccessKey", "Signature", "SecurityToken"

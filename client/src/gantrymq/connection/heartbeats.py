@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import logging
 
-from gantry_link.connection import Connection
+from gantry_link.calling.store_calls import StoreCalls
+from gantry_link.connections.connection import Connection
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.pool import ConnectionPool
-from gantry_link.store_calls import StoreCalls
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode
 from gantry_wire.frames.command import Command

@@ -12,13 +12,13 @@ import socket
 import time
 from collections.abc import Callable
 
-from gantry_link.connection import Connection, split_address
+from gantry_link.calling.store_calls import SMALL
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.connection import Connection, split_address
+from gantry_link.connections.per_loop import PerLoop
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
-from gantry_link.nameserver_client import NameserverClient
-from gantry_link.per_loop import PerLoop
-from gantry_link.pool import ConnectionPool
-from gantry_link.store_calls import SMALL
-from gantry_link.store_client import StoreClient
 from gantry_wire.bodies.cluster import TopicRouteData
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import WireError

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gantry_link.connection import Connection
+from gantry_link.connections.connection import Connection
 from gantry_link.errors import LinkError
 from gantry_wire.codes import ResponseCode
 from gantry_wire.frames.command import Command

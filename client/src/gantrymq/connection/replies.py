@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 
-from gantry_link.connection import split_address
+from gantry_link.connections.connection import split_address
 from gantry_link.errors import LinkError
 from gantry_wire.frames.command import Command
 from gantry_wire.headers.messages import PushReplyHeader

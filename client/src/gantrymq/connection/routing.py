@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.nameserver_client import NameserverClient
 from gantry_wire.bodies.cluster import BrokerData, TopicRouteData
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT

@@ -6,7 +6,7 @@ import pytest
 from scripted_cluster import cluster, eventually
 from scripted_group import MESSAGES, GroupBroker, consumer_at
 
-from gantry_link.connection import connect
+from gantry_link.connections.connection import connect
 from gantry_wire.bodies.clients import HeartbeatData
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
@@ -201,7 +201,7 @@ async def test_a_member_that_leaves_during_a_connect_is_not_in_the_heartbeat(
         await consumer.start()
         instance = consumer._instance
         broker.answer = answer_and_note
-        monkeypatch.setattr("gantry_link.pool.connect", connect_slowly)
+        monkeypatch.setattr("gantry_link.connections.pool.connect", connect_slowly)
         for peer in set(broker.peers):
             peer.close()  # as a broker that is started again
         await eventually(lambda: broker.address not in instance.pool.addresses())

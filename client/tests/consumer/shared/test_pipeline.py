@@ -6,8 +6,8 @@ from time import monotonic
 import pytest
 from received import QUEUES, record_bytes, until
 
+from gantry_link.clients.store import Pulled
 from gantry_link.errors import BrokerRefused, NotConnected
-from gantry_link.store_client import Pulled
 from gantrymq.consumer.shared import pulling
 from gantrymq.consumer.shared.flow import FlowLimits
 from gantrymq.consumer.shared.process_queue import ProcessQueue

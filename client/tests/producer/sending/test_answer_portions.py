@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gantry_link.turn import Turn
+from gantry_link.connections.turn import Turn
 from gantrymq.producer.sending.answers import PORTION_MIN, PORTIONS, Answers
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gantry_link import ConnectionPool, StoreClient
-from gantry_link.lease_client import LeaseClient, Received
+from gantry_link.clients.leases import LeaseClient, Received
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.headers.messages import SendHeaderV2
 from gantry_wire.messages.batch import BatchItem
 from gantry_wire.private_requests.leases import (

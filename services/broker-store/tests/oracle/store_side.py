@@ -10,7 +10,7 @@ from settling_side import SettlingSide
 
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.parts.transactions import Transactions
-from gantry_link.pool import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 
 KEEP_MS = 30_000
 """Segments older than this are deleted when retention runs."""

@@ -10,8 +10,8 @@ from broker_store.commit.topics import TopicPolicy, TopicTable
 from broker_store.commit.visible.store_events import StoreEvents, StoreListeners
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.process.registration import Identity, Registration
-from gantry_link.pool import ConnectionPool
-from gantry_link.server import RemotingServer
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.bodies.register_broker import decode_register_body
 from gantry_wire.codes import RequestCode
 from gantry_wire.frames.command import decode_command

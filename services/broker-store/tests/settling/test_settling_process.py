@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from test_broker_store_process import Store
 
+from gantry_link.clients.settling import SettleClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused
-from gantry_link.pool import ConnectionPool
-from gantry_link.settle_client import SettleClient
-from gantry_link.store_client import StoreClient
 from gantry_wire.headers.admin import CreateTopicHeader
 from gantry_wire.headers.messages import SendHeaderV2
 from gantry_wire.messages.properties import format_properties

@@ -6,7 +6,7 @@ from sending_side import HOST, ScriptedPeer, SendingSide
 
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.process.parts.transactions import Transactions
-from gantry_link.pool import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers.messages import EndTransactionHeader, SendReplyHeader

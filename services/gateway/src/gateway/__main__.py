@@ -12,7 +12,8 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import read_secret
 from gantry_chassis.process import Life, StartRefused, run
 from gantry_chassis.settings import has_fast_paths, masked, settings_or_exit
-from gantry_link import ConnectionPool, NameserverClient
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.pool import ConnectionPool
 from gateway.connection.serving import HttpServer
 from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.process.assembly import Gateway, Ports, assemble

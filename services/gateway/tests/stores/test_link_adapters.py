@@ -8,7 +8,9 @@ import json
 
 import pytest
 
-from gantry_link import ConnectionPool, NameserverClient, RemotingServer
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.messages.batch import BatchItem, decode_batch

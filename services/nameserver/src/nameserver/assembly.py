@@ -15,10 +15,10 @@ from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import private_directory
 from gantry_chassis.process import Life, StartRefused
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.limits import LinkLimits
-from gantry_link.peer import Peer
-from gantry_link.pool import ConnectionPool
-from gantry_link.server import RemotingServer
+from gantry_link.serving.peer import Peer
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.bodies.cluster import KvConfigFile
 from gantry_wire.bodies.json_body import decode_body
 from nameserver.durable_file import DurableFile

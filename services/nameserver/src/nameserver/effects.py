@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from gantry_chassis.logs import get_logger
 from gantry_chassis.nats_hints import Hints
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
-from gantry_link.peer import Peer
-from gantry_link.pool import ConnectionPool
-from gantry_link.vouching import names_itself
+from gantry_link.serving.peer import Peer
+from gantry_link.serving.vouching import names_itself
 from gantry_wire.codes import RequestCode
 from nameserver.tables import Change, MinIdChanged
 

@@ -6,7 +6,7 @@ import asyncio
 
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Counter, Family, Metrics
-from gantry_link.peer import Peer
+from gantry_link.serving.peer import Peer
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command, decode_command

@@ -16,10 +16,10 @@ from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import private_directory
 from gantry_chassis.process import Life, StartRefused
-from gantry_link.fleet import Fleet
-from gantry_link.nameserver_client import NameserverClient
-from gantry_link.pool import ConnectionPool
-from gantry_link.service_listener import ServiceListener
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.serving.service_listener import ServiceListener
+from gantry_link.system_queues.fleet import Fleet
 from scheduler.delivering.deliveries import Pace
 from scheduler.metrics import SchedulerMetrics
 from scheduler.orders.orders import Orders

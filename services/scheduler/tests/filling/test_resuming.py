@@ -9,7 +9,7 @@ from read_to import ReadTo
 from schedule_records import record
 
 from gantry_chassis.environment import machine
-from gantry_link.store_client import Pulled
+from gantry_link.clients.store import Pulled
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from scheduler.filling.resuming import resume
 from scheduler.index.due_queue_names import DELAYS, INSTANTS, due_queue_of

@@ -7,8 +7,8 @@ import random
 import pytest
 from schedule_records import record
 
-from gantry_link.claims import Held
-from gantry_link.store_client import Pulled
+from gantry_link.clients.store import Pulled
+from gantry_link.system_queues.claims import Held
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.private_requests.scheduling import CreateTask, TaskView
 from gantry_wire.private_requests.settling import OutputPlace, SettleReplyBody, SettleResult, SettleStatus

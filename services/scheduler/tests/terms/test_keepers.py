@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from gantry_link.fleet import StoreAt
+from gantry_link.system_queues.fleet import StoreAt
 from scheduler.terms import keepers as keepers_module
 from scheduler.terms.keepers import Keepers, KnownStores
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gantry_link.errors import BrokerRefused, ConnectionLost, LinkError
-from gantry_link.fleet import StoreAt
+from gantry_link.system_queues.fleet import StoreAt
 from gantry_wire.frames.command import Command
 from scheduler.terms import store_keeper
 from scheduler.terms.store_keeper import Identity, StoreKeeper, _divide

@@ -11,10 +11,11 @@ from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.process import Life, StartRefused
-from gantry_link import ConnectionPool, NameserverClient
-from gantry_link.claims import Claims, Held, QueueKey
-from gantry_link.fleet import Fleet, StoreAt
-from gantry_link.service_listener import Route, Routes, ServiceListener
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.serving.service_listener import Route, Routes, ServiceListener
+from gantry_link.system_queues.claims import Claims, Held, QueueKey
+from gantry_link.system_queues.fleet import Fleet, StoreAt
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import HALF_TOPIC
 from gantry_wire.private_requests.transactions import ListTransactions, ReceiveChecks

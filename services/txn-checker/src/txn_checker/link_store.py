@@ -3,9 +3,11 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
-from gantry_link.settle_client import SettleClient
-from gantry_link.transaction_client import TransactionStoreClient
+from gantry_link.clients.settling import SettleClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.clients.transactions import TransactionStoreClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.errors import WireError
 from gantry_wire.headers.messages import PullHeader
 from gantry_wire.limits import PULL_MESSAGES_MAX

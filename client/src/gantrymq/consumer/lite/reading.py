@@ -9,8 +9,8 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import StoreClient
 from gantry_wire.errors import WireError
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.consumer.lite.settings import LiteSettings

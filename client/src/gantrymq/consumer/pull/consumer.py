@@ -9,8 +9,8 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import StoreClient
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError
 from gantry_wire.headers.messages import PullHeader

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from gantry_link.store_client import StoreClient
+from gantry_link.clients.store import StoreClient
 from gantrymq.connection.instance import ClientInstance
 from gantrymq.consumer.push.calls import Call, Calling
 from gantrymq.consumer.push.concurrent import ConcurrentConsumer

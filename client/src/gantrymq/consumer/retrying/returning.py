@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import StoreClient
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.headers.messages import ConsumerSendBackHeader, SendHeaderV2

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import StoreClient
 from gantry_wire.errors import WireError
 from gantrymq.consumer.shared.locking import Locks
 from gantrymq.consumer.shared.offsets import OffsetStore

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
 
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import StoreClient
 from gantry_wire.bodies import cluster as cluster_bodies
 from gantry_wire.bodies.clients import LockBatchRequestBody, LockBatchResponseBody
 from gantry_wire.bodies.json_body import decode_body, encode_body

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused
-from gantry_link.store_client import StoreClient
 from gantry_wire.bodies import cluster as cluster_bodies
 from gantry_wire.bodies.clients import ResetOffsetBody
 from gantry_wire.bodies.json_body import decode_body, encode_body

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Protocol
 
+from gantry_link.clients.store import Pulled, StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError
 from gantry_wire.headers.messages import PullHeader

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import StoreClient
 from gantry_wire.errors import MalformedBody
 from gantrymq.consumer.shared.strategies import Strategy
 from gantrymq.consumer.subscriptions.subscription import Subscription

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-from gantry_link.turn import Turn
+from gantry_link.connections.turn import Turn
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN
 from gantry_wire.messages.batch import BatchItem
 from gantry_wire.messages.properties import GANTRY_KEY

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from gantry_link.clients.store import BatchItemStored
 from gantry_link.errors import BrokerRefused
-from gantry_link.store_client import BatchItemStored
 from gantry_wire.codes import STORED, RequestCode
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_request

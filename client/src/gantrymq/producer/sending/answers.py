@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gantry_link.turn import Turn
+from gantry_link.connections.turn import Turn
 from gantry_wire.headers.messages import SendReplyHeader
 from gantrymq.message import SendStatus
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gantry_link.calls import NEVER, Call
-from gantry_link.pool import ConnectionPool
-from gantry_link.turn import Turn
+from gantry_link.connections.calls import NEVER, Call
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.connections.turn import Turn
 from gantrymq.producer.sending.backlog import Backlog
 from gantrymq.producer.sending.send import Send
 

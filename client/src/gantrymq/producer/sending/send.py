@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
+from gantry_link.calling.send_pattern import SendPattern
+from gantry_link.calling.store_calls import refusal
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.send_pattern import SendPattern
-from gantry_link.store_calls import refusal
 from gantry_wire.codes import STORED, RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command

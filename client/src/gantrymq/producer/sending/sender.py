@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
-from gantry_link.calls import Answer
-from gantry_link.connection import Connection
+from gantry_link.connections.calls import Answer
+from gantry_link.connections.connection import Connection
 from gantry_link.errors import BrokerRefused, ConnectionBusy, LinkError, NotConnected
 from gantry_wire.codes import CLOSES
 from gantrymq.connection.acl import Signer

@@ -47,9 +47,9 @@ from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import private_directory
 from gantry_chassis.process import Life, StartRefused
-from gantry_link.peer import Peer
-from gantry_link.pool import ConnectionPool
-from gantry_link.turn import Turn
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.connections.turn import Turn
+from gantry_link.serving.peer import Peer
 from gantry_wire.frames.known_headers import KnownHeaders
 from gantry_wire.messages.ids import pack_host
 

@@ -27,7 +27,7 @@ from gantry_chassis.environment import Workers
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.process import StartRefused
-from gantry_link.pool import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.bodies import fastjson
 from gantry_wire.errors import MalformedBody
 from gantry_wire.names import SYSTEM_TOPIC_PREFIX

@@ -12,8 +12,8 @@ from gantry_chassis.budget import Budget
 from gantry_chassis.http import HttpServer, Routes
 from gantry_chassis.process import StartRefused
 from gantry_link.limits import LinkLimits
-from gantry_link.peer import Peer
-from gantry_link.server import RemotingServer
+from gantry_link.serving.peer import Peer
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.frame_stream import RawFrame

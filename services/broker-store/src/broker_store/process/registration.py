@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from broker_store.commit.topics import TopicTable
 from gantry_chassis.logs import get_logger
+from gantry_link.clients.nameservers import NameserverClient, Registered
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
-from gantry_link.nameserver_client import NameserverClient, Registered
-from gantry_link.pool import ConnectionPool
 from gantry_wire.bodies.cluster import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from gantry_wire.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 

@@ -17,7 +17,7 @@ from broker_store.process.disk_care import DiskCare
 from broker_store.process.parts.sending import Sending
 from broker_store.settling.decided.settled_table import SettledTable
 from gantry_chassis.metrics import Metrics
-from gantry_link.server import RemotingServer
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.errors import WireError
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.records.message_record import decode_record

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 from broker_store.ports import Commands, Handler
 from broker_store.requests.request_classes import ONEWAY_PER_TURN_MAX, RequestClass
-from gantry_link.peer import Peer
-from gantry_link.turn import Turn
+from gantry_link.connections.turn import Turn
+from gantry_link.serving.peer import Peer
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, decode_command

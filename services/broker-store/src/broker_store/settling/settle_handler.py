@@ -10,7 +10,7 @@ import msgspec
 
 from broker_store.ports import Commands, Peer
 from broker_store.settling.settling import Settling
-from gantry_link.vouching import vouched_address
+from gantry_link.serving.vouching import vouched_address
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command

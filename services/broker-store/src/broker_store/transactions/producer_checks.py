@@ -12,8 +12,8 @@ from broker_store.log.errors import LogError
 from broker_store.ports import LogReader, Peer
 from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
-from gantry_link.pool import ConnectionPool
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import MalformedRecord, RefusedRequest
 from gantry_wire.frames.command import Command

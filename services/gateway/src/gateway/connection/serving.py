@@ -11,7 +11,7 @@ from uvicorn import Config, Server
 from gantry_chassis.addresses import listening_socket
 from gantry_chassis.budget import Budget
 from gantry_chassis.memory import forget_cycles, give_back
-from gantry_link.accepting import Accepting
+from gantry_link.serving.accepting import Accepting
 from gateway.connection.fast_path import FastPath
 from gateway.connection.fast_protocol import FastProtocol
 from gateway.connection.http_protocol import BOUNDS, GatewayProtocol

@@ -1,7 +1,8 @@
 """The Histories port over gantry_link."""
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError
-from gantry_link.settle_client import SettleClient
+from gantry_link.clients.settling import SettleClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.private_requests.settling import MessageEvent
 from gateway.ports.stores import Broker, PeerAway, StoreRefused
 

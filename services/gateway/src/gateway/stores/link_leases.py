@@ -5,10 +5,11 @@ from itertools import count
 
 import msgspec
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError
-from gantry_link.call_pattern import CallPattern
-from gantry_link.lease_client import LeaseClient, received_of, statuses_of
-from gantry_link.waiting import Waiting
+from gantry_link.calling.call_pattern import CallPattern
+from gantry_link.calling.waiting import Waiting
+from gantry_link.clients.leases import LeaseClient, received_of, statuses_of
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import GantryCode
 from gantry_wire.frames.command import Command

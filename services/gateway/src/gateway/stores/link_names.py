@@ -6,9 +6,10 @@ import socket
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError, NameserverClient, StoreClient
-from gantry_link.errors import UnreadableAnswer
-from gantry_link.nameserver_client import Answers
+from gantry_link.clients.nameservers import Answers, NameserverClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError, UnreadableAnswer
 from gantry_wire.bodies.cluster import TopicRouteData
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode, ResponseCode

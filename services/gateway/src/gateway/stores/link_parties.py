@@ -3,9 +3,10 @@
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError
-from gantry_link.claims import claim_holder
-from gantry_link.store_calls import StoreCalls
+from gantry_link.calling.store_calls import StoreCalls
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.system_queues.claims import claim_holder
 from gateway.ports.stores import Broker, PeerAway, StoreRefused
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """The Schedulers port over gantry_link."""
 
-from gantry_link.scheduler_client import SchedulerClient
+from gantry_link.clients.scheduler import SchedulerClient
 from gantry_wire.private_requests.scheduling import (
     CreateTask,
     ListParked,

@@ -7,11 +7,12 @@ from itertools import count
 
 import msgspec
 
-from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
-from gantry_link.send_pattern import SendPattern
-from gantry_link.settle_client import SettleClient
-from gantry_link.store_client import BatchStored, batch_stored_of, stored_of
-from gantry_link.waiting import Waiting
+from gantry_link.calling.send_pattern import SendPattern
+from gantry_link.calling.waiting import Waiting
+from gantry_link.clients.settling import SettleClient
+from gantry_link.clients.store import BatchStored, StoreClient, batch_stored_of, stored_of
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.frames.command import Command

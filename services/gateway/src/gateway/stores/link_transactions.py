@@ -1,6 +1,6 @@
 """The TransactionParties port over gantry_link."""
 
-from gantry_link.transaction_client import CheckerClient, TransactionStoreClient
+from gantry_link.clients.transactions import CheckerClient, TransactionStoreClient
 from gantry_wire.private_requests.transactions import (
     ChecksPage,
     DecideTransaction,

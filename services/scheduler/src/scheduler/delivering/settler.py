@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from gantry_link.claims import Held, QueueKey
+from gantry_link.calling.store_calls import StoreCalls
 from gantry_link.errors import BrokerRefused
-from gantry_link.store_calls import StoreCalls
+from gantry_link.system_queues.claims import Held, QueueKey
 from gantry_wire.codes import GantryCode
 from gantry_wire.private_requests.settling import (
     FENCED,

@@ -11,10 +11,10 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from gantry_chassis.logs import get_logger
-from gantry_link.claims import Held, QueueKey
+from gantry_link.clients.store import Pulled, StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.following import Follower
-from gantry_link.store_client import Pulled, StoreClient
+from gantry_link.system_queues.claims import Held, QueueKey
+from gantry_link.system_queues.following import Follower
 from gantry_wire.codes import GantryCode
 from gantry_wire.private_requests.settling import SettledStateBody, SettledStateHeader, decode_json
 from scheduler.delivering.cancel_records import CancelRecords

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from gantry_chassis.logs import get_logger
-from gantry_link.store_client import StoreClient
+from gantry_link.clients.store import StoreClient
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.headers.messages import PullHeader
 from scheduler.index.due_queues import DueQueues

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gantry_link.following import FollowMetrics
+from gantry_link.system_queues.following import FollowMetrics
 
 
 class ReadOffsets:

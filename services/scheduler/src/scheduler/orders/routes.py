@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantry_link.service_listener import Route
+from gantry_link.serving.service_listener import Route
 from gantry_wire.codes import GantryCode
 from gantry_wire.private_requests.scheduling import (
     CreateTask,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from gantry_link.claims import claim_holder
-from gantry_link.scheduler_client import SchedulerClient
-from gantry_link.store_client import StoreClient
+from gantry_link.clients.scheduler import SchedulerClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.system_queues.claims import claim_holder
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.private_requests.scheduling import (
     ListSchedules,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gantry_chassis.logs import get_logger
-from gantry_link.claims import Held
+from gantry_link.clients.store import Pulled, StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.following import Follower
-from gantry_link.store_client import Pulled, StoreClient
+from gantry_link.system_queues.claims import Held
+from gantry_link.system_queues.following import Follower
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.headers.messages import SendHeaderV2

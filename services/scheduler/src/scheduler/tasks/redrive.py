@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gantry_link.claims import Claims, Held, QueueKey
+from gantry_link.clients.store import Pulled, StoreClient
 from gantry_link.errors import BrokerRefused
-from gantry_link.store_client import Pulled, StoreClient
+from gantry_link.system_queues.claims import Claims, Held, QueueKey
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.headers.messages import PullHeader
 from gantry_wire.messages.properties import (

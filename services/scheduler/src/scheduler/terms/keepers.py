@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from gantry_link.fleet import StoreAt
-from gantry_link.pool import ConnectionPool
-from gantry_link.store_client import StoreClient
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.system_queues.fleet import StoreAt
 from scheduler.terms.store_keeper import Identity, StoreKeeper
 from scheduler.terms.term import Term
 

@@ -10,11 +10,11 @@ from typing import NamedTuple, cast
 
 from gantry_chassis.logs import get_logger
 from gantry_chassis.memory import forget_cycles
-from gantry_link.claims import RELEASED, Claims, Held, QueueKey
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.fleet import StoreAt
-from gantry_link.pool import ConnectionPool
-from gantry_link.store_client import StoreClient
+from gantry_link.system_queues.claims import RELEASED, Claims, Held, QueueKey
+from gantry_link.system_queues.fleet import StoreAt
 from gantry_wire.codes import GantryCode
 from gantry_wire.private_requests.settling import StoreTimeReplyHeader
 from scheduler.index.entries import LEVELS_MAX

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gantry_chassis.environment import Environment
-from gantry_link.claims import Held, QueueKey
+from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_link.store_client import StoreClient
+from gantry_link.system_queues.claims import Held, QueueKey
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.private_requests.settling import StoreTimeReplyHeader

@@ -26,7 +26,7 @@ from broker_store.transactions.transaction_handler import TransactionRequests
 from broker_store.transactions.transaction_lookup import TransactionLookup
 from broker_store.transactions.unseen_halves import UnseenHalves
 from gantry_chassis.metrics import Metrics
-from gantry_link.pool import ConnectionPool
+from gantry_link.connections.pool import ConnectionPool
 
 
 class Transactions:

@@ -1,0 +1,1 @@
+"""The side that accepts: listeners, peers, what they may hold."""

@@ -1,0 +1,141 @@
+"""Claims are acquired all or none, renewed, and lost when the store says so, they expire or the epoch changes."""
+
+import asyncio
+
+import pytest
+from scripted_broker import scripted
+from scripted_link import eventually
+
+from gantry_link.calling.store_calls import StoreCalls
+from gantry_link.system_queues.claims import Claims, Holder, claim_holder
+
+pytestmark = pytest.mark.anyio
+CLAIM, RELEASE, HOLDER = 9001, 9002, 9005
+QUEUES = [("T", 0), ("T", 1)]
+
+
+def granted(epoch=7):
+    return (0, {"epoch": str(epoch), "storeTimeMs": "1000", "cursor": "3", "maxOffset": "9"})
+
+
+def refused():
+    return (16, {"gantryCode": "HELD", "heldBy": "other", "address": "h:1", "untilMs": "55"}, b"", "held")
+
+
+def claims_on(pool, address, events, ttl_ms=3000):
+    return Claims(
+        StoreCalls(pool, address),
+        QUEUES,
+        owner="me",
+        address="h:2",
+        ttl_ms=ttl_ms,
+        acquired=lambda held: events.append(("acquired", held[("T", 0)].epoch, len(held))),
+        lost=lambda why: events.append(("lost", why)),
+    )
+
+
+async def test_all_claims_are_acquired_together_and_renewed():
+    events = []
+    async with scripted({CLAIM: granted()}) as (script, address, pool):
+        claims = claims_on(pool, address, events)
+        await claims.step()
+        await claims.step()
+    assert events == [("acquired", 7, 2)]
+    assert claims.held[("T", 1)].cursor == 3
+    assert [(one.ext["queueId"], one.ext["owner"], one.ext["ttlMs"]) for one in script.asked[:2]] == [
+        ("0", "me", "3000"),
+        ("1", "me", "3000"),
+    ]
+    assert len(script.asked) == 4
+
+
+async def test_claims_of_another_owner_are_not_acquired_and_report_the_holder():
+    events = []
+    async with scripted({CLAIM: refused()}) as (script, address, pool):
+        claims = claims_on(pool, address, events)
+        await claims.step()
+        assert not claims.held
+        assert claims.other_holder == Holder("other", "h:1", 55)
+        assert len(script.asked) == 1  # the first queue decides
+        script.answers[CLAIM] = granted()
+        await claims.step()
+        script.answers[CLAIM] = refused()
+        await claims.step()
+    assert events == [("acquired", 7, 2), ("lost", "held by other")]
+
+
+async def test_a_new_epoch_means_that_the_claim_had_ended():
+    events = []
+    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+        claims = claims_on(pool, address, events)
+        await claims.step()
+        script.answers[CLAIM] = granted(8)
+        await claims.step()
+    assert [one[0] for one in events] == ["acquired", "lost", "acquired"]
+    assert events[-1] == ("acquired", 8, 2)
+
+
+async def test_after_a_suspension_only_claims_taken_by_another_owner_are_lost():
+    events = []
+    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+        claims = claims_on(pool, address, events, ttl_ms=1)
+        await claims.step()
+        await asyncio.sleep(0.05)
+        await claims.step()
+        assert events == [("acquired", 7, 2)]
+        script.answers[CLAIM] = refused()
+        await claims.step()
+    assert [one[0] for one in events] == ["acquired", "lost"]
+
+
+async def test_a_refusal_for_longer_than_the_ttl_ends_the_claims():
+    events = []
+    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+        claims = claims_on(pool, address, events, ttl_ms=60_000)
+        await claims.step()
+        script.answers[CLAIM] = (2, None, b"", "busy")
+        await claims.step()
+        assert claims.held
+        claims._ttl_ms = 1
+        await asyncio.sleep(0.05)
+        await claims.step()
+    assert events == [("acquired", 7, 2), ("lost", "code 2: busy")]
+
+
+async def test_a_short_outage_of_the_store_ends_no_claim():
+    events = []
+    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+        claims = claims_on(pool, address, events)
+        await claims.step()
+        script.answers.clear()
+        claims._store.timeout_seconds = 0.1
+        await claims.step()
+    assert claims.held
+    assert events == [("acquired", 7, 2)]
+
+
+async def test_the_end_of_run_releases_and_a_fence_wakes_it():
+    events = []
+    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+        claims = claims_on(pool, address, events, ttl_ms=60_000)
+        task = asyncio.get_running_loop().create_task(claims.run())
+        await eventually(lambda: events)
+        claims.fenced("older epoch")
+        await eventually(lambda: events[-1][0] == "acquired" and len(events) == 3)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await eventually(lambda: sum(one.code == RELEASE for one in script.asked) == 2)
+    assert events[1] == ("lost", "older epoch")
+    assert events[-1] == ("lost", "released")
+
+
+async def test_the_holder_of_a_claim_is_returned():
+    async with scripted({HOLDER: (0, {"heldBy": "s1", "address": "h:3", "untilMs": "99"})}) as (
+        script,
+        address,
+        pool,
+    ):
+        store = StoreCalls(pool, address)
+        assert await claim_holder(store, "T", 0) == Holder("s1", "h:3", 99)
+        script.answers[HOLDER] = (0, {})
+        assert await claim_holder(store, "T", 0) is None
