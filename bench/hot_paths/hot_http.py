@@ -25,8 +25,8 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from broker_store.sending.send_batch import ItemResult
-from gantry_chassis.budget import Budget
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
+from gantry_chassis.peers.budget import Budget
 from gantry_link.connections.connection import Connection
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.frames.command import Command, decode_command

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 
-from gantry_chassis.fine_timer import FineTimer
+from gantry_chassis.machine.fine_timer import FineTimer
 
 
 async def moments(rate: float, seconds: float) -> AsyncGenerator[tuple[int, float]]:

@@ -13,8 +13,8 @@ from sending_side import ScriptedPeer, SendingSide
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from gantry_chassis.budget import Budget
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
+from gantry_chassis.peers.budget import Budget
 from gantry_link.connections.connection import Connection
 from gantry_wire.frames.frame_stream import FrameDecoder
 from gateway.connection.fast_protocol import FastProtocol

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from broker_store.settings import Settings as BrokerStoreSettings
-from gantry_chassis.settings import Setting, describe
+from gantry_chassis.settings.loading import Setting, describe
 from gateway.settings import GatewaySettings
 from nameserver.settings import NameserverSettings
 from scheduler.settings import SchedulerSettings

@@ -26,9 +26,9 @@ CLASSES = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor"})
 TYPES = frozenset({"random.Random"})
 """Allowed as the type of an argument, but not as a call."""
 FREE = {
-    "libs/chassis/src/gantry_chassis/environment.py": "makes the Environment of this machine",
-    "libs/chassis/src/gantry_chassis/fine_timer.py": "is a timer of the kernel; other loops have their own",
-    "libs/chassis/src/gantry_chassis/log_writer.py": "writes the process's log, whatever runs in the process",
+    "libs/chassis/src/gantry_chassis/machine/environment.py": "makes the Environment of this machine",
+    "libs/chassis/src/gantry_chassis/machine/fine_timer.py": "is a timer of the kernel; other loops have their own",
+    "libs/chassis/src/gantry_chassis/logs/writer.py": "writes the process's log, whatever runs in the process",
     "libs/chassis/src/gantry_chassis/process.py": "signals its own process",
     "libs/link/src/gantry_link/connections/pool.py": "a program that uses the SDK passes no random numbers",
     "services/broker-store/src/broker_store/log/files/crash_states.py": "draws crash states by a seed; no part of a running store",
@@ -63,7 +63,7 @@ def test_services_access_the_machine_only_through_their_environment() -> None:
         if named(path) not in FREE
         for line in _found(path.read_text())
     ]
-    assert not found, "take these from gantry_chassis.environment.Environment:\n" + "\n".join(found)
+    assert not found, "take these from gantry_chassis.machine.environment.Environment:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize("name", list(FREE))

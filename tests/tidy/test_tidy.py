@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gantry_chassis.settings import describe
+from gantry_chassis.settings.loading import describe
 
 from .settings_tables import GUIDE, SERVICES, section, table
 

@@ -21,9 +21,9 @@ from gantry_launcher.processes.waiting import Waiting
 SERVICE = """
 import sys
 from pathlib import Path
-from gantry_chassis.http import HttpServer, json_response
-from gantry_chassis.logs import configure
-from gantry_chassis.budget import Budget
+from gantry_chassis.http.server import HttpServer, json_response
+from gantry_chassis.logs.structured import configure
+from gantry_chassis.peers.budget import Budget
 from gantry_chassis.process import run
 
 spin, reason = Path("spin"), Path("reason")

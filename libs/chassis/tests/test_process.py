@@ -8,9 +8,10 @@ import time
 
 PROLOGUE = """
 import asyncio, sys
-from gantry_chassis.process import run, StartRefused
-from gantry_chassis import logs
-logs.configure("trial")
+from gantry_chassis.process import run
+from gantry_chassis.start_refusal import StartRefused
+from gantry_chassis.logs.structured import configure, get_logger
+configure("trial")
 def say(*words): print(*words, flush=True)
 """
 
@@ -57,7 +58,7 @@ def test_it_drains_even_when_nobody_reads_its_log() -> None:
         async def main(life):
             say("up")
             await life.stopping.wait()
-            logs.get_logger().info("into the void")
+            get_logger().info("into the void")
             say("drained")
     """)
     assert process.stdout is not None

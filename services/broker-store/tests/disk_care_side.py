@@ -7,7 +7,7 @@ from sending_side import SendingSide
 
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 
 MIB = 1024 * 1024
 

@@ -16,7 +16,7 @@ from broker_store.process.foundation import READER_THREADS, ReadingBase, kind_of
 from broker_store.process.parts.reading import Consuming, ConsumingParts
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import request_classes
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError

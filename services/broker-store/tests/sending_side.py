@@ -16,7 +16,7 @@ from broker_store.process.parts.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
-from gantry_chassis.environment import Environment, machine
+from gantry_chassis.machine.environment import Environment, machine
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_link.connections.pool import ConnectionPool

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
 
-from gantry_chassis.budget import Budget
+from gantry_chassis.peers.budget import Budget
 from gateway.connection.serving import HttpServer
 
 SEND = "/v1/topics/orders/messages"

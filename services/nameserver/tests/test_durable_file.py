@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from nameserver.durable_file import DurableFile
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,6 @@
 import pytest
 
-from gantry_chassis.settings import SettingsRefused, load_settings
+from gantry_chassis.settings.loading import SettingsRefused, load_settings
 from nameserver.settings import NameserverSettings, read_conf
 from nameserver.switches import Switches
 

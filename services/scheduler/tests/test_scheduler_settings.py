@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantry_chassis.settings import SettingsRefused, load_settings
+from gantry_chassis.settings.loading import SettingsRefused, load_settings
 from scheduler.settings import SchedulerSettings
 
 

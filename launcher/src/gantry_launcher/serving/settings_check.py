@@ -27,7 +27,7 @@ def refuse_wrong_sets(sets: tuple[Set, ...]) -> None:
 
 def _ask(kind: str, pairs: list[str]) -> None:
     words = [word for pair in pairs for word in ("--set", pair)]
-    command = [str(PYTHON), "-P", "-m", "gantry_chassis.check_settings", STRUCTS[kind], kind, *words]
+    command = [str(PYTHON), "-P", "-m", "gantry_chassis.settings.check", STRUCTS[kind], kind, *words]
     try:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

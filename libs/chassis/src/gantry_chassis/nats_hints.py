@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gantry_chassis.logs import get_logger
-from gantry_chassis.private_files import read_secret
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.private_files import read_secret
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

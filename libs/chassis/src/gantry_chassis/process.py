@@ -16,11 +16,11 @@ from typing import NoReturn
 
 import uvloop
 
-from gantry_chassis.descriptors import raise_limit
-from gantry_chassis.environment import Environment, machine
-from gantry_chassis.logs import flush, get_logger
-from gantry_chassis.private_files import make_private
-from gantry_chassis.settings import EXIT_REFUSED
+from gantry_chassis.logs.structured import flush, get_logger
+from gantry_chassis.machine.descriptors import raise_limit
+from gantry_chassis.machine.environment import Environment, machine
+from gantry_chassis.machine.private_files import make_private
+from gantry_chassis.start_refusal import StartRefused, refuse_start
 
 BACKOFF_SECONDS_MIN = 0.1
 BACKOFF_SECONDS_MAX = 10.0
@@ -30,10 +30,6 @@ PR_SET_PDEATHSIG = 1
 STDERR = 2
 
 _log = get_logger()
-
-
-class StartRefused(Exception):
-    """The process cannot start as configured (port taken, directory in use); the text says what to do."""
 
 
 class Life:
@@ -107,8 +103,7 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
             runner.run(_live(main))
     except StartRefused as refused:
         flush()
-        sys.stderr.write(f"{service}: {refused}\n")
-        status = EXIT_REFUSED
+        refuse_start(service, str(refused))
     except Exception:  # noqa: BLE001 - the last place that can say it
         _log.exception("process failed")
         status = 1

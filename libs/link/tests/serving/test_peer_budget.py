@@ -9,7 +9,7 @@ import socket
 import pytest
 from scripted_link import BULK, ECHO, RawClient, eventually, serving
 
-from gantry_chassis.budget import Budget, BudgetLimits
+from gantry_chassis.peers.budget import Budget, BudgetLimits
 from gantry_link.limits import FREE_BYTES, LinkLimits
 from gantry_wire.frames.encode import encode_request
 

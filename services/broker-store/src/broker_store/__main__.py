@@ -10,17 +10,17 @@ import msgspec
 from broker_store.config.broker_conf import read_broker_conf
 from broker_store.config.delay_levels import IllegalLevels, parse_levels
 from broker_store.settings import IMPORTANT, Settings
-from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.logs.structured import configure, get_logger
 from gantry_chassis.process import Life, run
-from gantry_chassis.settings import (
+from gantry_chassis.settings.loading import (
     SettingsRefused,
     has_fast_paths,
     help_text,
     load_settings,
     masked,
     parse_arguments,
-    refuse_start,
 )
+from gantry_chassis.start_refusal import refuse_start
 
 SERVICE = "broker-store"
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry_chassis.addresses import reachable_address
-from gantry_chassis.peer_settings import PeerSettings
-from gantry_chassis.web_pages import AllowedHosts
+from gantry_chassis.http.web_pages import AllowedHosts
+from gantry_chassis.machine.addresses import reachable_address
+from gantry_chassis.settings.peers import PeerSettings
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 MIB = 1024 * 1024

@@ -15,7 +15,7 @@ from broker_store.clocks.clock_note import load_clock_note, store_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.steady_wall import STEP_LASTS_SECONDS
 from broker_store.clocks.store_clock import SLOWER_RATE
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.headers.messages import SendReplyHeader
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.private_requests.settling import SettleOutput

@@ -3,7 +3,7 @@ import threading
 
 from broker_store.commit.sync_thread import SyncThread
 from broker_store.log.errors import LogError, LogStopped, NoDescriptorLeft
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 
 WAIT_SECONDS = 60
 

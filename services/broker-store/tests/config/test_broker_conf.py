@@ -9,7 +9,7 @@ from broker_store.config.broker_conf import (
     translate,
 )
 from broker_store.settings import IMPORTANT, Settings
-from gantry_chassis.settings import SettingsRefused
+from gantry_chassis.settings.loading import SettingsRefused
 
 
 def test_a_broker_conf_as_it_ships_with_rocketmq_is_understood():

@@ -12,7 +12,7 @@ from broker_store.config.configuration_handler import ConfigurationHandlers
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.files.real_files import RealFiles
 from broker_store.process.disk_care import read_hours
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest

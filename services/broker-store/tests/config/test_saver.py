@@ -8,7 +8,7 @@ import pytest
 
 from broker_store.config import saver as saver_module
 from broker_store.config.saver import Saver
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 
 pytestmark = pytest.mark.anyio
 

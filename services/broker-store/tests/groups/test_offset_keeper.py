@@ -10,7 +10,7 @@ from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files.real_files import RealFiles
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.opening import checkpoints
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.messages.properties import index_key_hash
 

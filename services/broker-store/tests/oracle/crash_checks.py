@@ -14,7 +14,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.settings import Settings
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 
 DERIVED_DIRECTORIES = ("consumequeue", "index", "gantry/keys", "gantry/units")
 DERIVED_FILES = ("gantry/queues.json", "gantry/queues.json.bak", "gantry/settled.snapshot")

@@ -18,7 +18,7 @@ from broker_store.leases.subscriptions import QueueLeases
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.sending.idempotency import ENTRY, Remembered
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.messages.properties import index_key_hash
 from gantry_wire.records.message_record import Record, decode_record
 from gantry_wire.records.units import CONSUME_QUEUE_UNIT

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gantry_chassis.environment import Environment, machine
+from gantry_chassis.machine.environment import Environment, machine
 
 SETTLE_ROUNDS_MAX = 400
 """Rounds of the loop until nothing more happens by itself. A store that needs more hangs."""

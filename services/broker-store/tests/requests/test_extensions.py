@@ -8,7 +8,7 @@ from sending_side import ScriptedPeer, SendingSide
 from broker_store.process.extension_hooks import Hooks
 from broker_store.requests.extensions import Extension, Extensions, StoreView, load_extensions
 from broker_store.requests.tracing import SendTracing
-from gantry_chassis.process import StartRefused
+from gantry_chassis.start_refusal import StartRefused
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC

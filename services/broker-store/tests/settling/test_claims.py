@@ -9,7 +9,7 @@ from settling_side import SettlingSide, deliver
 
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.settling.claims import ClaimTable, raise_boot_count
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC

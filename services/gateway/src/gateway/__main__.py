@@ -4,14 +4,15 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
-from gantry_chassis.addresses import joined
-from gantry_chassis.budget import show_budget
-from gantry_chassis.environment import Environment
-from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.logs.structured import configure, get_logger
+from gantry_chassis.machine.addresses import joined
+from gantry_chassis.machine.environment import Environment
+from gantry_chassis.machine.private_files import read_secret
 from gantry_chassis.nats_hints import Hints
-from gantry_chassis.private_files import read_secret
-from gantry_chassis.process import Life, StartRefused, run
-from gantry_chassis.settings import has_fast_paths, masked, settings_or_exit
+from gantry_chassis.peers.budget import show_budget
+from gantry_chassis.process import Life, run
+from gantry_chassis.settings.loading import has_fast_paths, masked, settings_or_exit
+from gantry_chassis.start_refusal import StartRefused
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.connections.pool import ConnectionPool
 from gateway.connection.serving import HttpServer

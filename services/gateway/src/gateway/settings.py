@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gantry_chassis.peer_settings import PeerSettings
-from gantry_chassis.web_pages import AllowedHosts
+from gantry_chassis.http.web_pages import AllowedHosts
+from gantry_chassis.settings.peers import PeerSettings
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 Port = Annotated[int, Meta(ge=0, le=65535)]

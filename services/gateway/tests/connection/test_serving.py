@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-from gantry_chassis.addresses import listening_socket
-from gantry_chassis.budget import Budget, BudgetLimits
-from gantry_chassis.http_connection import HEAD_BYTES_MAX
+from gantry_chassis.http.connection import HEAD_BYTES_MAX
+from gantry_chassis.machine.addresses import listening_socket
+from gantry_chassis.peers.budget import Budget, BudgetLimits
 from gateway.connection import serving
 from gateway.connection.http_protocol import READ_SECONDS_MAX
 from gateway.connection.serving import PEAK_BYTES, HttpServer

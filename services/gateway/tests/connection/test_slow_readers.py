@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from gantry_chassis.budget import Budget, BudgetLimits
-from gantry_chassis.http_connection import READ_BYTES_MAX
+from gantry_chassis.http.connection import READ_BYTES_MAX
+from gantry_chassis.peers.budget import Budget, BudgetLimits
 from gateway.connection.http_protocol import UNSENT_SECONDS_MAX, JoinedWrites
 from gateway.connection.serving import HttpServer
 

@@ -7,9 +7,9 @@ import urllib.request
 import anyio
 import pytest
 
-from gantry_chassis.budget import Budget
-from gantry_chassis.http import Request, Response, json_response
-from gantry_chassis.process import StartRefused
+from gantry_chassis.http.server import Request, Response, json_response
+from gantry_chassis.peers.budget import Budget
+from gantry_chassis.start_refusal import StartRefused
 from gateway.process.worker_health import serve_own_health
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gantry_chassis.budget import Budget
 from gantry_chassis.metrics import Metrics
+from gantry_chassis.peers.budget import Budget
 from gateway.process import workers
 from gateway.process.worker_health import serve_own_health
 from gateway.process.workers import Workers

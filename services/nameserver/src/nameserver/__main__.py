@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gantry_chassis.addresses import warn_if_open
-from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.logs.structured import configure, get_logger
+from gantry_chassis.machine.addresses import warn_if_open
 from gantry_chassis.process import Life, run
-from gantry_chassis.settings import SettingsRefused, masked, parse_arguments, refuse_start, settings_or_exit
+from gantry_chassis.settings.loading import SettingsRefused, masked, parse_arguments, settings_or_exit
+from gantry_chassis.start_refusal import refuse_start
 from nameserver.assembly import serve
 from nameserver.run_config import RunConfig
 from nameserver.settings import NameserverSettings, read_conf

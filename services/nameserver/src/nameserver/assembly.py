@@ -6,15 +6,16 @@ import asyncio
 import fcntl
 from typing import IO
 
-from gantry_chassis.addresses import joined
-from gantry_chassis.budget import Budget, show_budget
-from gantry_chassis.environment import Workers
-from gantry_chassis.http import HttpServer, health_routes
-from gantry_chassis.logs import get_logger
+from gantry_chassis.http.server import HttpServer, health_routes
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.addresses import joined
+from gantry_chassis.machine.environment import Workers
+from gantry_chassis.machine.private_files import private_directory
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
-from gantry_chassis.private_files import private_directory
-from gantry_chassis.process import Life, StartRefused
+from gantry_chassis.peers.budget import Budget, show_budget
+from gantry_chassis.process import Life
+from gantry_chassis.start_refusal import StartRefused
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.limits import LinkLimits
 from gantry_link.serving.peer import Peer

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gantry_chassis.environment import Workers
+from gantry_chassis.machine.environment import Workers
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.nats_hints import Hints
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError

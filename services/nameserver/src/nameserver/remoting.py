@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.metrics import Counter, Family, Metrics
 from gantry_link.serving.peer import Peer
 from gantry_wire.codes import RequestCode, ResponseCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gantry_chassis.settings import masked
+from gantry_chassis.settings.loading import masked
 from gantry_wire.bodies.config_text import format_config_text, parse_config_text
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedBody, RefusedRequest

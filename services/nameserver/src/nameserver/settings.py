@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from gantry_chassis.peer_settings import PeerSettings
-from gantry_chassis.settings import SettingsRefused
-from gantry_chassis.web_pages import AllowedHosts
+from gantry_chassis.http.web_pages import AllowedHosts
+from gantry_chassis.settings.loading import SettingsRefused
+from gantry_chassis.settings.peers import PeerSettings
 from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.errors import MalformedBody
 from nameserver.switches import ScanMs, Switches, WaitSeconds

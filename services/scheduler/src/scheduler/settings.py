@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gantry_chassis.worker_settings import Port, WorkerSettings
+from gantry_chassis.settings.worker import Port, WorkerSettings
 
 
 class SchedulerSettings(WorkerSettings, frozen=True, kw_only=True):

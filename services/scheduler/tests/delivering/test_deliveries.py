@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 from read_to import ReadTo
 
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_link.errors import ConnectionLost
 from gantry_wire.names import TIMER_TOPIC

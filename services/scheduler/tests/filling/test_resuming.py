@@ -8,7 +8,7 @@ import pytest
 from read_to import ReadTo
 from schedule_records import record
 
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_link.clients.store import Pulled
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from scheduler.filling.resuming import resume

@@ -5,7 +5,7 @@ from time import monotonic
 import pytest
 from read_to import ReadTo
 
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from scheduler.index import due_queues as due_queues_module
 from scheduler.index.due_index import HORIZON_MS
 from scheduler.index.due_queue_names import DELAYS, PARKED_MESSAGES

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from read_to import ReadTo
 
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.private_requests.scheduling import ListSchedules
 from scheduler.index import far_rows
 from scheduler.index.due_index import HORIZON_MS

@@ -8,7 +8,7 @@ import sqlite3
 import msgspec
 import pytest
 
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from scheduler.index.entries import Entry, key_of
 from scheduler.index.far_rows import Place, Wanted
 from scheduler.index.sqlite_index import BATCH_ROWS, SqliteIndex

@@ -7,7 +7,7 @@ import pytest
 from read_to import ReadTo
 from schedule_records import HOST, V6, record
 
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_link.errors import NotConnected
 from gantry_wire.messages.ids import offset_message_id
 from gantry_wire.names import TIMER_TOPIC

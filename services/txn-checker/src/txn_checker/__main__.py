@@ -2,10 +2,10 @@
 
 import sys
 
-from gantry_chassis.addresses import warn_if_open
-from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.logs.structured import configure, get_logger
+from gantry_chassis.machine.addresses import warn_if_open
 from gantry_chassis.process import Life, run
-from gantry_chassis.settings import masked, settings_or_exit
+from gantry_chassis.settings.loading import masked, settings_or_exit
 from txn_checker.assembly import serve
 from txn_checker.settings import CheckerSettings
 

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from gantry_chassis.addresses import joined
-from gantry_chassis.budget import show_budget
-from gantry_chassis.http import HttpServer, health_routes
-from gantry_chassis.logs import get_logger
+from gantry_chassis.http.server import HttpServer, health_routes
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.addresses import joined
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
-from gantry_chassis.process import Life, StartRefused
+from gantry_chassis.peers.budget import show_budget
+from gantry_chassis.process import Life
+from gantry_chassis.start_refusal import StartRefused
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.service_listener import Route, Routes, ServiceListener

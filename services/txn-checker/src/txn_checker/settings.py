@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gantry_chassis.worker_settings import Port, WorkerSettings
+from gantry_chassis.settings.worker import Port, WorkerSettings
 from txn_checker.check_policy import Policy
 
 

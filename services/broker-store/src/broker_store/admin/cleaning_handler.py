@@ -6,7 +6,7 @@ from typing import Protocol
 
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response

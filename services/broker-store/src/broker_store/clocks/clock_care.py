@@ -7,8 +7,8 @@ from broker_store.clocks.shifts import Shift
 from broker_store.clocks.steady_wall import STEP_SECONDS_MIN
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.config.config_files import ConfigFile
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 
 LOOK_SECONDS = 1.0
 KEEP_SECONDS = 60.0

@@ -4,7 +4,7 @@ from broker_store.clocks.clock_note import load_clock_note
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.config.config_files import ConfigFile
 from broker_store.log.files.files import Files
-from gantry_chassis.environment import Environment
+from gantry_chassis.machine.environment import Environment
 
 
 def clock_file(files: Files, directory: str) -> ConfigFile:

@@ -21,7 +21,7 @@ from broker_store.log.commit_log.commit_log import CommitLog, LogState
 from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
 from broker_store.ports import CommitMetrics
 from broker_store.requests.request_classes import OVERLOAD, RequestClass, waited_too_long
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 

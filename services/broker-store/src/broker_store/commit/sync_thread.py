@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_store.log.errors import LogStopped, NoDescriptorLeft
-from gantry_chassis.environment import StartThread, Thread
+from gantry_chassis.machine.environment import StartThread, Thread
 
 RETRY_SECONDS = 0.05
 """Pause between retries while no file descriptor is free to sync the log directory."""

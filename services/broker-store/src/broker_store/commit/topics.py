@@ -7,7 +7,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.config.delay_levels import parse_levels
 from broker_store.settings import Settings
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.bodies import fastjson
 from gantry_wire.bodies.cluster import TopicConfig, TopicConfigSerializeWrapper
 from gantry_wire.bodies.json_body import decode_body

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.settings import Settings
-from gantry_chassis.settings import SettingsRefused, read_toml
+from gantry_chassis.settings.loading import SettingsRefused, read_toml
 from gantry_wire.names import TRACE_TOPIC
 
 

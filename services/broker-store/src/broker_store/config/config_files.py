@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from broker_store.log.files.files import Files
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.bodies import fastjson
 from gantry_wire.bodies.cluster import DataVersion
 from gantry_wire.errors import WireError

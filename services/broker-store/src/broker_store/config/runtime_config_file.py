@@ -10,8 +10,8 @@ from pathlib import PurePath
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.saver import Saver
 from broker_store.log.files.files import Files
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies.config_text import format_config_text, parse_config_text
 from gantry_wire.errors import MalformedBody
 

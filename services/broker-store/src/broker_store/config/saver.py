@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 
 RETRY_SECONDS = 5.0
 

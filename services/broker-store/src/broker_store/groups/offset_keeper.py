@@ -20,8 +20,8 @@ import msgspec
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files.files import File, Files
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies.cluster import DataVersion
 
 JOURNAL_BYTES_MAX = 8 * 1024 * 1024

@@ -19,7 +19,7 @@ from broker_store.leases.subscriptions import QueueLeases, Subscription
 from broker_store.reading.pull_reading import InThread
 from broker_store.retrying.retries import Retries, readable_reason, used_up
 from broker_store.settling.settling import Settling
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.limits import INT32_MAX, PROPERTIES_BYTES_MAX
 from gantry_wire.messages.properties import (

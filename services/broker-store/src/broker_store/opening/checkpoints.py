@@ -27,8 +27,8 @@ from broker_store.opening.queue_saving import QueueSaving
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
 from broker_store.settling.cursor_copies import KEPT_FILE
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 
 HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM, errno.EAGAIN}
 """No space, no descriptor, or topics that are not saved yet: nothing is lost, and the next checkpoint may succeed."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from gantry_chassis.environment import Workers
+from gantry_chassis.machine.environment import Workers
 
 
 class LoopYielding:

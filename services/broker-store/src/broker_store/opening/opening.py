@@ -37,8 +37,8 @@ from broker_store.settings import Settings
 from broker_store.settling.claims import raise_boot_count
 from broker_store.settling.cursor_copies import KEPT_FILE, keep_foreign_cursors, read_kept_cursors
 from broker_store.settling.decided.mark import records_together
-from gantry_chassis.environment import Environment
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Environment
 from gantry_wire.errors import WireError
 from gantry_wire.names import SCHEDULE_TOPIC
 

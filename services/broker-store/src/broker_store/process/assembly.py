@@ -39,14 +39,15 @@ from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
-from gantry_chassis.addresses import joined
-from gantry_chassis.budget import show_budget
-from gantry_chassis.http import health_routes
-from gantry_chassis.logs import get_logger
+from gantry_chassis.http.server import health_routes
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.addresses import joined
+from gantry_chassis.machine.private_files import private_directory
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
-from gantry_chassis.private_files import private_directory
-from gantry_chassis.process import Life, StartRefused
+from gantry_chassis.peers.budget import show_budget
+from gantry_chassis.process import Life
+from gantry_chassis.start_refusal import StartRefused
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.connections.turn import Turn
 from gantry_link.serving.peer import Peer

@@ -14,8 +14,8 @@ from broker_store.log.space import Space
 from broker_store.opening.opening import OpenedStore
 from broker_store.reading.queries.offset_search import store_ms_at
 from broker_store.settings import Settings
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 
 SPACE_SECONDS = 1.0
 HOUR_MS = 3_600_000

@@ -19,7 +19,7 @@ from broker_store.requests.extensions import (
     StoreView,
     load_extensions,
 )
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command, decode_command

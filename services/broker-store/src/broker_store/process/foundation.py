@@ -23,10 +23,10 @@ from broker_store.process.registration import Identity, Registration
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import RequestClass
 from broker_store.settings import Settings
-from gantry_chassis.environment import Workers
+from gantry_chassis.machine.environment import Workers
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
-from gantry_chassis.process import StartRefused
+from gantry_chassis.start_refusal import StartRefused
 from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.bodies import fastjson
 from gantry_wire.errors import MalformedBody

@@ -27,7 +27,7 @@ from broker_store.process.store_metrics import RuntimeReader
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying
 from broker_store.settling.cursor_copies import CursorCopies
-from gantry_chassis.environment import Workers
+from gantry_chassis.machine.environment import Workers
 
 GROUP_SUBJECT = "gantry.group"
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from broker_store.log.errors import LogError
 from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
 from broker_store.opening.opening import OpenedStore
-from gantry_chassis.environment import Workers
-from gantry_chassis.http import Request, Response, Routes, json_response
+from gantry_chassis.http.server import Request, Response, Routes, json_response
+from gantry_chassis.machine.environment import Workers
 
 TTL_SECONDS_DEFAULT = 600
 TTL_SECONDS_MAX = 86_400

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from broker_store.requests.command_table import NOT_ON_FAST_PORT, CommandTable
 from broker_store.settings import Settings
-from gantry_chassis.budget import Budget
-from gantry_chassis.http import HttpServer, Routes
-from gantry_chassis.process import StartRefused
+from gantry_chassis.http.server import HttpServer, Routes
+from gantry_chassis.peers.budget import Budget
+from gantry_chassis.start_refusal import StartRefused
 from gantry_link.limits import LinkLimits
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.server import RemotingServer

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.commit.topics import TopicTable
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.clients.nameservers import NameserverClient, Registered
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError

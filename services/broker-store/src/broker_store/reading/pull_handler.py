@@ -21,7 +21,7 @@ from broker_store.reading.pull_admission import Admission, PullRequest
 from broker_store.reading.pull_reading import InThread, read_slowly, read_spans
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import RequestClass
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 from broker_store.ports import Peer
 from broker_store.requests.request_classes import RequestClass
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command

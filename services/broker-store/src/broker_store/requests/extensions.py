@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple, Protocol, cast
 
 from broker_store.ports import InternalAppend
-from gantry_chassis.process import StartRefused
+from gantry_chassis.start_refusal import StartRefused
 from gantry_wire.errors import RefusedRequest
 
 ENTRY_POINTS = "gantry.store_extensions"

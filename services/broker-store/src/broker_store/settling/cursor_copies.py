@@ -19,7 +19,7 @@ from broker_store.log.files.files import Files
 from broker_store.ports import Commands, Peer
 from broker_store.settling.decided.mark import Source
 from broker_store.settling.decided.settled_table import SettledTable
-from gantry_chassis.environment import Workers
+from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies import fastjson
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.frames.command import Command

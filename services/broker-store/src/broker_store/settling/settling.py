@@ -27,7 +27,7 @@ from broker_store.settling.request.items import Gathered, look_up, read_records
 from broker_store.settling.request.outcomes import ItemCopies
 from broker_store.settling.request.output_records import CannotPlan, FindTarget
 from broker_store.settling.request.slices import SettleSlice, Slices
-from gantry_chassis.fine_timer import FineTimer
+from gantry_chassis.machine.fine_timer import FineTimer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.messages.properties import TAGS, format_properties, tags_code

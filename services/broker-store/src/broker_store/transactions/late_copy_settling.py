@@ -13,7 +13,7 @@ from broker_store.settling.request.outcomes import SUPERSEDED
 from broker_store.transactions.decisions_by_key import Settle
 from broker_store.transactions.half_copies import Copy, HalfCopies
 from broker_store.transactions.half_outputs import op_output
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import HALF_TOPIC
 from gantry_wire.private_requests.settling import SettleItem, SettleResult

@@ -7,7 +7,7 @@ from sending_side import ScriptedPeer
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.log.files.simulated_files import SimulatedFiles
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.frames.command import decode_command

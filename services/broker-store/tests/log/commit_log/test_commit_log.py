@@ -13,7 +13,7 @@ from broker_store.log.errors import (
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.log.settings import LogSettings
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.records.message_record import BLANK, MAGIC_BLANK, scan_records
 
 

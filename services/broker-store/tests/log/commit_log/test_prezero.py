@@ -12,7 +12,7 @@ from broker_store.log.commit_log.segment import open_segment
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.log.settings import LogSettings
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 
 SIZES = LogSettings(segment_bytes=64 * 1024, prezero_bytes=16 * 1024, prezero_slice_bytes=4096)
 

@@ -10,7 +10,7 @@ from reading_side import ReadingSide, pull_fields
 from broker_store.groups.offset_samples import QUEUES_PER_SAMPLE, samples
 from broker_store.groups.offsets import Moved
 from broker_store.process.parts import reading as consuming_module
-from gantry_chassis.process import StartRefused
+from gantry_chassis.start_refusal import StartRefused
 
 pytestmark = pytest.mark.anyio
 

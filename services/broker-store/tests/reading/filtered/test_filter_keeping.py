@@ -6,7 +6,7 @@ from broker_store.config.config_files import ConfigFile
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.reading.filtered.filter_keeping import Filters
 from broker_store.reading.read_settings import ReadSettings
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from broker_store.settling.cursor_copies import (
     keep_foreign_cursors,
     read_kept_cursors,
 )
-from gantry_chassis.environment import machine
+from gantry_chassis.machine.environment import machine
 from gantry_wire.codes import RequestCode
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.private_requests.settling import SettleItem

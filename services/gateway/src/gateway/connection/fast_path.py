@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from gantry_chassis.memory import LargeThings
+from gantry_chassis.machine.memory import LargeThings
 from gantry_wire.bounded_cache import BoundedCache
 from gateway.http.access import Access
 from gateway.http.call import Call, Event, Reply, json_head

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from gantry_chassis.http_connection import Bounds, HttpConnection
+from gantry_chassis.http.connection import Bounds, HttpConnection
 
 READ_SECONDS_MAX = 75.0
 """Time limit for a whole request. Longer than the limit for a body, which the gateway reports as a problem."""

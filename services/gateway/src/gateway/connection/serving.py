@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from uvicorn import Config, Server
 
-from gantry_chassis.addresses import listening_socket
-from gantry_chassis.budget import Budget
-from gantry_chassis.memory import forget_cycles, give_back
+from gantry_chassis.machine.addresses import listening_socket
+from gantry_chassis.machine.memory import forget_cycles, give_back
+from gantry_chassis.peers.budget import Budget
 from gantry_link.serving.accepting import Accepting
 from gateway.connection.fast_path import FastPath
 from gateway.connection.fast_protocol import FastProtocol

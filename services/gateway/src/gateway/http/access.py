@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Mapping
 
-from gantry_chassis.web_pages import WebPages
+from gantry_chassis.http.web_pages import WebPages
 from gateway.http.call import Call, Reply
 from gateway.http.problems import Problem, forbidden
 

@@ -4,8 +4,8 @@ import ipaddress
 from collections.abc import Callable
 from email.utils import formatdate
 
-from gantry_chassis.addresses import reachable_address
-from gantry_chassis.environment import Environment
+from gantry_chassis.machine.addresses import reachable_address
+from gantry_chassis.machine.environment import Environment
 from gantry_wire.messages.ids import UniqueIds
 
 

@@ -6,9 +6,9 @@ One place turns every error into a problem, counts the call, and logs failures.
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from gantry_chassis.logs import get_logger
-from gantry_chassis.logs import request_id as log_request_id
-from gantry_chassis.memory import LargeThings
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.logs.structured import request_id as log_request_id
+from gantry_chassis.machine.memory import LargeThings
 from gateway.http.access import OPEN_PATHS, Access
 from gateway.http.call import Call, ClientGone, Receive, Reply, Scope, Send, json_reply
 from gateway.http.clocks import ReplyStamps

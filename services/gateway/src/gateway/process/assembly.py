@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from gantry_chassis.http.web_pages import WebPages
 from gantry_chassis.metrics import Metrics
-from gantry_chassis.web_pages import WebPages
 from gantry_wire.messages.ids import UniqueIds
 from gateway.admin.broker_settings_routes import broker_settings_routes
 from gateway.admin.cluster import ClusterView

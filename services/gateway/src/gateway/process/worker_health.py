@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from gantry_chassis.budget import Budget
-from gantry_chassis.http import Handler, HttpServer, Request, Response, json_response
-from gantry_chassis.process import StartRefused
+from gantry_chassis.http.server import Handler, HttpServer, Request, Response, json_response
+from gantry_chassis.peers.budget import Budget
+from gantry_chassis.start_refusal import StartRefused
 from gateway.process.workers import HOST, PATH
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gantry_chassis.addresses import joined
-from gantry_chassis.http import Request, Response
-from gantry_chassis.logs import get_logger
+from gantry_chassis.http.server import Request, Response
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.addresses import joined
 from gantry_chassis.metrics import FamilyShown, Metrics, text_of
 
 PATH = "/figures"

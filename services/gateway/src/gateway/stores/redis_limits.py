@@ -10,7 +10,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 
 ANSWER_SECONDS = 0.1
 AWAY_SECONDS = 1.0

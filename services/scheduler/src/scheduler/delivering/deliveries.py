@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.private_requests.settling import SettleItem, SettleReplyBody, SettleStatus
 from scheduler.delivering.burst_pace import BurstPace

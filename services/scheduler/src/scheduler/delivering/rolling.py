@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.private_requests.settling import SettleStatus
 from scheduler.delivering.decisions import ROLLED, move

@@ -10,7 +10,7 @@ import contextlib
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.clients.store import Pulled, StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.system_queues.claims import Held, QueueKey

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.clients.store import StoreClient
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.headers.messages import PullHeader

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from gantry_chassis.environment import Environment
+from gantry_chassis.machine.environment import Environment
 from scheduler.index import far_rows
 from scheduler.index.due_queue_names import due_queue_of
 from scheduler.index.entries import OFFSET_BITS, OFFSET_MASK, Entry, key_of

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
-from gantry_chassis.memory import give_back
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
+from gantry_chassis.machine.memory import give_back
 from scheduler.index import far_rows, kept_rows
 from scheduler.index.entries import COPIES_MAX, Entry
 from scheduler.index.far_rows import Place, Row, Wanted

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.clients.store import Pulled, StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.system_queues.claims import Held

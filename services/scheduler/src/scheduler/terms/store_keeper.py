@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from gantry_chassis.logs import get_logger
-from gantry_chassis.memory import forget_cycles
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.memory import forget_cycles
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gantry_chassis.environment import Environment
+from gantry_chassis.machine.environment import Environment
 from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.system_queues.claims import Held, QueueKey

@@ -20,7 +20,7 @@ from broker_store.commit.targets import Target, Targets
 from broker_store.groups.clients import ClientTable
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frames.command import Command

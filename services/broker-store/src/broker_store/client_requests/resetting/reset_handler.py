@@ -20,7 +20,7 @@ from broker_store.reading.pull_handler import Pulls
 from broker_store.reading.queries.offset_search import Searching
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.deferred_replies import DeferredReplies
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.bodies.clients import QueueOffset, ResetOffsetBody, ResetOffsetListBody
 from gantry_wire.bodies.cluster import MessageQueue
 from gantry_wire.bodies.json_body import encode_body

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from broker_store.commit.message import Arrivals, Entry, IndexEntry
 from broker_store.commit.visible.store_events import Readers, StoreEvents
 from broker_store.commit.visible.visible_keys import VisibleKeys
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
 
 _log = get_logger()
 

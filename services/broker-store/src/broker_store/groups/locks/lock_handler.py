@@ -12,7 +12,7 @@ from broker_store.config.saver import Saver
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_table import LockTable, QueueName
 from broker_store.ports import Commands, Peer
-from gantry_chassis.environment import Workers
+from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies import fastjson
 from gantry_wire.bodies.clients import LockBatchRequestBody, LockBatchResponseBody
 from gantry_wire.bodies.cluster import MessageQueue

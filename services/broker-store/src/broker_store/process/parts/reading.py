@@ -36,8 +36,8 @@ from broker_store.reading.queries.query_handler import QueryHandlers
 from broker_store.reading.read_settings import bind_settings
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
-from gantry_chassis.environment import Environment
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Environment
 from gantry_chassis.metrics import Metrics
 from gantry_wire.names import SYSTEM_GROUP_PREFIX
 

@@ -32,8 +32,8 @@ from broker_store.sending.plain_sends import PlainSends
 from broker_store.sending.send_handler import SendHandler, SendParts
 from broker_store.settling.settle_handler import SettlingHandlers
 from broker_store.transactions.half_messages.half_sends import HalfSends
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies.cluster import TopicConfigSerializeWrapper
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.messages.ids import UniqueIds, unpack_host

@@ -8,8 +8,8 @@ from broker_store.filters.compiled import compile_or_refuse, refuse_class_filter
 from broker_store.filters.table import FilterTable
 from broker_store.ports import Commands, Peer
 from broker_store.reading.read_settings import ReadSettings
-from gantry_chassis.environment import Workers
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies.clients import CheckClientRequestBody
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode, ResponseCode

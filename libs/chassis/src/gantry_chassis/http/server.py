@@ -1,0 +1,253 @@
+"""A small HTTP server for a service's health, metrics and snapshots: uvicorn's protocol inside the service's own loop.
+
+Routes are a table {(method, "/path/{name}"): handler}. The gateway serves anything bigger.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from gantry_chassis.http.web_pages import WebPages
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.addresses import listening_socket
+from gantry_chassis.metrics import CONTENT_TYPE, Metrics
+from gantry_chassis.peers.budget import Budget
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from gantry_chassis.http.connection import HttpConnection
+
+BODY_BYTES_MAX = 1024 * 1024
+BACKLOG = 128
+JSON = "application/json"
+READ_SECONDS = 10.0
+"""Longest time to receive a whole request; for the first one, from the start of the connection."""
+KEEP_ALIVE_SECONDS = 5
+"""A connection without a request is closed after this time."""
+UNSENT_SECONDS = 30.0
+"""Longest time a client may read nothing of an answer."""
+SWEEPS_PER_READ_TIME = 5
+DESCRIPTORS_MORE = 32
+"""Reserved descriptors this port may use, so that health checks work when connections fill the process."""
+
+_log = get_logger()
+
+
+class Request(NamedTuple):
+    """One request, received completely."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: bytes
+    path_params: dict[str, str]
+
+
+class Response(NamedTuple):
+    """One answer; `json_response` builds the usual kind."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = JSON
+
+
+Handler = Callable[[Request], Response | Awaitable[Response]]
+Routes = Mapping[tuple[str, str], Handler]
+
+
+class _Send(Protocol):
+    def __call__(self, event: dict[str, Any], /) -> Awaitable[None]: ...
+
+
+def json_response(value: object, status: int = 200) -> Response:
+    """Return `value` as a JSON response."""
+    return Response(status, msgspec.json.encode(value) + b"\n")
+
+
+def health_routes(ready: Callable[[], str | None], metrics: Metrics) -> dict[tuple[str, str], Handler]:
+    """Return the routes every service has. `ready` returns None, or the reason for a 503."""
+
+    def is_ready(_request: Request) -> Response:
+        reason = ready()
+        return json_response({"ready": reason is None, "reason": reason}, 200 if reason is None else 503)
+
+    async def show_metrics(_request: Request) -> Response:
+        return Response(200, await metrics.text(), CONTENT_TYPE)
+
+    return {
+        ("GET", "/health/live"): lambda _request: json_response({"live": True}),
+        ("GET", "/health/ready"): is_ready,
+        ("GET", "/metrics"): show_metrics,
+    }
+
+
+class _ClientGone(Exception):
+    """The client closed before its request was complete: do nothing and answer nobody."""
+
+
+class HttpServer:
+    """Serves a table of routes on one port until closed. `budget`, the process's, counts what clients make it hold."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        routes: Routes,
+        budget: Budget,
+        allowed_hosts: str = "",
+        *,
+        read_seconds: float = READ_SECONDS,
+    ) -> None:
+        """Set up a server.
+
+        `allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are refused.
+        """
+        self.host, self.port = host, port
+        self._pages = WebPages(host, allowed_hosts)
+        self._budget, self._read_seconds = budget, read_seconds
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._routes = [(method, _pattern(path), handler) for (method, path), handler in routes.items()]
+        self._server: uvicorn.Server | None = None
+        self._sockets: list[socket.socket] = []
+
+    async def start(self) -> int:
+        """Listen, and return the port (chosen by the kernel for 0). Raises OSError when it is taken."""
+        from uvicorn import Config, Server
+
+        from gantry_chassis.http.connection import Bounds, HttpConnection
+
+        bounds = Bounds(self._read_seconds, UNSENT_SECONDS, descriptors_more=DESCRIPTORS_MORE)
+
+        def accepted(**options: Any) -> HttpConnection:
+            self._sweep_later()
+            return HttpConnection(self._budget, bounds, **options)
+
+        listener = listening_socket(self.host, self.port, backlog=BACKLOG)
+        self.port = listener.getsockname()[1]
+        self._sockets = [listener]
+        config = Config(
+            self._application,
+            interface="asgi3",
+            http=cast("type[asyncio.Protocol]", accepted),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            date_header=False,  # uvicorn's clock ticks ten times a second; we add the date to each answer
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=5,
+        )
+        config.load()
+        server = Server(config)
+        server.lifespan = config.lifespan_class(config)
+        # Use only its start and stop: main_loop would wake an idle process, and `serve` takes over our signal
+        # handlers.
+        await server.startup(sockets=self._sockets)
+        self._server = server
+        return self.port
+
+    async def close(self) -> None:
+        """Stop listening and let running requests finish (≤ 5 s)."""
+        server, self._server = self._server, None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if server is not None:
+            await server.shutdown(sockets=self._sockets)
+
+    def _sweep_later(self) -> None:
+        """Check the connections after a while. An idle process has none and is not woken."""
+        if self._sweeper is None:
+            seconds = self._read_seconds / SWEEPS_PER_READ_TIME
+            self._sweeper = asyncio.get_running_loop().call_later(seconds, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        if self._server is None:
+            return
+        connections = cast("list[HttpConnection]", list(self._server.server_state.connections))
+        now = asyncio.get_running_loop().time()
+        for connection in connections:
+            connection.cut_if_stalled(now)
+        if connections:
+            self._sweep_later()
+
+    async def _application(
+        self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: _Send
+    ) -> None:
+        try:
+            response = await self._answer(scope, receive)
+        except _ClientGone:
+            return
+        headers = [
+            (b"content-type", response.content_type.encode()),
+            (b"content-length", str(len(response.body)).encode()),
+            (b"date", formatdate(usegmt=True).encode()),
+        ]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        body = b"" if scope["method"] == "HEAD" else response.body
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]]) -> Response:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        refusal = self._pages.refusal(scope["method"], headers)
+        if refusal is not None:
+            return json_response({"error": refusal.words, "header": refusal.header}, 403)
+        body = await _read_body(receive)
+        if body is None:
+            return json_response({"error": f"the body is over {BODY_BYTES_MAX} bytes"}, 413)
+        if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
+            return json_response({"error": f"a body needs the header Content-Type: {JSON}"}, 415)
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        method, path = scope["method"], scope["path"]
+        handler, params = self._find(method, path)
+        if handler is None:
+            return json_response({"error": f"no such resource: {path}"}, 405 if params is not None else 404)
+        try:
+            answer = handler(Request(method, path, query, body, params or {}))
+            return await answer if isawaitable(answer) else answer
+        except Exception:  # noqa: BLE001 - one place logs a failed request
+            _log.exception("http request failed", method=method, path=path)
+            return json_response({"error": "internal error; see the log of the process"}, 500)
+
+    def _find(self, method: str, path: str) -> tuple[Handler | None, dict[str, str] | None]:
+        """Return the handler and path parameters; (None, {}) when only the method does not match."""
+        other_method: dict[str, str] | None = None
+        for known, pattern, handler in self._routes:
+            match = pattern.fullmatch(path)
+            if match is None:
+                continue
+            if method == known or (method, known) == ("HEAD", "GET"):
+                return handler, match.groupdict()
+            other_method = {}
+        return None, other_method
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)))
+
+
+async def _read_body(receive: Callable[[], Awaitable[Any]]) -> bytes | None:
+    """Return the whole body; None when it is over the limit. Raises _ClientGone."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise _ClientGone
+        part = event.get("body", b"")
+        size += len(part)
+        if size > BODY_BYTES_MAX:
+            return None
+        parts.append(part)
+        if not event.get("more_body", False):
+            return b"".join(parts)

@@ -1,0 +1,61 @@
+"""The listen address of a process: its text form, the address to advertise, and a warning when it is open to others."""
+
+import socket
+
+from gantry_chassis.logs.structured import get_logger
+
+EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared only
+EVERY_ADDRESS = "::"
+"""IPv4 and IPv6, whatever the system's default for IPv6 sockets."""
+LOOPBACK = "127.0.0.1"
+LOOPBACKS = ("127.", "::1", "localhost")
+
+_log = get_logger()
+
+
+def joined(host: str, port: int) -> str:
+    """Return `host:port`; an IPv6 address gets brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listening_socket(host: str, port: int, *, backlog: int, reuse_port: bool = False) -> socket.socket:
+    """Return a listening, non-blocking socket (uvloop accepts until the kernel has no more). Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if host == EVERY_ADDRESS:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((host, port))
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def reachable_address(listen: str) -> str:
+    """Return `listen`, or for a wildcard address the one this machine sends from.
+
+    In a container that is the container's own address. Without a network it is 127.0.0.1.
+    """
+    if listen not in EVERYWHERE:
+        return listen
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(
+                ("192.0.2.1", 9)
+            )  # a documentation address; connecting a datagram socket sends nothing
+            return str(probe.getsockname()[0])
+    except OSError:
+        return LOOPBACK
+
+
+def warn_if_open(listen: str) -> None:
+    """Warn that a remoting port reachable from other machines has no access control."""
+    if not listen.startswith(LOOPBACKS):
+        message = "no access control: anyone who can reach the remoting port may read and change everything"
+        _log.warning(message, listen=listen)

@@ -1,0 +1,1 @@
+"""The settings of a process: how they are read and checked, and those several services have."""

@@ -1,0 +1,74 @@
+"""A wildcard address is never advertised, and a port open to others is warned about."""
+
+import asyncio
+import ipaddress
+import socket
+
+import pytest
+from structlog.testing import capture_logs
+
+from gantry_chassis.http.server import HttpServer, health_routes
+from gantry_chassis.machine.addresses import (
+    EVERYWHERE,
+    joined,
+    listening_socket,
+    reachable_address,
+    warn_if_open,
+)
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.peers.budget import Budget
+
+
+@pytest.mark.parametrize("listen", sorted(EVERYWHERE))
+def test_a_wildcard_listen_address_becomes_one_real_address(listen: str) -> None:
+    address = ipaddress.ip_address(reachable_address(listen))
+    assert not address.is_unspecified
+
+
+def test_a_named_address_stays_as_it_is() -> None:
+    assert reachable_address("127.0.0.1") == "127.0.0.1"
+    assert reachable_address("mq.example") == "mq.example"
+
+
+@pytest.mark.parametrize(("listen", "is_open"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True)])
+def test_a_port_open_to_others_is_warned_about(listen: str, *, is_open: bool) -> None:
+    with capture_logs() as logged:
+        warn_if_open(listen)
+    assert [event["listen"] for event in logged] == [listen] * is_open
+
+
+def test_an_ipv6_address_has_brackets_before_its_port() -> None:
+    assert joined("::1", 80) == "[::1]:80"
+    assert joined("127.0.0.1", 80) == "127.0.0.1:80"
+    assert joined("mq.example", 80) == "mq.example:80"
+
+
+@pytest.mark.parametrize(
+    ("listen", "host"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("localhost", "localhost"),
+        ("::", "::1"),
+        ("::", "127.0.0.1"),
+    ],
+)
+def test_health_is_served_at_every_kind_of_address(listen: str, host: str) -> None:
+    async def scenario() -> None:
+        server = HttpServer(listen, 0, health_routes(lambda: None, Metrics()), Budget())
+        port = await server.start()
+        reader, writer = await asyncio.open_connection(host, port)
+        head = f"GET /health/ready HTTP/1.1\r\nHost: {joined(host, port)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode())
+        assert (await asyncio.wait_for(reader.read(), 60)).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
+        await server.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_taken_port_is_reported_and_leaves_no_socket() -> None:
+    with listening_socket("::1", 0, backlog=1) as first:
+        with pytest.raises(OSError, match="in use"):
+            listening_socket("::1", first.getsockname()[1], backlog=1)
+        assert first.family == socket.AF_INET6
