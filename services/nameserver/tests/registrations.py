@@ -6,11 +6,11 @@ from gantry_wire.bodies.cluster import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from nameserver.registry import BrokerIdentity, Registry
+from nameserver.routes.registry import BrokerIdentity, Registry
+from nameserver.routes.tables import Tables
+from nameserver.routes.topic_orders import TopicOrders
+from nameserver.routes.views import Views
 from nameserver.switches import Switches
-from nameserver.tables import Tables
-from nameserver.topic_orders import TopicOrders
-from nameserver.views import Views
 
 CLUSTER = "DefaultCluster"
 

@@ -7,7 +7,7 @@ import pytest
 
 from gantry_link.errors import NotConnected
 from nameserver.effects import Outside
-from nameserver.tables import Change, Member, MinIdChanged
+from nameserver.routes.tables import Change, Member, MinIdChanged
 
 pytestmark = pytest.mark.anyio
 

@@ -26,13 +26,13 @@ from nameserver.durable_file import DurableFile
 from nameserver.effects import Outside
 from nameserver.handlers import Commands, Parts
 from nameserver.kv_config import KvConfig
-from nameserver.registry import Registry
 from nameserver.remoting import Remoting
+from nameserver.routes.registry import Registry
+from nameserver.routes.tables import Tables
+from nameserver.routes.topic_orders import TopicOrders
+from nameserver.routes.views import Views
 from nameserver.run_config import CONFIG_FILE, KV_FILE, RunConfig
 from nameserver.settings import NameserverSettings
-from nameserver.tables import Tables
-from nameserver.topic_orders import TopicOrders
-from nameserver.views import Views
 
 LOCK_FILE = "lock"
 

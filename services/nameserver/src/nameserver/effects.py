@@ -12,7 +12,7 @@ from gantry_link.errors import LinkError
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.vouching import names_itself
 from gantry_wire.codes import RequestCode
-from nameserver.tables import Change, MinIdChanged
+from nameserver.routes.tables import Change, MinIdChanged
 
 ROUTE_SUBJECT = "gantry.route."
 NOTICES_MAX = 1024

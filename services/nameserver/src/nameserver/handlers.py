@@ -35,11 +35,11 @@ from gantry_wire.headers.nameserver import (
 from gantry_wire.headers.typed_header import Header
 from nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig, KvConfigFull
 from nameserver.ports import Clock, Effects, Keeper
-from nameserver.registry import BrokerIdentity, RegisterRefused, Registry
+from nameserver.routes.registry import BrokerIdentity, RegisterRefused, Registry
+from nameserver.routes.tables import Place
+from nameserver.routes.topic_orders import TopicOrders
+from nameserver.routes.views import Views
 from nameserver.run_config import RunConfig
-from nameserver.tables import Place
-from nameserver.topic_orders import TopicOrders
-from nameserver.views import Views
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 ZONE_NAME = "__ZONE_NAME"

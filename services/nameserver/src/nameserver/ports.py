@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from nameserver.tables import Change
+from nameserver.routes.tables import Change
 
 
 class Clock(Protocol):

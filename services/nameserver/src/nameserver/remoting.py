@@ -13,7 +13,7 @@ from gantry_wire.frames.command import Command, decode_command
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.frames.frame_stream import RawFrame
 from nameserver.handlers import COMMANDS, Commands, Reply
-from nameserver.registry import BrokerIsAlive
+from nameserver.routes.registry import BrokerIsAlive
 
 OTHER = "other"
 

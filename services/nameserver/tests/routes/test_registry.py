@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from registrations import CLUSTER, Core, broker_identity, holds
 
-from nameserver.registry import BrokerIsAlive, RegisterRefused
-from nameserver.tables import BROKER_IDS_MAX, EXPIRY_MS, Place
+from nameserver.routes.registry import BrokerIsAlive, RegisterRefused
+from nameserver.routes.tables import BROKER_IDS_MAX, EXPIRY_MS, Place
 
 MASTER, SLAVE = broker_identity(), broker_identity(number=1, address="10.0.0.2:10911")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantry_wire.bodies.cluster import QueueData
-from nameserver.tables import PERM_READ, PERM_WRITE, Change, Tables
+from nameserver.routes.tables import PERM_READ, PERM_WRITE, Change, Tables
 
 
 class TopicOrders:

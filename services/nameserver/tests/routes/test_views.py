@@ -1,7 +1,7 @@
 from registrations import CLUSTER, Core, broker_identity, holds
 
 from gantry_wire.bodies.json_body import encode_body
-from nameserver.views import UNIT, UNIT_SUBSCRIPTION
+from nameserver.routes.views import UNIT, UNIT_SUBSCRIPTION
 
 
 def two_clusters():

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gantry_wire.bodies.cluster import BrokerData, DataVersion, QueueData, RegisterBrokerBody, TopicConfig
-from nameserver.switches import Switches
-from nameserver.tables import (
+from nameserver.routes.tables import (
     BROKER_IDS_MAX,
     EXPIRY_MS,
     MASTER_ID,
@@ -23,6 +22,7 @@ from nameserver.tables import (
     Place,
     Tables,
 )
+from nameserver.switches import Switches
 
 
 class BrokerIdentity(NamedTuple):

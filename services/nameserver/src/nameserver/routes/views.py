@@ -13,8 +13,8 @@ from gantry_wire.bodies.cluster import (
     TopicList,
     TopicRouteData,
 )
+from nameserver.routes.tables import MASTER_ID, PERM_WRITE, Place, Tables
 from nameserver.switches import Switches
-from nameserver.tables import MASTER_ID, PERM_WRITE, Place, Tables
 
 UNIT, UNIT_SUBSCRIPTION = 1, 2
 """Bits of a topic's system flag: belongs to a unit; has consumers in units."""
