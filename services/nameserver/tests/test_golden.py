@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from nameserver_parts import CommandHarness
+from command_harness import CommandHarness
 from registrations import broker_identity, holds
 
 from gantry_wire.errors import RefusedRequest

@@ -1,5 +1,5 @@
 import pytest
-from nameserver_parts import CommandHarness
+from command_harness import CommandHarness
 from registrations import broker_identity, holds
 
 from gantry_wire.bodies.cluster import (
@@ -94,7 +94,7 @@ async def test_a_register_returns_the_order_configuration_unless_switched_off():
     harness = CommandHarness()
     await _put(harness, "ORDER_TOPIC_CONFIG", "orders", "broker-a:8")
     assert decode_body(register(harness).body, KVTable).table == {"orders": "broker-a:8"}
-    harness.parts.config.switches.return_order_topic_config_to_broker = False
+    harness.commands.config.switches.return_order_topic_config_to_broker = False
     assert register(harness).body == b""
 
 
@@ -122,7 +122,7 @@ async def test_a_route_has_the_order_configuration_only_when_switched_on():
     register(harness)
     await _put(harness, "ORDER_TOPIC_CONFIG", "A", "broker-a:8")
     assert b"orderTopicConf" not in harness.ask(105, {"topic": "A"}).body
-    harness.parts.config.switches.order_message_enable = True
+    harness.commands.config.switches.order_message_enable = True
     assert decode_body(harness.ask(105, {"topic": "A"}).body, TopicRouteData).order_topic_conf == "broker-a:8"
 
 

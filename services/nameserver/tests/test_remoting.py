@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from nameserver_parts import CommandHarness
+from command_harness import CommandHarness
 from registrations import CLUSTER, broker_identity, holds
 
 from gantry_chassis.metrics import Metrics
@@ -56,7 +56,7 @@ async def test_oneway_requests_and_stray_answers_get_no_reply():
     receive(encode_response(106, 3))
     await asyncio.sleep(0.01)
     assert channel.sent == []
-    assert harness.parts.kv.get("n", "k") == "v"
+    assert harness.commands.kv.get("n", "k") == "v"
 
 
 async def test_a_value_is_answered_after_it_is_on_disk():
@@ -110,4 +110,4 @@ async def test_a_request_for_a_living_broker_from_elsewhere_is_logged_with_its_a
 
 
 def register(harness, address, channel):
-    harness.parts.registry.register(broker_identity(address=address), holds("A", "B"), channel, 1_000)
+    harness.commands.registry.register(broker_identity(address=address), holds("A", "B"), channel, 1_000)

@@ -9,7 +9,6 @@ from typing import IO
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
-from gantry_chassis.machine.environment import Workers
 from gantry_chassis.machine.private_files import private_directory
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
@@ -24,7 +23,7 @@ from gantry_wire.bodies.cluster import KvConfigFile
 from gantry_wire.bodies.json_body import decode_body
 from nameserver.durable_file import DurableFile
 from nameserver.effects import Outside
-from nameserver.handlers import Commands, Parts
+from nameserver.handlers import Commands
 from nameserver.kv_config import KvConfig
 from nameserver.remoting import Remoting
 from nameserver.routes.registry import Registry
@@ -47,10 +46,14 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     hints = Hints(settings.nats_url, "nameserver", life.environment.rng, settings.nats_token_file)
     peers: dict[int, Peer] = {}
     outside = Outside(hints, pool, peers)
-    parts = make_parts(settings, tables, outside, writer)
+    config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)
+    config = restored_config(settings, config_file)
+    registry = Registry(tables, config.switches)
+    kv_file = DurableFile(settings.data_dir / KV_FILE, writer)
+    commands = make_commands(tables, registry, config, config_file, kv_file, outside)
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, "nameserver", budget)
-    server = make_server(settings, parts, Remoting(Commands(parts), metrics), budget, peers)
+    server = make_server(settings, registry, outside, Remoting(commands, metrics), budget, peers)
     add_gauges(metrics, tables, server, hints)
     http = HttpServer(
         settings.listen,
@@ -61,7 +64,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     )
     life.supervise("hints", hints.run)
     life.supervise("notices", outside.tell_brokers)
-    life.supervise("expiry", lambda: _expire(parts, life))
+    life.supervise("expiry", lambda: _expire(registry, config, outside, life))
     port, http_port = await _listen(settings, server, http)
     _log.info(
         "ready", remoting=joined(settings.listen, port), http=f"http://{joined(settings.listen, http_port)}"
@@ -74,17 +77,22 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     lock.close()
 
 
-def make_parts(settings: NameserverSettings, tables: Tables, outside: Outside, writer: Workers) -> Parts:
-    """Return what the commands work on, with the state earlier runs saved."""
+def restored_config(settings: NameserverSettings, file: DurableFile) -> RunConfig:
+    """Return the settings, with those that earlier runs changed and saved."""
     config = RunConfig(settings, settings.switches())
-    config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)
-    restored = config_file.read(config.restore, _log.warning)
+    restored = file.read(config.restore, _log.warning)
     if restored:
-        _log.info("restored settings changed at run time", file=str(config_file.path), names=restored)
-    kv_file = DurableFile(settings.data_dir / KV_FILE, writer)
+        _log.info("restored settings changed at run time", file=str(file.path), names=restored)
+    return config
+
+
+def make_commands(
+    tables: Tables, registry: Registry, config: RunConfig, config_file: DurableFile, kv_file: DurableFile, outside: Outside
+) -> Commands:  # fmt: skip
+    """Return the commands, with the KV configuration that earlier runs saved."""
     kept = kv_file.read(lambda content: decode_body(content, KvConfigFile), _log.warning)
-    return Parts(
-        registry=Registry(tables, config.switches),
+    return Commands(
+        registry=registry,
         orders=TopicOrders(tables),
         views=Views(tables, config.switches),
         kv=KvConfig(kept.config_table if kept is not None else None),
@@ -98,12 +106,17 @@ def make_parts(settings: NameserverSettings, tables: Tables, outside: Outside, w
 
 
 def make_server(
-    settings: NameserverSettings, parts: Parts, remoting: Remoting, budget: Budget, peers: dict[int, Peer]
+    settings: NameserverSettings,
+    registry: Registry,
+    outside: Outside,
+    remoting: Remoting,
+    budget: Budget,
+    peers: dict[int, Peer],
 ) -> RemotingServer:
     """Return the remoting server. A broker is removed as soon as its connection closes."""
     return RemotingServer(
         remoting.receive,
-        on_close=lambda peer: parts.act(parts.registry.channel_closed(peer.id)),
+        on_close=lambda peer: outside.act(registry.channel_closed(peer.id)),
         on_failure=lambda peer, error: _log.error("request failed", client=f"{peer.remote}", exc_info=error),
         limits=LinkLimits(idle_seconds=settings.idle_seconds),
         budget=budget,
@@ -139,12 +152,12 @@ def add_gauges(metrics: Metrics, tables: Tables, server: RemotingServer, hints: 
     )
 
 
-async def _expire(parts: Parts, life: Life) -> None:
-    while not await life.sleep(parts.config.switches.scan_not_active_broker_interval / 1000):
-        change = parts.registry.expire(parts.now_ms())
+async def _expire(registry: Registry, config: RunConfig, outside: Outside, life: Life) -> None:
+    while not await life.sleep(config.switches.scan_not_active_broker_interval / 1000):
+        change = registry.expire(monotonic_ms())
         if change.lost_channels:
             _log.warning("removed silent brokers", topics=len(change.topics))
-        parts.act(change)
+        outside.act(change)
 
 
 async def _listen(settings: NameserverSettings, server: RemotingServer, http: HttpServer) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gantry_wire.bodies.cluster import DataVersion, KVTable, TopicList, TopicRouteData
@@ -53,9 +53,9 @@ class Reply(NamedTuple):
     after: asyncio.Future[None] | None = None
 
 
-@dataclass(slots=True)
-class Parts:
-    """What the commands work on."""
+@dataclass(slots=True, eq=False)
+class Commands:
+    """Answers requests. `channel` names the connection of a request."""
 
     registry: Registry
     orders: TopicOrders
@@ -67,32 +67,25 @@ class Parts:
     now_ms: Clock
     act: Effects
     started_ms: int
-
-
-class Commands:
-    """Answers requests. `channel` names the connection of a request."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._route_was_found = False
+    _route_was_found: bool = field(default=False, init=False)
 
     def get_route(self, command: Command, _channel: int) -> Reply:
         """105: return where a topic's queues are."""
-        header, parts = command.read(RouteHeader), self._parts
+        header = command.read(RouteHeader)
         self._check_ready()
-        route = parts.views.route(header.topic)
+        route = self.views.route(header.topic)
         if route is None:
             message = f"No topic route info in name server for the topic: {header.topic}{FAQ}"
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, message)
         self._route_was_found = True
-        if parts.config.switches.order_message_enable:
-            route.order_topic_conf = parts.kv.get(ORDER_TOPIC_CONFIG, header.topic)
+        if self.config.switches.order_message_enable:
+            route.order_topic_conf = self.kv.get(ORDER_TOPIC_CONFIG, header.topic)
         is_standard = command.version >= MQVersion.V4_9_4 or bool(header.accept_standard_json_only)
         return Reply(body=encode_body(route, standard=is_standard))
 
     def register_broker(self, command: Command, channel: int) -> Reply:
         """103: register a broker and its topics."""
-        header, parts = command.read(RegisterBrokerHeader), self._parts
+        header = command.read(RegisterBrokerHeader)
         if header.body_crc32 and header.body_crc32 != body_crc(command.body):
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         identity = BrokerIdentity(
@@ -107,10 +100,10 @@ class Commands:
         )
         body = decode_register_body(command.body, compressed=header.compressed)
         try:
-            answer = parts.registry.register(identity, body, channel, parts.now_ms())
+            answer = self.registry.register(identity, body, channel, self.now_ms())
         except RegisterRefused as refused:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(refused)) from refused
-        parts.act(answer.change)
+        self.act(answer.change)
         reply = RegisterBrokerReplyHeader(ha_server_addr=answer.ha_address, master_addr=answer.master_address)
         return Reply(reply, self._order_config_for_brokers())
 
@@ -121,20 +114,20 @@ class Commands:
             header.cluster_name, header.broker_name, header.broker_id, header.broker_addr
         )
         try:
-            self._parts.act(self._parts.registry.leave(identity, channel))
+            self.act(self.registry.leave(identity, channel))
         except RegisterRefused as refused:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(refused)) from refused
         return Reply()
 
     def query_data_version(self, command: Command, _channel: int) -> Reply:
         """322: compare a broker's data version with ours. An equal one counts as a heartbeat."""
-        header, parts = command.read(BrokerIdentityHeader), self._parts
+        header = command.read(BrokerIdentityHeader)
         place = Place(header.cluster_name, header.broker_addr)
         requested = decode_body(command.body, DataVersion) if command.body else None
-        held = parts.registry.version_of(place)
+        held = self.registry.version_of(place)
         is_changed = held is None or held != requested
         if not is_changed:
-            parts.registry.heartbeat(place, parts.now_ms())
+            self.registry.heartbeat(place, self.now_ms())
         return Reply(
             QueryDataVersionReplyHeader(changed=is_changed), b"" if held is None else encode_body(held)
         )
@@ -142,69 +135,67 @@ class Commands:
     def heartbeat(self, command: Command, _channel: int) -> Reply:
         """904: heartbeat of a broker."""
         header = command.read(BrokerHeartbeatHeader)
-        self._parts.registry.heartbeat(Place(header.cluster_name, header.broker_addr), self._parts.now_ms())
+        self.registry.heartbeat(Place(header.cluster_name, header.broker_addr), self.now_ms())
         return Reply()
 
     def get_member_group(self, command: Command, _channel: int) -> Reply:
         """901: return the addresses of all brokers of a name."""
         header = command.read(BrokerMemberGroupHeader)
-        return Reply(
-            body=encode_body(self._parts.views.member_group(header.cluster_name, header.broker_name))
-        )
+        return Reply(body=encode_body(self.views.member_group(header.cluster_name, header.broker_name)))
 
     def get_cluster_info(self, _command: Command, _channel: int) -> Reply:
         """106: return all brokers and clusters."""
-        return Reply(body=encode_body(self._parts.views.cluster_info()))
+        return Reply(body=encode_body(self.views.cluster_info()))
 
     def wipe_write_perm(self, command: Command, _channel: int) -> Reply:
         """205: remove write permission from a broker's topics."""
-        count, change = self._parts.orders.wipe_write_perm(command.read(BrokerNameHeader).broker_name)
-        self._parts.act(change)
+        count, change = self.orders.wipe_write_perm(command.read(BrokerNameHeader).broker_name)
+        self.act(change)
         return Reply(WipeWritePermReplyHeader(wipe_topic_count=count))
 
     def add_write_perm(self, command: Command, _channel: int) -> Reply:
         """327: restore write permission."""
-        count, change = self._parts.orders.add_write_perm(command.read(BrokerNameHeader).broker_name)
-        self._parts.act(change)
+        count, change = self.orders.add_write_perm(command.read(BrokerNameHeader).broker_name)
+        self.act(change)
         return Reply(AddWritePermReplyHeader(add_topic_count=count))
 
     def get_all_topics(self, _command: Command, _channel: int) -> Reply:
         """206: return all topics."""
-        return _listed(self._parts.config.switches.enable_all_topic_list, self._parts.views.all_topics)
+        return _listed(self.config.switches.enable_all_topic_list, self.views.all_topics)
 
     def delete_topic(self, command: Command, _channel: int) -> Reply:
         """216: delete a topic."""
         header = command.read(DeleteTopicInNamesrvHeader)
-        self._parts.act(self._parts.orders.delete(header.topic, header.cluster_name))
+        self.act(self.orders.delete(header.topic, header.cluster_name))
         return Reply()
 
     def register_topic(self, command: Command, _channel: int) -> Reply:
         """217: register a topic's queues on behalf of its brokers."""
         header = command.read(TopicHeader)
         route = decode_body(command.body, TopicRouteData) if command.body else TopicRouteData()
-        self._parts.act(self._parts.orders.register(header.topic, route.queue_datas))
+        self.act(self.orders.register(header.topic, route.queue_datas))
         return Reply()
 
     def get_topics_by_cluster(self, command: Command, _channel: int) -> Reply:
         """224: return the topics of a cluster."""
         cluster = command.read(ClusterHeader).cluster
-        return self._list(lambda: self._parts.views.topics_of_cluster(cluster))
+        return self._list(lambda: self.views.topics_of_cluster(cluster))
 
     def get_system_topics(self, _command: Command, _channel: int) -> Reply:
         """304: return the names of clusters and brokers, and a broker that knows the other system topics."""
-        return self._list(self._parts.views.system_topics)
+        return self._list(self.views.system_topics)
 
     def get_unit_topics(self, _command: Command, _channel: int) -> Reply:
         """311: return the topics of units."""
-        return self._list(self._parts.views.unit_topics)
+        return self._list(self.views.unit_topics)
 
     def get_unit_subscription_topics(self, _command: Command, _channel: int) -> Reply:
         """312: return the topics that consumers of units read."""
-        return self._list(self._parts.views.unit_subscription_topics)
+        return self._list(self.views.unit_subscription_topics)
 
     def get_unit_subscription_non_unit_topics(self, _command: Command, _channel: int) -> Reply:
         """313: return those of 312 that belong to no unit."""
-        return self._list(self._parts.views.unit_subscription_non_unit_topics)
+        return self._list(self.views.unit_subscription_non_unit_topics)
 
     def put_kv(self, command: Command, _channel: int) -> Reply:
         """100: set a value; answered once it is on disk."""
@@ -212,7 +203,7 @@ class Commands:
         if not header.namespace or not header.key:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
         try:
-            self._parts.kv.put(header.namespace, header.key, header.value)
+            self.kv.put(header.namespace, header.key, header.value)
         except KvConfigFull as full:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(full)) from full
         return self._saved()
@@ -220,7 +211,7 @@ class Commands:
     def get_kv(self, command: Command, _channel: int) -> Reply:
         """101: return a value."""
         header = command.read(KvKeyHeader)
-        value = self._parts.kv.get(header.namespace, header.key)
+        value = self.kv.get(header.namespace, header.key)
         if value is None:
             message = f"No config item, Namespace: {header.namespace} Key: {header.key}"
             raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, message)
@@ -229,13 +220,13 @@ class Commands:
     def delete_kv(self, command: Command, _channel: int) -> Reply:
         """102: delete a value; answered once that is on disk."""
         header = command.read(KvKeyHeader)
-        self._parts.kv.delete(header.namespace, header.key)
+        self.kv.delete(header.namespace, header.key)
         return self._saved()
 
     def list_kv(self, command: Command, _channel: int) -> Reply:
         """219: return all values of a namespace."""
         namespace = command.read(NamespaceHeader).namespace
-        table = self._parts.kv.namespace(namespace)
+        table = self.kv.namespace(namespace)
         if table is None:
             raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
         return Reply(body=encode_body(KVTable(table=table)))
@@ -244,32 +235,32 @@ class Commands:
         """318: change settings; answered once they are on disk."""
         if not command.body:
             return Reply()
-        self._parts.config.update(command.body)
-        return Reply(after=self._parts.config_keeper.write(self._parts.config.content))
+        self.config.update(command.body)
+        return Reply(after=self.config_keeper.write(self.config.content))
 
     def get_config(self, _command: Command, _channel: int) -> Reply:
         """319: return all settings."""
-        return Reply(body=self._parts.config.text())
+        return Reply(body=self.config.text())
 
     def _check_ready(self) -> None:
-        switches = self._parts.config.switches
+        switches = self.config.switches
         if not switches.need_wait_for_service or self._route_was_found:
             return
-        waited_ms = self._parts.now_ms() - self._parts.started_ms
+        waited_ms = self.now_ms() - self.started_ms
         if waited_ms < switches.wait_seconds_for_service * 1000:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "name server not ready")
 
     def _order_config_for_brokers(self) -> bytes:
-        if not self._parts.config.switches.return_order_topic_config_to_broker:
+        if not self.config.switches.return_order_topic_config_to_broker:
             return b""
-        table = self._parts.kv.order_config()
+        table = self.kv.order_config()
         return b"" if table is None else encode_body(KVTable(table=table))
 
     def _saved(self) -> Reply:
-        return Reply(after=self._parts.kv_keeper.write(self._parts.kv.content))
+        return Reply(after=self.kv_keeper.write(self.kv.content))
 
     def _list(self, read: Callable[[], TopicList]) -> Reply:
-        return _listed(self._parts.config.switches.enable_topic_list, read)
+        return _listed(self.config.switches.enable_topic_list, read)
 
 
 def _listed(is_enabled: bool, read: Callable[[], TopicList]) -> Reply:

@@ -5,7 +5,7 @@ import asyncio
 from registrations import Core
 
 from gantry_wire.frames.command import Command
-from nameserver.handlers import COMMANDS, Commands, Parts
+from nameserver.handlers import COMMANDS, Commands
 from nameserver.kv_config import KvConfig
 from nameserver.run_config import RunConfig
 from nameserver.settings import NameserverSettings
@@ -33,7 +33,7 @@ class CommandHarness:
         self.core.switches = made.switches()
         config = RunConfig(made, self.core.switches)
         self.kv_keeper, self.config_keeper = MemoryKeeper(), MemoryKeeper()
-        self.parts = Parts(
+        self.commands = Commands(
             registry=self.core.registry,
             orders=self.core.orders,
             views=self.core.views,
@@ -45,7 +45,6 @@ class CommandHarness:
             act=self.changes.append,
             started_ms=self.core.now_ms,
         )
-        self.commands = Commands(self.parts)
 
     def ask(self, code, fields=None, body=b"", version=479, channel=1):
         command = Command(code=code, version=version, fields=fields, body=body)
