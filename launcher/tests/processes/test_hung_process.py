@@ -13,10 +13,11 @@ from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Check
 from gantry_launcher.planning.plan import ProcessPlan, SystemPlan
 from gantry_launcher.planning.ports import Ports
-from gantry_launcher.processes import control, supervisor, watch
+from gantry_launcher.processes import control, supervisor
 from gantry_launcher.processes.child import Child
 from gantry_launcher.processes.supervisor import Supervisor
 from gantry_launcher.processes.waiting import Waiting
+from gantry_launcher.processes.watch import ASK_SECONDS
 
 SERVICE = """
 import sys
@@ -45,14 +46,14 @@ async def main(life):
 configure("trial")
 run(main, service="trial")
 """
-HUNG_SECONDS = 1.5
+HUNG_SECONDS = 10.0
 
 
 class System:
-    """A supervisor with one process; the test runs each turn of its loop."""
+    """A supervisor with one process; the test runs each turn of its loop, and its clock."""
 
     def __init__(self, folder: Path, port: int) -> None:
-        self.folder = folder
+        self.folder, self.now = folder, 1000.0
         command = (sys.executable, "-c", SERVICE, str(port))
         check, log = Check("http", "127.0.0.1", port), str(folder / "logs" / "trial.log")
         plan = ProcessPlan("trial", "broker", command, str(folder / "trial"), check, 0, 5, log)
@@ -61,30 +62,48 @@ class System:
         self.lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
         self.listener = control.listen(folder)
         self.supervisor = Supervisor(
-            system, self.output, self.lock, self.listener, 0.0, HUNG_SECONDS, Waiting([], 0.0)
+            system,
+            self.output,
+            self.lock,
+            self.listener,
+            0.0,
+            HUNG_SECONDS,
+            Waiting([], 0.0),
+            lambda: self.now,
         )
 
     @property
     def child(self) -> Child:
         return self.supervisor._children[0]
 
-    def turn_until(self, condition: Callable[[], bool]) -> None:
+    def turn_until(self, condition: Callable[[], bool], step: float = 0.0) -> None:
+        """Run turns until the condition is true; each is `step` seconds later on the supervisor's clock."""
         end = time.monotonic() + 90
         while not condition():
             assert time.monotonic() < end, f"it did not happen\n{self.log()}"
+            self.now += step
+            self.supervisor._next_poll = 0.0  # the polls of a start need no time to pass
             self.supervisor._turn()
 
     def turn_for(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        self.turn_until(lambda: time.monotonic() > end)
+        """Let time pass for a process that answers: the next second begins when it has answered the last question."""
+        watched = self.supervisor._watches[self.child]
+        for _ in range(int(seconds)):
+            self.now += 1
+            self.supervisor._turn()
+            self.turn_until(lambda: not watched._open)
 
     def log(self) -> str:
         return (self.folder / "gantry.log").read_text() if (self.folder / "gantry.log").exists() else ""
+
+    def log_of_process(self) -> str:
+        return (self.folder / "logs" / "trial.log").read_text()
 
     def end(self) -> None:
         (self.folder / "trial" / "spin").unlink(missing_ok=True)
         if self.child.pid is not None:
             os.kill(self.child.pid, signal.SIGCONT)
+        self.supervisor._steady = time.monotonic
         self.supervisor._stop_all()
         for one in (self.listener, self.supervisor._signals_in, self.supervisor._signals_out):
             one.close()
@@ -95,9 +114,7 @@ class System:
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watch, "ASK_SECONDS", 0.2)
-    monkeypatch.setattr(watch, "STOOD_STILL_SECONDS", 5.0)
-    monkeypatch.setattr(supervisor, "DUMP_SECONDS", 1.0)
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
     ports = Ports(("127.0.0.1",))
     system = System(tmp_path, ports.free())
     try:
@@ -113,16 +130,22 @@ def test_a_stopped_process_is_killed_and_started_again(system: System) -> None:
     pid = system.child.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
-    system.turn_until(lambda: system.child.restarts == 1 and system.child.ready)
-    assert system.child.pid != pid
-    assert f"trial (pid {pid}) has answered nothing for" in system.log()
+    system.turn_until(lambda: system.child.restarts == 1, step=1)
+    system.turn_until(lambda: system.child.ready)
+    assert (system.child.restarts, system.child.pid != pid) == (1, True)
+    assert f"trial (pid {pid}) has answered nothing for 12 s" in system.log()
     assert "trial died (SIGKILL); starting it again on its old ports" in system.log()
 
 
 def test_a_process_that_spins_logs_where_and_is_killed_and_started_again(system: System) -> None:
-    (system.folder / "trial" / "spin").touch()
-    system.turn_until(lambda: system.child.restarts == 1 and system.child.ready)
-    assert 'File "<string>", line 14 in health' in (system.folder / "logs" / "trial.log").read_text()
+    spin = system.folder / "trial" / "spin"
+    spin.touch()
+    system.now += ASK_SECONDS
+    system.turn_until(lambda: not spin.exists())
+    system.turn_until(lambda: system.child.kill_at is not None, step=1)
+    system.turn_until(lambda: 'File "<string>", line 14 in health' in system.log_of_process())
+    system.turn_until(lambda: system.child.restarts == 1, step=1)
+    system.turn_until(lambda: system.child.ready)
     system.turn_until(lambda: "in health" in system.log())
 
 
@@ -137,11 +160,11 @@ def test_a_start_that_takes_long_does_not_count_as_silence(system: System) -> No
     child, watched = system.child, system.supervisor._watches[system.child]
     child.ready = False
     watched._silence.seconds = 5 * HUNG_SECONDS
-    system.supervisor._look_after(child, time.monotonic())
+    system.supervisor._look_after(child, system.now)
     assert child.kill_at is None
     while not child.ready:
-        system.supervisor._poll(time.monotonic())
-    system.supervisor._look_after(child, time.monotonic())
+        system.supervisor._poll(system.now)
+    system.supervisor._look_after(child, system.now)
     assert child.kill_at is None
 
 
@@ -149,8 +172,7 @@ def test_a_process_that_answers_again_before_it_is_killed_is_left_alone(system: 
     pid = system.child.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
-    system.turn_until(lambda: system.child.kill_at is not None)
-    system.child.kill_at = float("inf")  # a busy machine: enough time for the stacks
+    system.turn_until(lambda: system.child.kill_at is not None, step=1)
     os.kill(pid, signal.SIGCONT)
     system.turn_until(lambda: system.child.kill_at is None)
     system.turn_for(2 * HUNG_SECONDS)
@@ -159,13 +181,18 @@ def test_a_process_that_answers_again_before_it_is_killed_is_left_alone(system: 
 
 
 def test_a_launcher_that_was_stopped_kills_no_process(system: System) -> None:
-    watch.STOOD_STILL_SECONDS = 0.5
     pid = system.child.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)  # as the whole machine
+    system.now += ASK_SECONDS
+    system.supervisor._turn()
     for _ in range(2):
-        time.sleep(1.3 * HUNG_SECONDS)
+        system.now += 1.3 * HUNG_SECONDS
         system.supervisor._turn()
+    os.kill(pid, signal.SIGCONT)
     system.turn_for(HUNG_SECONDS)
     assert (system.child.restarts, system.child.pid, system.child.kill_at) == (0, pid, None)
+    assert "answered nothing" not in system.log()
 
 
 def test_zero_turns_the_check_for_hung_processes_off(system: System) -> None:
@@ -173,5 +200,6 @@ def test_zero_turns_the_check_for_hung_processes_off(system: System) -> None:
     pid = system.child.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
-    system.turn_for(2 * HUNG_SECONDS)
+    passed = system.now + 4 * HUNG_SECONDS
+    system.turn_until(lambda: system.now > passed, step=1)
     assert (system.child.restarts, system.child.pid) == (0, pid)

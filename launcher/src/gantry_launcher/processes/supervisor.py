@@ -48,8 +48,10 @@ class Supervisor:
         asked_at: float,
         hung_seconds: float,
         waiting: Waiting,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plan, self._output, self._listener, self._asked_at = plan, output, listener, asked_at
+        self._steady = steady
         self._children = [Child(process, output, lock) for process in plan.processes]
         self._selector = selectors.DefaultSelector()
         self._watches = {child: Watch(child.plan.watched, self._selector) for child in self._children}
@@ -69,7 +71,7 @@ class Supervisor:
                 self._start(child)
             while not self._stop_signals:
                 self._turn()
-                now = time.monotonic()
+                now = self._steady()
                 if self._seconds is None and self._is_all_ready():
                     self._seconds = round(now - self._asked_at, 3)
                     on_ready(self.state())
@@ -107,14 +109,14 @@ class Supervisor:
 
     def _on_stop_signal(self, *_: object) -> None:
         """Count a request to stop. One Ctrl-C can arrive twice: from the terminal, and forwarded by the parent process."""
-        now = time.monotonic()
+        now = self._steady()
         if now - self._stop_asked_at > SAME_WISH_SECONDS:
             self._stop_signals += 1
             self._stop_asked_at = now
 
     def _turn(self) -> None:
         """Do everything that is due, then wait for the next event, at most until the next poll."""
-        now = time.monotonic()
+        now = self._steady()
         for child in self._children:
             how = child.died(now)
             if how is not None:
@@ -138,7 +140,7 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         self._watches[child].forget()
         try:
-            child.start(time.monotonic())
+            child.start(self._steady())
         except OSError as error:
             message = f"cannot start {child.plan.name}: {error.strerror or error}"
             if not child.was_ready_once:
@@ -191,10 +193,10 @@ class Supervisor:
             child.is_ready_now()
             self._watches[child].forget()  # the time of its start does not count as silence
             if child.restarts:
-                took = time.monotonic() - child.started_at
+                took = self._steady() - child.started_at
                 message = f"{child.plan.name} is ready again after {took:.1f} s (pid {child.pid})"
                 self._output.line("gantry", message)
-        self._next_poll = time.monotonic() + (POLL_SECONDS if eager else POLL_LATER_SECONDS)
+        self._next_poll = self._steady() + (POLL_SECONDS if eager else POLL_LATER_SECONDS)
 
     def _reason_not_ready(self, child: Child, health: Health) -> str:
         """Return why the start still waits for a process after this answer; empty when it does not.
@@ -250,7 +252,7 @@ class Supervisor:
         control.answer(connection, {**self.state(), "processes": checks})
         if word == "stop":
             self._stop_signals = max(self._stop_signals, 1)  # a second `down` waits with the first
-            self._stop_asked_at = time.monotonic()  # `down` sends SIGTERM too when the answer comes late
+            self._stop_asked_at = self._steady()  # `down` sends SIGTERM too when the answer comes late
             self._waiting_for_end.append(connection)  # `down` waits until our end closes it
         else:
             connection.close()
@@ -277,9 +279,9 @@ class Supervisor:
 
     def _wait_for_end(self, children: list[Child], seconds: float, asked_once: int | None) -> bool:
         """Wait until `children` have ended; return False when the time is over, or after a second Ctrl-C."""
-        until = time.monotonic() + seconds
+        until = self._steady() + seconds
         while True:
-            now = time.monotonic()
+            now = self._steady()
             for child in self._children:
                 child.read()
                 child.died(now)
