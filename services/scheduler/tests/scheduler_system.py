@@ -63,6 +63,12 @@ class Process:
     def address(self):
         return f"127.0.0.1:{self.port}"
 
+    async def says(self, words, times=1):
+        """Wait until its log has this many lines with these words."""
+        async with asyncio.timeout(60):
+            while sum(words in line for line in list(self.lines)) < times:
+                await asyncio.sleep(0.02)
+
     def kill(self):
         self.signal(signal.SIGKILL)
         self.process.wait()
@@ -136,12 +142,13 @@ class System:
                 await asyncio.sleep(0.05)
 
     async def client(self):
-        """Wait until a scheduler works on the store. Its first claim names it before it has all claims."""
+        """Wait until a scheduler works on the store. Its first claim names it before it has all claims and has read the tasks."""
         async with asyncio.timeout(60):
             while True:
                 client = SchedulerClient(self.pool, await self.holder(), 20.0)
                 with contextlib.suppress(BrokerRefused, LinkError):
-                    if (await client.list_tasks(ListTasks())).brokers:
+                    page = await client.list_tasks(ListTasks())
+                    if page.brokers and not page.incomplete:
                         return client
                 await asyncio.sleep(0.05)
 
