@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_store.commit.gathered_rows import GatheredRows
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import QueueTable
-from broker_store.commit.record_writer import Columns, RecordWriter, whole_row
+from broker_store.commit.record_writer import Columns, Placed, RecordWriter, Row, whole_row
 from broker_store.commit.system_records import PlacedRecord
-from broker_store.commit.visible.visible_records import show, show_plain
+from broker_store.commit.visible.visible_records import show
 from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
 from broker_store.log.files.files import make_durable_dirs
@@ -130,6 +131,10 @@ def row_of(side: Side, message):
     )
 
 
+def place_rows(side: Side, rows: list[Row], host: bytes) -> list[Placed]:
+    return side.writer.place(rows, sum(len(piece) for row in rows for piece in row[8]), host)
+
+
 def columns_of(side: Side, host: bytes, batch, *, is_even: bool) -> Columns:
     first = batch[0]
     if is_even:
@@ -147,7 +152,7 @@ def test_any_mix_of_rows_and_columns_equals_records_built_and_placed_one_by_one(
     index, expected_index = [], []
     for kind, host, batch, *is_even in mix:
         if kind == "rows":
-            placed = together.writer.place([row_of(together, message) for message in batch], host)
+            placed = place_rows(together, [row_of(together, message) for message in batch], host)
             show(placed, together.writer.store_ms, index, None)
             assert [row[7] for row in placed] == [message[12] for message in batch]
             fields = batch
@@ -222,9 +227,9 @@ def test_a_batch_that_is_taken_back_leaves_offsets_counters_and_log_as_before_it
         assert len(undone) == 1
     side.files.faults.clear()
     row = row_of(side, ("orders", 0, b"x", b"", 0, 0, 0, 0, 0, 0, "", None, None))
-    side.writer.place([row], HOSTS[0])
+    place_rows(side, [row], HOSTS[0])
     side.writer.write()
-    side.writer.place([row], HOSTS[0])
+    place_rows(side, [row], HOSTS[0])
     side.files.faults.append(Fault("pwrite", errno.ENOSPC, "log"))
     with pytest.raises(DiskFull):
         side.writer.write()
@@ -234,7 +239,7 @@ def test_a_batch_that_is_taken_back_leaves_offsets_counters_and_log_as_before_it
 def place_all(side: Side, mix) -> None:
     for kind, host, batch, *is_even in mix:
         if kind == "rows":
-            side.writer.place([row_of(side, message) for message in batch], host)
+            place_rows(side, [row_of(side, message) for message in batch], host)
         else:
             side.writer.place_columns(columns_of(side, host, batch, is_even=is_even[0]))
 
@@ -264,36 +269,64 @@ def test_a_placement_without_room_changes_nothing():
     side = Side(HOSTS[0], SEGMENT_BYTES)
     message = ("orders", 0, b"x" * SEGMENT_BYTES, b"", 0, 0, 0, 0, 0, 0, "", None, None)
     small = ("orders", 0, b"x", b"", 0, 0, 0, 0, 0, 0, "", None, None)
-    side.writer.place([row_of(side, small)], HOSTS[0])
+    place_rows(side, [row_of(side, small)], HOSTS[0])
     counters, end = side.counters(), side.log.end
     with pytest.raises(RecordTooLarge):
-        side.writer.place([row_of(side, small), row_of(side, message)], HOSTS[0])
+        place_rows(side, [row_of(side, small), row_of(side, message)], HOSTS[0])
     with pytest.raises(RecordTooLarge):
         side.writer.place_columns(columns_of(side, HOSTS[0], [message], is_even=True))
     assert (side.counters(), side.log.end) == (counters, end)
     side.log.stop_for("a test")
     with pytest.raises(LogStopped):
-        side.writer.place([row_of(side, small)], HOSTS[0])
+        place_rows(side, [row_of(side, small)], HOSTS[0])
     assert side.counters() == counters
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.from_regex("[0-9A-F]{1,20}", fullmatch=True)), min_size=1, max_size=12
-    )
-)
-def test_plain_records_become_readable_as_any_records_do(messages):
+@given(st.lists(messages, max_size=12))
+def test_records_become_readable_together_as_one_by_one(batch):
     sides = []
-    for way in (show, lambda *given: show_plain("orders", *given)):
+    for at_once in (True, False):
         side, index, arrivals = Side(HOSTS[0]), [], {}
-        placed = side.writer.place(
-            [
-                whole_row(side.queues.open("orders", queue_id), b"b", b"", 0, 0, 0, 0, 0, 0, key, None, 1)
-                for queue_id, key in messages
-            ],
-            HOSTS[0],
-        )
-        way(placed, 7, index, arrivals)
-        units = {queue.queue_id: queue.units.all for queue in side.queues.all()}
-        sides.append((index, units, {queue.queue_id: codes for queue, codes in arrivals.items()}))
+        placed = place_rows(side, [row_of(side, message) for message in batch], HOSTS[0])
+        for part in [placed] if at_once else [[record] for record in placed]:
+            show(part, 7, index, arrivals)
+        units = {(queue.topic, queue.queue_id): queue.units.all for queue in side.queues.all()}
+        codes = {(queue.topic, queue.queue_id): codes for queue, codes in arrivals.items()}
+        sides.append((index, units, codes))
     assert sides[0] == sides[1]
+
+
+@given(placements.map(lambda mix: [placement for placement in mix if placement[0] == "rows"]), st.data())
+def test_gathered_rows_have_the_bytes_of_rows_placed_one_by_one(mix, data):
+    gathered, alone = Side(HOSTS[0], SEGMENT_BYTES), Side(HOSTS[0], SEGMENT_BYTES)
+    rows, expected = GatheredRows(gathered.writer), []
+    placed = []
+    for _, host, batch in mix:
+        for message in batch:
+            row = row_of(gathered, message)
+            rows.add((row,), row[7], host)
+            expected += place_rows(alone, [row_of(alone, message)], host)
+        if data.draw(st.booleans()):
+            placed += rows.finish()
+    placed += rows.finish()
+    assert [row[1:] for row in placed] == [row[1:] for row in expected]
+    assert gathered.content() == alone.content()
+    assert gathered.counters() == alone.counters()
+
+
+def test_gathered_rows_without_room_raise_and_leave_the_others():
+    side, alone = Side(HOSTS[0], SEGMENT_BYTES), Side(HOSTS[0], SEGMENT_BYTES)
+    large = ("orders", 0, b"x" * SEGMENT_BYTES, b"", 0, 0, 0, 0, 0, 0, "", None, None)
+    small = ("orders", 0, b"x", b"", 0, 0, 0, 0, 0, 0, "", None, None)
+    rows = GatheredRows(side.writer)
+    for message in (small, large, small):
+        row = row_of(side, message)
+        if message is large:
+            with pytest.raises(RecordTooLarge):
+                rows.add((row,), row[7], HOSTS[0])
+        else:
+            rows.add((row,), row[7], HOSTS[0])
+    assert len(rows.finish()) == 2
+    assert rows.finish() == []
+    place_all(alone, [("rows", HOSTS[0], [small, small])])
+    assert side.content() == alone.content()

@@ -139,7 +139,7 @@ class Message:
             self.queue, self.body, self.properties, self.flag, self.sys_flag, self.born_ms, self.reconsume_times, 0,
             self.tags_code, self.unique_key, self.keys, None,
         )  # fmt: skip
-        ((_, self.offset, self.position, self.size, _, _, _, _),) = at.place((row,), self.born_host)
+        ((_, self.offset, self.position, self.size, _, _, _, _),) = at.place((row,), row[7], self.born_host)
         self.store_ms = at.store_ms
         self.body = self.properties = (
             b""  # the record holds them now; keeps thousands of waiting messages small

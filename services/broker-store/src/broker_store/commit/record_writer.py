@@ -98,14 +98,17 @@ class RecordWriter:
         """Begin a batch at this store time."""
         self.store_ms = store_ms
 
-    def place(self, rows: Sequence[Row], born_host: bytes) -> list[Placed]:
-        """Place records as one piece, which lies in one segment. Raises LogError and then changes nothing."""
+    def place(self, rows: Sequence[Row], rows_bytes: int, born_host: bytes) -> list[Placed]:
+        """Place records as one piece, which lies in one segment. `rows_bytes` is the size of their pieces.
+
+        Raises LogError and then changes nothing.
+        """
         if born_host != self._born_host:
             self._born_host = born_host
             self._fixed = self._fixed_of(born_host)
         pack, fixed_size, host_bits = self._fixed
         store_ms, store_host = self.store_ms, self.store_host
-        total = sum([row[7] for row in rows]) + fixed_size * len(rows)
+        total = rows_bytes + fixed_size * len(rows)
         position = self.log.reserve(total)
         parts: list[bytes] = []
         placed: list[Placed] = []

@@ -10,12 +10,11 @@ from zlib import crc32
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Arrivals, IndexEntry, ReplyTo
-from broker_store.commit.record_writer import Row
 from broker_store.commit.targets import Target
 from broker_store.ports import Peer
 from broker_store.sending.idempotency import Verdict
 from broker_store.sending.keyed import Claim, KeyedSends, Repeat, conflict
-from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun
+from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun, RecordTemplate
 from broker_store.sending.plain_sends import BORN_HOST, PlainSends, born_host
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import FLAG_ONEWAY, Command
@@ -42,9 +41,8 @@ class KeyedRun(PlainRun):
         self._keyed = keyed
         self._claims: list[Claim] = []
 
-    def add_keyed(self, row: Row, claim: Claim) -> None:
-        """As `add`, for a message whose key is claimed."""
-        self.add(row)
+    def add_claim(self, claim: Claim) -> None:
+        """Note the claim of the message that was just added."""
         self._claims.append(claim)
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
@@ -79,8 +77,7 @@ class PlainKeyed:
         crc = crc32(raw[_BEFORE_KEY + len(unique_key) : -1], crc32(body) & CRC_MASK)
         verdict, claim = self._keyed.judge(target.topic, key, crc, unique_key)
         if verdict is Verdict.NEW:
-            row = template.row(command.opaque, header.born_timestamp, raw, unique_key, body)
-            self._add(peer, target, row, claim)
+            self._add(peer, template, command.opaque, header.born_timestamp, raw, unique_key, body, claim)
         elif verdict is Verdict.REPEAT:
             asking = None if command.flag & FLAG_ONEWAY else peer
             self._appends.submit(Repeat(target.mode, asking, command.opaque, claim))
@@ -88,20 +85,25 @@ class PlainKeyed:
             raise conflict(key)
         return True
 
-    def _add(self, peer: Peer, target: Target, row: Row, claim: Claim) -> None:
-        run, body_size = self._run, len(row[8][0])
+    def _add(
+        self, peer: Peer, template: RecordTemplate, opaque: int, born_ms: int, text: bytes, unique_key: str, body: bytes,
+        claim: Claim,
+    ) -> None:  # fmt: skip
+        run, target, body_size = self._run, template.target, len(body)
         if (
             run is not None
             and run.peer is peer
             and run.target is target
-            and run.size + row[7] <= RUN_BYTES_MAX
+            and run.size + template.size + body_size <= RUN_BYTES_MAX
             and self._appends.extend(run, body_size)
         ):
-            run.add_keyed(row, claim)
+            run.add(template, opaque, born_ms, text, unique_key, body)
+            run.add_claim(claim)
             return
         host = peer.attributes.get(BORN_HOST) or born_host(peer)
         run = KeyedRun(peer, host, target, self._keyed)
-        run.add_keyed(row, claim)
+        run.add(template, opaque, born_ms, text, unique_key, body)
+        run.add_claim(claim)
         try:
             self._appends.submit(run, body_size)
         except RefusedRequest:

@@ -20,7 +20,7 @@ from broker_store.commit.message import (
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import Placed, RecordWriter, Row
 from broker_store.commit.targets import Target
-from broker_store.commit.visible.visible_records import show_plain
+from broker_store.commit.visible.visible_records import show
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.encode import encode_response, encode_send_replies
@@ -63,14 +63,6 @@ class RecordTemplate:
         self.size = len(self.middle) + text_size + len(suffix)
         """Record bytes without the fixed part and the body."""
 
-    def row(self, opaque: int, born_ms: int, text: bytes, unique_key: str, body: bytes) -> Row:
-        """Return the record of a message with these properties."""
-        return (
-            self.queue, crc32(body) & CRC_MASK, self.flag, 0, born_ms, self.reconsume_times, 0,
-            len(body) + self.size, (body, self.middle, text, self.suffix), 0, unique_key, None,
-            None if self.is_oneway else opaque,
-        )  # fmt: skip
-
 
 class PlainRun:
     """One or more plain messages."""
@@ -99,19 +91,25 @@ class PlainRun:
         self._rows: list[Row] = []
         self._placed: list[Placed] = []
 
-    def add(self, row: Row) -> None:
-        """Add a message before the run is placed."""
-        self._rows.append(row)
+    def add(
+        self, template: RecordTemplate, opaque: int, born_ms: int, text: bytes, unique_key: str, body: bytes
+    ) -> None:
+        """Add a message with these properties before the run is placed."""
+        size = template.size + len(body)
+        self._rows.append((
+            template.queue, crc32(body) & CRC_MASK, template.flag, 0, born_ms, template.reconsume_times, 0, size,
+            (body, template.middle, text, template.suffix), 0, unique_key, None, None if template.is_oneway else opaque,
+        ))  # fmt: skip
         self.count += 1
-        self.size += row[7]
+        self.size += size
 
     def place(self, at: RecordWriter) -> None:
-        self._placed = at.place(self._rows, self.born_host)
+        self._placed = at.place(self._rows, self.size, self.born_host)
         self.store_ms = at.store_ms
         self._rows = []  # the records hold them now; keeps thousands of waiting messages small
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        show_plain(self.target.topic, self._placed, self.store_ms, index, arrivals)
+        show(self._placed, self.store_ms, index, arrivals)
 
     def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None

@@ -6,7 +6,6 @@ same remarks.
 """
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.record_writer import Row
 from broker_store.commit.stamp import Stamp, plain_unique_key
 from broker_store.commit.targets import Target, Targets
 from broker_store.ports import Peer
@@ -68,7 +67,7 @@ class PlainSends:
             template = self._template_of(pattern, queue_id, len(text))
             if template is None:
                 return False
-        self._add(peer, template.target, template.row(opaque, int(born), text, unique_key, body))
+        self._add(peer, template, opaque, int(born), text, unique_key, body)
         return True
 
     def take_read(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
@@ -80,8 +79,7 @@ class PlainSends:
         template = self.template(target, header.queue_id, header, command.flag, len(raw))
         if template is None:
             return False
-        row = template.row(command.opaque, header.born_timestamp, raw, unique_key, command.body)
-        self._add(peer, target, row)
+        self._add(peer, template, command.opaque, header.born_timestamp, raw, unique_key, command.body)
         return True
 
     def template(
@@ -105,20 +103,29 @@ class PlainSends:
         self._templates.keep(key, template)
         return template
 
-    def _add(self, peer: Peer, target: Target, row: Row) -> None:
+    def _add(
+        self,
+        peer: Peer,
+        template: RecordTemplate,
+        opaque: int,
+        born_ms: int,
+        text: bytes,
+        unique_key: str,
+        body: bytes,
+    ) -> None:
         """Add a message to the group commit, to the previous run if it matches. Raises RefusedRequest."""
-        run, body_size = self._run, len(row[8][0])
+        run, target, body_size = self._run, template.target, len(body)
         if (
             run is not None
             and run.peer is peer
             and run.target is target
-            and run.size + row[7] <= RUN_BYTES_MAX
+            and run.size + template.size + body_size <= RUN_BYTES_MAX
             and self._appends.extend(run, body_size)
         ):
-            run.add(row)
+            run.add(template, opaque, born_ms, text, unique_key, body)
             return
         run = PlainRun(peer, peer.attributes.get(BORN_HOST) or born_host(peer), target)
-        run.add(row)
+        run.add(template, opaque, born_ms, text, unique_key, body)
         self._appends.submit(run, body_size)
         self._run = run
 

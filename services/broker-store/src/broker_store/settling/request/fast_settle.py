@@ -4,9 +4,10 @@ Writes byte for byte what `output_records.py` plans and `item_decisions.py` buil
 messages of one queue share a template, built once. Leaves everything else to the slow path. Decides nothing.
 """
 
+from broker_store.commit.gathered_rows import GatheredRows
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
-from broker_store.commit.record_writer import PROPERTIES_LENGTH_BYTES, Placed, RecordWriter, Row
+from broker_store.commit.record_writer import PROPERTIES_LENGTH_BYTES, Placed, RecordWriter
 from broker_store.settling.decided.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
 from broker_store.settling.request.items import Gathered
 from broker_store.settling.request.output_records import FindTarget, remover, text_of, unique_key_of
@@ -53,16 +54,13 @@ class FastSettle:
         """`held` receives records that wait for a flush, `shown` those visible after the write."""
         self._before, self._behind = mark_parts(source)
         self.find_target = find_target
-        self._at = at
         self._held, self._shown = held, shown
         self._templates: dict[tuple[str, int], _Template | None] = {}
         self._template: _Template | None = None
         """Template of the last item, usually also that of the next."""
-        self._rows: list[Row] = []
-        """Records that are placed together: one placement each would take twice as long."""
+        self._rows = GatheredRows(at)
         self._places: list[tuple[_Template, list[OutputPlace]]] = []
-        self._born_host = b""
-        self._room = self._fixed_size = 0
+        """Of the gathered rows."""
 
     def put(self, gathered: Gathered) -> list[OutputPlace] | None:
         """Build an item's record, and return the list of its place. `place` fills it.
@@ -94,41 +92,22 @@ class FastSettle:
         tag = find_property(properties, b"TAGS") if b"TAGS\x01" in properties else None
         keys = text_of(properties, b"KEYS") if b"KEYS\x01" in properties else None
         # keep the item's checksum: a new one would hide damage done to the body meanwhile
+        size = len(body) + len(middle) + text_size + _OTHER_BYTES
         row = (
-            queue, crc, flag, sys_flag, born_ms, times, prepared,
-            len(body) + len(middle) + text_size + _OTHER_BYTES, (body, middle, length, properties, mark, _SUFFIX_ALONE),
+            queue, crc, flag, sys_flag, born_ms, times, prepared, size, (body, middle, length, properties, mark, _SUFFIX_ALONE),
             tags_code(tag) if tag else 0, unique_key_of(properties), keys, None,
         )  # fmt: skip
-        return self._add(template, row, born_host)
+        self._rows.add((row,), size, born_host)
+        places: list[OutputPlace] = []
+        self._places.append((template, places))
+        return places
 
     def place(self) -> None:
         """Place the records that were put. Call it after the last item, and before records of another kind."""
-        if not self._rows:
-            return
-        for placed, (template, places) in zip(
-            self._at.place(self._rows, self._born_host), self._places, strict=True
-        ):
+        for placed, (template, places) in zip(self._rows.finish(), self._places, strict=True):
             template.placed.append(placed)
             places.append(OutputPlace(template.topic, template.queue.queue_id, placed[1], placed[2]))
-        self._rows, self._places = [], []
-
-    def _add(self, template: _Template, row: Row, born_host: bytes) -> list[OutputPlace]:
-        if born_host != self._born_host:
-            self.place()
-            self._born_host = born_host
-        if not self._rows:
-            self._room, self._fixed_size = self._at.room_for_pieces(born_host)
-        self._room -= row[7] + self._fixed_size
-        places: list[OutputPlace] = []
-        if self._room >= 0:
-            self._rows.append(row)
-            self._places.append((template, places))
-            return places
-        self.place()
-        (placed,) = self._at.place((row,), born_host)  # begins the next segment, or there is no room
-        template.placed.append(placed)
-        places.append(OutputPlace(template.topic, template.queue.queue_id, placed[1], placed[2]))
-        return places
+        self._places = []
 
     def _template_of(self, output: SettleOutput) -> _Template | None:
         key = (output.topic, output.queue_id)

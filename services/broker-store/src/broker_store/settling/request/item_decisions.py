@@ -200,7 +200,7 @@ class SettleEntry:
                 # keep the item's checksum: a new one would hide damage done to the body meanwhile
                 row = (queue, item_record.body_crc, *row[2:])
             rows.append(row)
-        placed = at.place(rows, born_host)
+        placed = at.place(rows, sum([row[7] for row in rows]), born_host)
         for draft, record in zip(drafts, placed, strict=True):
             (outcomes.held if draft[1] != _ASYNC else outcomes.part.placed).append(record)
         return [

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
+from broker_store.commit.gathered_rows import GatheredRows
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import PROPERTIES_LENGTH_BYTES, Placed, RecordWriter, Row
@@ -77,16 +78,19 @@ class DecisionRecords:
     ) -> None:
         """`held` receives records that wait for a flush, `shown` those visible after the write. Raises CannotPlan."""
         self._find_target = find_target
-        self._at = at
+        self._store_ms = at.store_ms
+        self._rows = GatheredRows(at)
+        self._targets: list[_Template | None] = []
+        """Of the gathered decisions: None when rolled back."""
         self._held, self._shown = held, shown
         self._templates: dict[HalfKind, _Template] = {}
         self._op = self._template(OP_HALF_TOPIC, 0)
         self._op_tails: dict[tuple[bool, int], bytes] = {}
 
-    def put(self, half: Half, *, is_commit: bool) -> HalfDecision | None:
-        """Build a decision's records.
+    def put(self, half: Half, *, is_commit: bool) -> bool:
+        """Build a decision's records. `finish` places them.
 
-        None when there is no room. Raises CannotPlan or LogError. Changes nothing in these cases.
+        False when its properties have no room for the mark. Raises CannotPlan or LogError. Changes nothing in these cases.
         """
         (
             kind, half_offset, half_position, _, unique_key, keys, code, flag, sys_flag, born_ms, born_host, times, body,
@@ -94,37 +98,52 @@ class DecisionRecords:
         ) = half  # fmt: skip
         digits = b"%d" % half_offset
         digits_size = len(digits)
-        op_queue, op_placed = self._op
         op_tail = self._op_tails.get((is_commit, digits_size)) or self._op_tail(is_commit, digits_size)
         op_end = _SECOND if is_commit else _ALONE
+        op_size = 2 * digits_size + len(op_tail) + len(op_end)
         op: Row = (
-            op_queue, crc32(digits) & CRC_MASK, flag, 0, born_ms, 0, 0,
-            2 * digits_size + len(op_tail) + len(op_end), (digits, op_tail, digits, op_end), _OP_CODE, None, None, None,
+            self._op[0], crc32(digits) & CRC_MASK, flag, 0, born_ms, 0, 0, op_size, (digits, op_tail, digits, op_end), _OP_CODE,
+            None, None, None,
         )  # fmt: skip
-        store_ms = self._at.store_ms
         if not is_commit:
-            (record,) = self._at.place((op,), born_host)
-            op_placed.append(record)
-            decision = None, 0, record[2], op_queue, record[1], record[2], store_ms
-            return _new_decision(HalfDecision, decision)
+            self._rows.add((op,), op_size, born_host)
+            self._targets.append(None)
+            return True
         template = self._templates.get(kind)
         if template is None:
             template = self._templates[kind] = self._template(kind.topic, kind.queue_id)
-        queue, placed = template
+        queue = template[0]
         text_size, middle = len(properties), queue.behind_body
         if text_size > _PROPERTIES_MAX:
-            return None
+            return False
         text_size += _MARK_BYTES + digits_size
+        size = len(body) + len(middle) + PROPERTIES_LENGTH_BYTES + text_size
         message: Row = (
-            queue, crc, flag, sys_flag | SYS_TRANSACTION_COMMIT, born_ms, times, half_position,
-            len(body) + len(middle) + PROPERTIES_LENGTH_BYTES + text_size,
+            queue, crc, flag, sys_flag | SYS_TRANSACTION_COMMIT, born_ms, times, half_position, size,
             (body, middle, properties_length(text_size), properties, _BEFORE, digits, _FIRST), code, unique_key, keys, None,
         )  # fmt: skip
-        first, second = self._at.place((message, op), born_host)
-        placed.append(first)
-        op_placed.append(second)
-        decision = queue, first[1], first[2], op_queue, second[1], second[2], store_ms
-        return _new_decision(HalfDecision, decision)
+        self._rows.add((message, op), size + op_size, born_host)
+        self._targets.append(template)
+        return True
+
+    def finish(self) -> list[HalfDecision]:
+        """Place the records, and return the decisions in the order of putting."""
+        op_queue, op_placed = self._op
+        store_ms, placed = self._store_ms, iter(self._rows.finish())
+        decisions: list[HalfDecision] = []
+        for template in self._targets:
+            if template is None:
+                op = next(placed)
+                _, offset, position, *_ = op
+                decision = None, 0, position, op_queue, offset, position, store_ms
+            else:
+                queue, of_queue = template
+                message, op = next(placed), next(placed)
+                of_queue.append(message)
+                decision = queue, message[1], message[2], op_queue, op[1], op[2], store_ms
+            op_placed.append(op)
+            decisions.append(_new_decision(HalfDecision, decision))
+        return decisions
 
     def _template(self, topic: str, queue_id: int) -> _Template:
         target, queue = self._find_target(topic, queue_id)

@@ -81,24 +81,23 @@ class DecisionRun:
         is_settled, decided = rules.table.decided_of(HALF_SOURCE), outcomes.decided
         with_copies = rules.copies.with_copies(HALF_SOURCE)
         try:
-            put = DecisionRecords(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms)).put
+            records = DecisionRecords(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         except CannotPlan:  # there is no queue for op messages
             self._left = list(self.rows)
             self.mode = outcomes.mode(waits=False)
             return
+        put, offsets = records.put, list[int]()
         for offset, row in self.rows.items():
             if offset in deciding or is_settled(offset) or offset in with_copies:
                 left.append(offset)
                 continue
             try:
-                decision = put(row.half, is_commit=row.is_commit)
+                is_put = put(row.half, is_commit=row.is_commit)
             except (CannotPlan, LogError):
-                decision = None
-            if decision is None:
-                left.append(offset)
-            else:
-                deciding[offset] = decision
-                decided.append((offset, decision))
+                is_put = False
+            (offsets if is_put else left).append(offset)
+        decided += zip(offsets, records.finish(), strict=True)
+        deciding.update(decided)
         if deciding:
             rules.deciding[HALF_SOURCE] = deciding
         self.mode = outcomes.mode(waits=False)

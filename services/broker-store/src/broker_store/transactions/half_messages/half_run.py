@@ -68,7 +68,7 @@ class HalfRun:
 
     def place(self, at: RecordWriter) -> None:
         born_host, halves, rows = self.born_host, self._halves, self._rows
-        self._placed = placed = at.place(rows, born_host)
+        self._placed = placed = at.place(rows, self._size, born_host)
         for kind, row, (_, offset, position, size, code, key, keys, _) in zip(
             self._kinds, rows, placed, strict=True
         ):
