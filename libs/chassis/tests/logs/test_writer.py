@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROLOGUE = """
-import os, sys
+import os, sys, threading
 from gantry_chassis.logs import structured, writer as log_writer
 """
 
@@ -65,12 +65,28 @@ def test_exit_waits_for_the_last_lines(tmp_path: Path) -> None:
         """,
         str(log),
     )
-    assert (ran.stdout, ran.stderr) == ("", "")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 1)
     said = log.read_text()
     assert [line for line in said.splitlines() if "info    line" in line][-1].endswith("number=4999")
     assert "also what is printed\n" in said
     assert "ValueError: and what was not caught" in said
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_lines_after_the_close_are_written_too(tmp_path: Path) -> None:
+    log = tmp_path / "one.log"
+    run(
+        """
+        writer = structured.configure("trial", file=sys.argv[1])
+        structured.get_logger().info("first")
+        writer.close(10)
+        assert not [thread for thread in threading.enumerate() if thread.name == "log"]
+        writer.close(10)
+        structured.get_logger().info("second")
+        """,
+        str(log),
+    )
+    assert [line.split()[-1] for line in log.read_text().splitlines()] == ["first", "second"]
 
 
 def test_a_full_file_is_moved_aside_and_no_line_is_missing_or_cut(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 def configure(service: str, level: str = "info", *, json: bool = False, file: str = "") -> LogWriter:
     """Set up the logs of this process once; `level` is one of LEVELS. With `file`, stdout and stderr go there too.
 
-    A normal exit flushes the returned writer. A file that cannot be opened refuses the start.
+    A normal exit closes the returned writer. A file that cannot be opened refuses the start.
     """
 
     def add_context(_logger: object, _method: str, event: EventDict) -> EventDict:
@@ -96,7 +96,10 @@ def flush() -> None:
         writer.flush(FLUSH_SECONDS_MAX)
 
 
-atexit.register(flush)
+@atexit.register
+def _close() -> None:
+    for writer in _writers:
+        writer.close(FLUSH_SECONDS_MAX)
 
 
 def get_logger(**fields: object) -> FilteringBoundLogger:

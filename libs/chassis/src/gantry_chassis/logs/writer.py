@@ -28,7 +28,7 @@ class LogWriter:
         self._lines: deque[str] = deque()
         self._waiting_bytes = self._lost = 0
         self._state = threading.Condition()
-        self._is_writing = False
+        self._is_writing = self._is_closing = False
         self._thread: threading.Thread | None = None
         if file is not None:
             _lead_into(file)
@@ -51,12 +51,26 @@ class LogWriter:
         with self._state:
             return self._state.wait_for(lambda: not self._lines and not self._is_writing, seconds)
 
+    def close(self, seconds: float) -> None:
+        """As `flush`, and end the thread. A later line starts another one.
+
+        A daemon thread that still runs while the interpreter ends can take the process down before its last output is flushed.
+        """
+        with self._state:
+            thread, self._is_closing = self._thread, self._thread is not None
+            self._state.notify_all()
+        if thread is not None:
+            thread.join(seconds)
+
     def _write_all(self) -> None:
         while True:
             with self._state:
                 self._is_writing = False
                 self._state.notify_all()
-                self._state.wait_for(lambda: self._lines)
+                self._state.wait_for(lambda: self._lines or self._is_closing)
+                if not self._lines:
+                    self._thread, self._is_closing = None, False
+                    return
                 lines, self._lines = list(self._lines), deque()
                 lost, self._lost, self._waiting_bytes = self._lost, 0, 0
                 self._is_writing = True
