@@ -13,8 +13,8 @@ from broker_store.log.files.real_files import RealFiles
 from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.process.foundation import READER_THREADS, ReadingBase, kind_of, load_groups
-from broker_store.process.parts.reading import Consuming, ConsumingParts
-from broker_store.reading.read_settings import ReadSettings
+from broker_store.process.parts.reading import Consuming
+from broker_store.reading.read_settings import ReadSettings, bind_settings
 from broker_store.requests.request_classes import request_classes
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
@@ -42,30 +42,26 @@ class ReadingSide:
         self.config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.now_ms))
         environment = replace(machine(), steady=lambda: self.steady_ms / 1000)
         self.consuming = Consuming(
-            ConsumingParts(
-                log=self.store.log,
-                queues=self.store,
-                topics=self.store.topics,
-                index=self.store.index,
-                index_trouble=lambda: self.index_trouble,
-                append_internal=self.store.append_internal,
-                files=RealFiles(),
-                config_dir=str(directory / "config"),
-                own_dir=str(directory / "gantry"),
-                now_ms=self.now_ms,
-                environment=environment,
-                classes=self.classes,
-                metrics=self.metrics,
-                config=self.config,
-                base=self._base(environment),
-                on_unregister=lambda group, client_id: self.unregistered.append((group, client_id)),
-                before_commit=lambda *_commit: False,
-                state=self.state,
-                cluster_name="DefaultCluster",
-                broker_name="broker-a",
-                address="127.0.0.1:10911",
-            )
+            log=self.store.log,
+            queues=self.store,
+            topics=self.store.topics,
+            index=self.store.index,
+            index_trouble=lambda: self.index_trouble,
+            append_internal=self.store.append_internal,
+            files=RealFiles(),
+            config_dir=str(directory / "config"),
+            own_dir=str(directory / "gantry"),
+            now_ms=self.now_ms,
+            environment=environment,
+            classes=self.classes,
+            base=self._base(environment),
+            on_unregister=lambda group, client_id: self.unregistered.append((group, client_id)),
+            before_commit=lambda *_commit: False,
+            state=self.state,
+            broker_name="broker-a",
+            address="127.0.0.1:10911",
         )
+        bind_settings(self.config, self.settings, self.groups)
         self.commands = self.consuming.commands()
         self.peer = MemoryPeer()
         self._opaque = 0

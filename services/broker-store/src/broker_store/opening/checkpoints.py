@@ -6,26 +6,19 @@ Runs in slices between sends: the loop copies memory a little at a time, and a t
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.queues import QueueEnds, QueueTable
-from broker_store.config.config_files import ConfigFile
-from broker_store.derived import Snapshot, SnapshotFiles
-from broker_store.log.checkpoint.checkpoint import Checkpoint
+from broker_store.commit.queues import QueueEnds
+from broker_store.derived import Snapshot
 from broker_store.log.checkpoint.checkpoint_file import Times
-from broker_store.log.commit_log.commit_log import CommitLog
-from broker_store.log.consume_queues.unit_journal import UnitJournal
 from broker_store.log.errors import LogStopped, NoDescriptorLeft, WritesLost
-from broker_store.log.files.files import SPACE_ERRORS, Files
+from broker_store.log.files.files import SPACE_ERRORS
 from broker_store.log.files.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.index.index import IndexFiles
-from broker_store.opening.derived_states import DerivedStates
 from broker_store.opening.loop_yielding import LoopYielding
-from broker_store.opening.queue_note import QueueNote, encode_note, save_note, take_note
+from broker_store.opening.opening import OpenedStore
+from broker_store.opening.queue_note import encode_note, save_note, take_note
 from broker_store.opening.queue_saving import QueueSaving
-from broker_store.sending.idempotency import Window
-from broker_store.sending.key_journal import KeyJournal
 from broker_store.settling.cursor_copies import KEPT_FILE
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
@@ -54,53 +47,26 @@ SLICE_SECONDS = 0.005
 _log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointParts:
-    """What a checkpoint works on."""
-
-    files: Files
-    log: CommitLog
-    appends: Appends
-    queues: QueueTable
-    index: IndexFiles | None
-    window: Window
-    window_ms: int
-    journal: KeyJournal
-    unit_journal: UnitJournal
-    states: DerivedStates
-    snapshots: SnapshotFiles
-    note_file: ConfigFile
-    note: QueueNote | None
-    """What `note_file` holds."""
-    save_topics: Callable[[], Awaitable[None]]
-    """Returns once every change of topics is durable, or raises OSError.
-
-    The next start reads no record below the checkpoint that names a topic.
-    """
-    checkpoint: Checkpoint
-    thread: Workers
-    steady: Callable[[], float]
-    ago_ms: Callable[[int], int]
-    """Returns the store time `ms` ago."""
-    is_whole: bool
-    """All units were in their queue files at the opening."""
-    interval_s: float
-    """Most time between two checkpoints, s."""
-
-
 class Checkpoints:
     """Takes checkpoints, one at a time."""
 
-    def __init__(self, parts: CheckpointParts) -> None:
-        self._parts = parts
+    def __init__(
+        self, store: OpenedStore, appends: Appends, save_topics: Callable[[], Awaitable[None]], thread: Workers
+    ) -> None:  # fmt: skip
+        """`save_topics` returns once every change of topics is durable, or raises OSError.
+
+        The next start reads no record below the checkpoint that names a topic.
+        """
+        self._store, self._appends, self._save_topics = store, appends, save_topics
+        self._steady = store.environment.steady
         self._lock = asyncio.Lock()
-        self._yielding = LoopYielding(parts.thread, parts.steady)
-        self.position = parts.checkpoint.position
+        self._yielding = LoopYielding(thread, self._steady)
+        self.position = store.checkpoint.position
         self._saving = QueueSaving(
-            parts.files, parts.log.directory, parts.log.settings, parts.queues, parts.unit_journal, self._yielding,
-            self.position, is_whole=parts.is_whole,
+            store.files, store.log.directory, store.log.settings, store.queues, store.unit_journal, self._yielding,
+            self.position, is_whole=store.is_whole,
         )  # fmt: skip
-        self.note = parts.note
+        self.note = store.note
         """The note of the last checkpoint, from the moment it is to be written."""
         self.count = 0
         self._broken = ""
@@ -111,7 +77,7 @@ class Checkpoints:
     @property
     def behind_bytes(self) -> int:
         """Log bytes that recovery would read after a crash now."""
-        return self._parts.log.written_end - self.position
+        return self._store.log.written_end - self.position
 
     @property
     def longest_turn_s(self) -> float:
@@ -135,19 +101,19 @@ class Checkpoints:
 
     async def close(self) -> None:
         """Take the last checkpoint of an orderly stop. Everything must be written and answered before."""
-        parts = self._parts
+        store = self._store
         self._hurry.set()
         if self._under_way:
             await asyncio.wait(self._under_way)
         async with self._lock:
             try:
                 position = await self._take_unless_broken(with_files=True)
-                if position == parts.log.written_end:
-                    await self._yielding.in_thread(lambda: parts.checkpoint.close(position, self._times()))
+                if position == store.log.written_end:
+                    await self._yielding.in_thread(lambda: store.checkpoint.close(position, self._times()))
                     return
             except (OSError, LogStopped) as error:
                 _log.error("no last checkpoint: the next start recovers as after a crash", reason=str(error))
-            parts.checkpoint.abandon()
+            store.checkpoint.abandon()
 
     async def _take_unless_broken(self, *, with_files: bool = False) -> int:
         """Take one, unless an earlier sync failed: no later sync would report what the disk lost then."""
@@ -161,42 +127,42 @@ class Checkpoints:
             if error.errno not in HARMLESS_ERRORS or isinstance(error, WritesLost):
                 self._broken = str(error)
             if error.errno == errno.EIO:
-                self._parts.log.stop_on(error)
+                self._store.log.stop_on(error)
             raise
 
     def _sync_log(self) -> None:
         try:
-            self._parts.log.sync()
+            self._store.log.sync()
         except NoDescriptorLeft as error:
             raise OSError(errno.EMFILE, str(error)) from error
 
     async def _take(self, *, with_files: bool) -> int:
-        parts, in_thread = self._parts, self._yielding.in_thread
+        store, in_thread = self._store, self._yielding.in_thread
         self._yielding.begin()
         # One moment for all parts: what is visible now is in the queues, the index and the window; later
         # records do not matter.
-        position, newest_ms = parts.appends.visible_end, parts.appends.visible_ms
-        ends = QueueEnds(position, is_all=parts.log.visible_end <= position)
+        position, newest_ms = self._appends.visible_end, self._appends.visible_ms
+        ends = QueueEnds(position, is_all=store.log.visible_end <= position)
         plan = self._saving.plan(ends, with_files=with_files)
-        oldest_ms = parts.ago_ms(parts.window_ms)
-        key_ms = parts.window.newest_below(position)
+        oldest_ms = store.clock.ago_ms(store.settings.idempotency_window_seconds * 1000)
+        key_ms = store.window.newest_below(position)
         newest_key_ms = key_ms if key_ms >= oldest_ms else 0
-        note = take_note(parts.queues, parts.index, ends, newest_key_ms)
-        keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
+        note = take_note(store.queues, store.index, ends, newest_key_ms)
+        keys, keys_end = store.window.packed(store.journal.saved_end), store.window.end
         states = await self._snapshots(position)
         await in_thread(self._sync_log)
-        await self._save_topics()
+        await self._wait_for_topics()
         await self._saving.save(plan, position)
-        if parts.index is not None:
-            await self._save_index(parts.index)
-        await in_thread(lambda: parts.journal.append(keys, keys_end, position))
+        if store.index is not None:
+            await self._save_index(store.index)
+        await in_thread(lambda: store.journal.append(keys, keys_end, position))
         await in_thread(lambda: self._save(states, position))
-        note.units_from = parts.unit_journal.start
+        note.units_from = store.unit_journal.start
         content = encode_note(note)
         self.note = note
-        await in_thread(lambda: save_note(parts.note_file, content, self.position))
-        await in_thread(lambda: parts.journal.drop_before(oldest_ms))  # the note needs none of them
-        confirm, end = parts.log.confirm, parts.log.written_end
+        await in_thread(lambda: save_note(store.note_file, content, self.position))
+        await in_thread(lambda: store.journal.drop_before(oldest_ms))  # the note needs none of them
+        confirm, end = store.log.confirm, store.log.written_end
         files_ms = self._saving.files_ms
         times = Times(newest_ms, newest_ms if files_ms is None else files_ms, newest_ms)
         await in_thread(lambda: self._note(position, end, confirm, times))
@@ -205,26 +171,26 @@ class Checkpoints:
         self.count += 1
         return position
 
-    async def _save_topics(self) -> None:
+    async def _wait_for_topics(self) -> None:
         try:
-            await self._parts.save_topics()
+            await self._save_topics()
         except OSError as error:
             raise OSError(errno.EAGAIN, f"the topics are not saved: {error}") from error
 
     async def _save_index(self, index: IndexFiles) -> None:
-        left_s = self._parts.interval_s * REST_INTERVALS_MAX
+        left_s = self._store.settings.checkpoint_seconds * REST_INTERVALS_MAX
         for job in index.checkpoint():
-            began_s = self._parts.steady()
+            began_s = self._steady()
             await self._yielding.in_thread(job)
             if left_s > 0 and self.behind_bytes < CALM_BYTES:
-                rest_s = min((self._parts.steady() - began_s) * REST_SHARE, REST_SECONDS_MAX, left_s)
+                rest_s = min((self._steady() - began_s) * REST_SHARE, REST_SECONDS_MAX, left_s)
                 left_s -= rest_s
                 await self._yielding.rest(rest_s, self._hurry)
 
     async def _snapshots(self, position: int) -> list[Snapshot]:
         """Take the snapshots, a few milliseconds at a time. Everything in them is in the log, which is synced next."""
         snapshots: list[Snapshot] = []
-        for state in self._parts.states.all():
+        for state in self._store.states.all():
             made: list[bytes] = []
             for part in state.slices(position):
                 made.append(part)
@@ -234,13 +200,13 @@ class Checkpoints:
 
     def _save(self, states: list[Snapshot], position: int) -> None:
         for state in states:
-            self._parts.snapshots.save(state.name, state.data, position)
+            self._store.snapshots.save(state.name, state.data, position)
 
     def _note(self, position: int, end: int, confirm: int, times: Times) -> None:
-        parts = self._parts
-        parts.checkpoint.write(position, end, confirm, times)
-        parts.files.remove(f"{parts.snapshots.directory}/{KEPT_FILE}")  # the snapshots include its content
+        store = self._store
+        store.checkpoint.write(position, end, confirm, times)
+        store.files.remove(f"{store.snapshots.directory}/{KEPT_FILE}")  # the snapshots include its content
 
     def _times(self) -> Times:
-        newest_ms = self._parts.appends.visible_ms
+        newest_ms = self._appends.visible_ms
         return Times(newest_ms, newest_ms, newest_ms)

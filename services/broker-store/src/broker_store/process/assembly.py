@@ -18,6 +18,7 @@ from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.lock import StoreLock
+from broker_store.metrics.class_metrics import watch_classes
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.extension_hooks import Hooks, build_hooks
@@ -193,6 +194,7 @@ class StoreProcess:
             fast_paths=self._fast_paths,
         )  # fmt: skip
         halves = build_halves(around, store, foundation, sending, config)
+        watch_classes(self._metrics, self._classes, self._clock.now_ms)
         hooks = build_hooks(around, sending)
         store.events.connect(listeners_of(around, store, foundation, halves, hooks))
         features = build_features(around, store, foundation, halves, self._thread, kept)

@@ -20,10 +20,11 @@ from broker_store.process.foundation import Foundation, Surroundings
 from broker_store.process.parts.administration import Administration
 from broker_store.process.parts.client_requests import ClientRequests
 from broker_store.process.parts.leases import WaitingReaders, build_leasing
-from broker_store.process.parts.reading import Consuming, ConsumingParts
+from broker_store.process.parts.reading import Consuming
 from broker_store.process.parts.sending import Sending
 from broker_store.process.parts.transactions import build_transactions
 from broker_store.process.store_metrics import RuntimeReader
+from broker_store.reading.read_settings import bind_settings
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying
 from broker_store.settling.cursor_copies import CursorCopies
@@ -48,7 +49,8 @@ def build_halves(
 ) -> Halves:
     """Return the halves over a sending half. `config` changes their settings."""
     leasing = build_leasing(around, store, foundation.reading, sending)
-    consuming = _build_consuming(around, store, foundation, sending, leasing, config)
+    consuming = _build_consuming(around, store, foundation, sending, leasing)
+    bind_settings(config, consuming.settings, consuming.groups)
     sending.bind_settings(config)
     foundation.care.retention.bind(config)
     if foundation.registration is not None:
@@ -87,33 +89,26 @@ def _build_consuming(
     foundation: Foundation,
     sending: Sending,
     leasing: Leasing,
-    config: BrokerConfig,
 ) -> Consuming:
-    settings = around.settings
     return Consuming(
-        ConsumingParts(
-            log=store.log,
-            queues=store.queues,
-            topics=store.topics,
-            index=sending.dispatch.keys,
-            index_trouble=around.index_trouble,
-            append_internal=sending.internal.append,
-            files=around.files,
-            config_dir=store.config_dir,
-            own_dir=f"{store.directory}/gantry",
-            now_ms=around.now_ms,
-            environment=store.environment,
-            classes=around.classes,
-            metrics=around.metrics,
-            config=config,
-            base=foundation.reading,
-            on_unregister=foundation.locks.unregistered,
-            state=RuntimeReader(store, sending.appends, around.now_ms).read,
-            before_commit=leasing.offset_set,
-            cluster_name=settings.cluster_name,
-            broker_name=settings.broker_name,
-            address=around.address,
-        )
+        log=store.log,
+        queues=store.queues,
+        topics=store.topics,
+        index=sending.dispatch.keys,
+        index_trouble=around.index_trouble,
+        append_internal=sending.internal.append,
+        files=around.files,
+        config_dir=store.config_dir,
+        own_dir=f"{store.directory}/gantry",
+        now_ms=around.now_ms,
+        environment=store.environment,
+        classes=around.classes,
+        base=foundation.reading,
+        on_unregister=foundation.locks.unregistered,
+        state=RuntimeReader(store, sending.appends, around.now_ms).read,
+        before_commit=leasing.offset_set,
+        broker_name=around.settings.broker_name,
+        address=around.address,
     )
 
 

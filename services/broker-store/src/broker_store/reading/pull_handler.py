@@ -36,9 +36,9 @@ SUSPEND_MS_MAX = 100_000
 _log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class PullParts:
-    """Dependencies of pulls."""
+@dataclass(eq=False)
+class Pulls:
+    """Answers pulls, and holds those that wait."""
 
     log: LogReader
     queues: QueueTable
@@ -47,30 +47,21 @@ class PullParts:
     resets: PendingResets
     metrics: StoreMetrics
     settings: ReadSettings
-    pulls: RequestClass
-    """Cold reads take a place here while they wait for the disk."""
+    cold_reads: RequestClass
+    """Reads take a place here while they wait for the disk."""
     append_internal: InternalAppend
     in_thread: InThread
     now_ms: Callable[[], int]
     broker_name: str
 
-
-class Pulls:
-    """Answers pulls, and holds those that wait."""
-
-    def __init__(self, parts: PullParts) -> None:
-        self._parts = parts
-        self._log = parts.log
-        self._find_queue = parts.queues.find
-        self._admit = parts.admission.admit
-        self._settings = parts.settings
-        self._resets = parts.resets
+    def __post_init__(self) -> None:
+        self._find_queue, self._admit = self.queues.find, self.admission.admit
         self._held_pulls: HeldPulls[PullRequest] = HeldPulls()
         self._woken: list[HeldPull[PullRequest]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._slow: set[asyncio.Task[None]] = set()
-        self._scans = Scans(ScanReading(parts.log, parts.in_thread))
+        self._scans = Scans(ScanReading(self.log, self.in_thread))
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -92,10 +83,10 @@ class Pulls:
         self._admit(request)
         group, flags = request.group, header.sys_flag
         if group != GATEWAY_GROUP and not header.browse:
-            is_reset = self._resets and self._resets.is_pending(group, request.topic, header.queue_id)
+            is_reset = self.resets and self.resets.is_pending(group, request.topic, header.queue_id)
             if flags & FLAG_COMMIT and not is_reset:
-                self._parts.offsets.commit(group, request.topic, header.queue_id, header.commit_offset)
-            self._parts.offsets.pulled(group, request.topic, header.queue_id, header.queue_offset)
+                self.offsets.commit(group, request.topic, header.queue_id, header.commit_offset)
+            self.offsets.pulled(group, request.topic, header.queue_id, header.queue_offset)
         if not command.is_oneway:
             self._pull(request, header.queue_offset, may_hold=bool(flags & FLAG_SUSPEND))
 
@@ -163,12 +154,12 @@ class Pulls:
     def _pull(self, request: PullRequest, offset: int, *, may_hold: bool) -> None:
         header = request.header
         queue = self._find_queue(request.topic, header.queue_id)
-        settings = self._settings
+        settings = self.settings
         limits = settings.wide_limits if header.wide else settings.limits
         ask = Ask(offset, header.max_msg_nums, request.wanted, limits)
-        selection = select(queue, self._log, ask)
-        if self._resets and not header.browse:
-            reset = self._resets.take(request.group, request.topic, header.queue_id, header.queue_offset)
+        selection = select(queue, self.log, ask)
+        if self.resets and not header.browse:
+            reset = self.resets.take(request.group, request.topic, header.queue_id, header.queue_offset)
             if reset is not None:
                 ends = selection.min_offset, selection.max_offset
                 selection = Selection(PullStatus.OFFSET_RESET, reset, *ends)
@@ -176,10 +167,10 @@ class Pulls:
             self._not_found(request, selection, offset, may_hold=may_hold)
             return
         if request.sql is not None:
-            self._scan(request, Scan(queue, self._log, ask, request.sql), may_hold=may_hold)
+            self._scan(request, Scan(queue, self.log, ask, request.sql), may_hold=may_hold)
             return
         try:
-            parts = read_spans(selection.spans, self._log.read_nowait)
+            parts = read_spans(selection.spans, self.log.read_nowait)
         except LogError:
             parts = None  # the slow path finds out why
         if parts is None:
@@ -191,7 +182,7 @@ class Pulls:
         """Answer a pull with a property filter, now or after enough records."""
 
         def answer(error: Exception | None) -> None:
-            self._parts.pulls.leave()
+            self.cold_reads.leave()
             if error is None:
                 self._scanned(request, scan, may_hold=may_hold)
                 return
@@ -201,11 +192,11 @@ class Pulls:
             remark = f"{type(error).__name__}: {error}"
             request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
 
-        self._parts.pulls.enter(self._parts.now_ms())
+        self.cold_reads.enter(self.now_ms())
         try:
             is_over = self._scans.run(scan, request.peer.id, lambda: not request.peer.is_closing, answer)
         except Exception:  # disk errors: answer the client and release the place
-            self._parts.pulls.leave()
+            self.cold_reads.leave()
             raise
         if is_over:
             answer(None)
@@ -234,8 +225,8 @@ class Pulls:
             size,
         )
         request.peer.send_parts([head, *parts])
-        behind = None if request.header.browse else self._log.end - selection.spans[-1][0]
-        self._parts.metrics.on_get(request.topic, request.group, selection.count, size, behind)
+        behind = None if request.header.browse else self.log.end - selection.spans[-1][0]
+        self.metrics.on_get(request.topic, request.group, selection.count, size, behind)
 
     def _not_found(self, request: PullRequest, selection: Selection, offset: int, *, may_hold: bool) -> None:
         header = request.header
@@ -246,18 +237,18 @@ class Pulls:
             if offset > header.queue_offset:  # it was held and moved past unwanted messages
                 selection.status = PullStatus.NO_MATCHED_MESSAGE
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
-        self._parts.metrics.get_misses += 1
+        self.metrics.get_misses += 1
         next_offset, remark = selection.next_offset, selection.status.name
         head = encode_pull_reply_head(
             code, request.opaque, next_offset, selection.min_offset, selection.max_offset, 0, remark, 0
         )
         request.peer.send(head)
         if code is ResponseCode.PULL_OFFSET_MOVED and not header.browse:
-            event = moved_event(header, self._parts.broker_name, next_offset)
-            self._parts.append_internal(OFFSET_MOVED_TOPIC, 0, event, tags=request.group, keys=request.group)
+            event = moved_event(header, self.broker_name, next_offset)
+            self.append_internal(OFFSET_MOVED_TOPIC, 0, event, tags=request.group, keys=request.group)
 
     def _pull_slowly(self, request: PullRequest, queue: QueueReader, ask: Ask, selection: Selection) -> None:
-        self._parts.pulls.enter(self._parts.now_ms())
+        self.cold_reads.enter(self.now_ms())
         task = asyncio.ensure_future(self._read_and_answer(request, queue, ask, selection))
         self._slow.add(task)
         task.add_done_callback(self._slow.discard)
@@ -266,12 +257,10 @@ class Pulls:
         self, request: PullRequest, queue: QueueReader, ask: Ask, selection: Selection
     ) -> None:
         try:
-            selection, parts, damaged = await read_slowly(
-                queue, self._log, ask, selection, self._parts.in_thread
-            )
+            selection, parts, damaged = await read_slowly(queue, self.log, ask, selection, self.in_thread)
             if damaged:
                 self._left_out(request, ask.offset, damaged)
-            self._parts.metrics.cold_reads += 1
+            self.metrics.cold_reads += 1
             if parts:
                 self._found(request, selection, parts)
             else:
@@ -281,10 +270,10 @@ class Pulls:
             remark = f"{type(error).__name__}: {error}"
             request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
         finally:
-            self._parts.pulls.leave()
+            self.cold_reads.leave()
 
     def _left_out(self, request: PullRequest, offset: int, damaged: int) -> None:
-        self._parts.metrics.damaged_records += damaged
+        self.metrics.damaged_records += damaged
         queue_id = request.header.queue_id
         _log.error(
             "damaged records are left out of a reply",
@@ -293,7 +282,7 @@ class Pulls:
 
     def _hold(self, request: PullRequest, offset: int) -> bool:
         """Hold the pull. False when it must be answered now."""
-        header, settings = request.header, self._settings
+        header, settings = request.header, self.settings
         wait_ms = header.suspend_timeout_millis if settings.long_polling_enable else settings.short_polling_ms
         if wait_ms <= 0 or self._held_pulls.is_full or request.peer.is_closing:
             return False

@@ -4,7 +4,7 @@ Applies RocketMQ 5.3.3's checks in their order, then submits to the group commit
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Message, Mode
@@ -26,8 +26,9 @@ from gantry_wire.messages.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_
 from gantry_wire.names import RETRY_PREFIX
 
 
-class SendParts(NamedTuple):
-    """Dependencies of the send handler."""
+@dataclass(eq=False)
+class SendHandler:
+    """Handles sends. `single` runs once per message that `PlainSends` did not take: no closures, no tasks, no logging."""
 
     targets: Targets
     appends: Appends
@@ -37,26 +38,14 @@ class SendParts(NamedTuple):
     special: SpecialSends
     plain: PlainSends
     accept_after_ms: int
+    """Wall clock in ms before which sends are refused; 0 when none is."""
     wall_ms: Callable[[], int]
 
-
-class SendHandler:
-    """Handles sends. `single` runs once per message that `PlainSends` did not take: no closures, no tasks, no logging."""
-
-    def __init__(self, parts: SendParts) -> None:
-        self._targets = parts.targets
-        self._known = parts.targets.known
-        self._appends = parts.appends
-        self._finish = parts.stamp.finish
-        self._stamp = parts.stamp
-        self._retries = parts.retries
-        self._keyed = parts.keyed
-        self._special = parts.special
-        self._take_half, self._take_known_half = parts.special.take_half, parts.special.take_known_half
-        self._plain = parts.plain
-        self._plain_keyed = PlainKeyed(parts.plain, parts.keyed, parts.appends)
-        self._accept_after_ms = parts.accept_after_ms
-        self._wall_ms = parts.wall_ms
+    def __post_init__(self) -> None:
+        self._known = self.targets.known
+        self._finish = self.stamp.finish
+        self._take_half, self._take_known_half = self.special.take_half, self.special.take_known_half
+        self._plain_keyed = PlainKeyed(self.plain, self.keyed, self.appends)
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -75,31 +64,31 @@ class SendHandler:
         if header.batch and command.code != RequestCode.SEND_MESSAGE:
             self._batch(peer, command, header)
             return
-        if self._accept_after_ms:
+        if self.accept_after_ms:
             self._refuse_before_start()
-        target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
+        target = self._known.get(header.topic) or self.targets.admit(header, peer.remote)
         text = header.properties or ""
         if (
-            len(command.body) <= self._plain.body_bytes_max
+            len(command.body) <= self.plain.body_bytes_max
             and self._take_known_half(peer, command, header, target, text)
             if header.sys_flag
-            else self._plain.take_read(peer, command, header, target, text)
+            else self.plain.take_read(peer, command, header, target, text)
             or (GANTRY_KEY in text and self._plain_keyed.take_read(peer, command, header, target, text))
         ):
             return
         properties = parse_properties(text)
         queue_id = header.queue_id
         if target.topic.startswith(RETRY_PREFIX):
-            target, queue_id, text, properties = self._retries.route(
+            target, queue_id, text, properties = self.retries.route(
                 header, command.version, target, text, properties
             )
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None:
-            queue = self._targets.queue(target, queue_id, peer.remote)
+            queue = self.targets.queue(target, queue_id, peer.remote)
         body = command.body
         raw, unique_key = self._finish(text, properties)
-        if len(body) > self._plain.body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
-            raise _too_large(len(body), self._plain.body_bytes_max, len(raw))
+        if len(body) > self.plain.body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
+            raise _too_large(len(body), self.plain.body_bytes_max, len(raw))
         mode = target.mode
         if mode == Mode.SYNC and properties.get(WAIT) == "false":
             mode = Mode.EARLY
@@ -123,29 +112,29 @@ class SendHandler:
         if header.sys_flag or not SPECIAL.isdisjoint(properties):
             if self._take_half(peer, command, header, target, message, properties):
                 return
-            message = self._special.prepare(message, properties)
+            message = self.special.prepare(message, properties)
         self._submit(message, len(body), target, properties)
 
     def _submit(self, message: Message, body_size: int, target: Target, properties: dict[str, str]) -> None:
         if GANTRY_KEY in properties:
-            self._keyed.submit(message, target.topic, properties)
+            self.keyed.submit(message, target.topic, properties)
         else:
-            self._appends.submit(message, body_size)
+            self.appends.submit(message, body_size)
 
     def _batch(self, peer: Peer, command: Command, header: SendHeader) -> None:
         """Store the messages of a batch together."""
-        if self._accept_after_ms:
+        if self.accept_after_ms:
             self._refuse_before_start()
-        target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
-        queue = self._targets.queue(target, header.queue_id, peer.remote)
+        target = self._known.get(header.topic) or self.targets.admit(header, peer.remote)
+        queue = self.targets.queue(target, header.queue_id, peer.remote)
         _check_batch_topic(target)
         shared = parse_properties(header.properties or "")
         refuse_in_batch(shared, header.sys_flag)
-        batch_bytes_max = PER_ITEM_BATCH_BYTES_MAX if header.per_item else self._plain.body_bytes_max
+        batch_bytes_max = PER_ITEM_BATCH_BYTES_MAX if header.per_item else self.plain.body_bytes_max
         if len(command.body) > batch_bytes_max:
             raise _too_large(len(command.body), batch_bytes_max, 0)
-        items = read_items(command.body, header.sys_flag, self._stamp)
-        if len(command.body) > self._plain.body_bytes_max:
+        items = read_items(command.body, header.sys_flag, self.stamp)
+        if len(command.body) > self.plain.body_bytes_max:
             self._check_each(items)
         mode = target.mode
         if mode == Mode.SYNC and shared.get(WAIT) == "false":
@@ -163,14 +152,14 @@ class SendHandler:
             bool(header.per_item),
         )
         if GANTRY_KEY.encode() in command.body:
-            self._keyed.submit_batch(batch)
+            self.keyed.submit_batch(batch)
         else:
-            self._appends.submit(batch, len(command.body))
+            self.appends.submit(batch, len(command.body))
 
     def _check_each(self, items: Items) -> None:
         largest = max(map(len, items.bodies))
-        if largest > self._plain.body_bytes_max:
-            raise _too_large(largest, self._plain.body_bytes_max, 0)
+        if largest > self.plain.body_bytes_max:
+            raise _too_large(largest, self.plain.body_bytes_max, 0)
 
     def _header(self, command: Command) -> SendHeader:
         fields = command.fields
@@ -179,12 +168,12 @@ class SendHandler:
         return command.read(SendHeader if command.code == RequestCode.SEND_MESSAGE else SendHeaderV2)
 
     def _refuse_before_start(self) -> None:
-        if self._wall_ms() < self._accept_after_ms:
+        if self.wall_ms() < self.accept_after_ms:
             raise RefusedRequest(
                 ResponseCode.SYSTEM_ERROR,
-                f"broker unable to service, until {self._accept_after_ms} (ms since 1970)",
+                f"broker unable to service, until {self.accept_after_ms} (ms since 1970)",
             )
-        self._accept_after_ms = 0
+        self.accept_after_ms = 0
 
 
 def _check_batch_topic(target: Target) -> None:

@@ -6,11 +6,11 @@ is decided, claims.py who may decide.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.appends import Appends, AtTurnEnd, stopped
+from broker_store.commit.appends import Appends, stopped
 from broker_store.commit.message import Entry, Message
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.targets import Target, Targets
@@ -27,7 +27,6 @@ from broker_store.settling.request.items import Gathered, look_up, read_records
 from broker_store.settling.request.outcomes import ItemCopies
 from broker_store.settling.request.output_records import CannotPlan, FindTarget
 from broker_store.settling.request.slices import SettleSlice, Slices
-from gantry_chassis.machine.fine_timer import FineTimer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.messages.properties import TAGS, format_properties, tags_code
@@ -35,9 +34,9 @@ from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.private_requests.settling import SettleItem, SettleResult, SettleStatus
 
 
-@dataclass(frozen=True, slots=True)
-class SettlingParts:
-    """Dependencies of settling."""
+@dataclass(eq=False)
+class Settling:
+    """Decides items of system queues, once each. Gives entries what they need when they are placed (Rules)."""
 
     log: CommitLog
     appends: Appends
@@ -48,34 +47,22 @@ class SettlingParts:
     copies: ItemCopies
     levels: LevelList
     clock: StoreClock
-    boot_count: int
-    secret_below: Callable[[int], int]
-    at_turn_end: AtTurnEnd
+    claims: ClaimTable
+    slices: Slices
+    ahead: Ahead
     roll_below: Callable[[], int]
     """Log position below which undecided items keep a segment from being deleted, 0 when there are none."""
     has_fast_path: bool
     """Whether ordinary items are placed together, from templates."""
+    deciding: dict[Source, dict[int, Decided]] = field(
+        default_factory=dict[Source, dict[int, Decided]], init=False
+    )
+    settled_items: int = field(default=0, init=False)
+    """Items decided since the start."""
 
-
-class Settling:
-    """Decides items of system queues, once each."""
-
-    def __init__(self, parts: SettlingParts) -> None:
-        self._parts = parts
-        self.table = parts.table
-        self.copies = parts.copies
-        self.levels = parts.levels
-        self.clock = parts.clock
-        self.add_part: Callable[[Entry], None] = parts.appends.placed
-        self.deciding: dict[Source, dict[int, Decided]] = {}
-        self.mode_expected = parts.targets.mode
-        self.claims = ClaimTable(parts.boot_count, parts.secret_below)
-        self.slices = Slices(parts.at_turn_end, parts.clock.monotonic)
-        self.ahead = Ahead(parts.clock, FineTimer)
-        self.settled_items = 0
-        """Items decided since the start."""
-        self.roll_below = parts.roll_below
-        self.has_fast_path = parts.has_fast_path
+    def __post_init__(self) -> None:
+        self.add_part: Callable[[Entry], None] = self.appends.placed
+        self.mode_expected = self.targets.mode
 
     def settle(
         self,
@@ -128,14 +115,14 @@ class Settling:
         """Decide items in this turn, or when their records are read from the disk."""
         self.refuse_unless_able()
         topic, queue_id, _ = source
-        found = look_up(topic, self._parts.queues.find(topic, queue_id), items)
-        segment_bytes = self._parts.log.settings.segment_bytes
-        if read_records(topic, found, segment_bytes, self._parts.log.read_nowait):
+        found = look_up(topic, self.queues.find(topic, queue_id), items)
+        segment_bytes = self.log.settings.segment_bytes
+        if read_records(topic, found, segment_bytes, self.log.read_nowait):
             self._submit(source, found, epoch, done)
             return
 
         def read() -> bool:
-            return read_records(topic, found, segment_bytes, self._parts.log.read)
+            return read_records(topic, found, segment_bytes, self.log.read)
 
         def on_read(reading: "asyncio.Future[bool]") -> None:
             try:
@@ -156,12 +143,12 @@ class Settling:
             target, queue = self.marks()
             tag = FLOOR_TAG.decode()
             properties = format_properties({TAGS: tag}) + whole_mark(source, offset, 1, 1)
-            host = self._parts.appends.store_host
+            host = self.appends.store_host
             mark = Message(
                 queue, b"", properties, tags_code(tag), "", None, target.mode, None, 0, 0, 0,
-                self._parts.clock.now_ms(), host, 0,
+                self.clock.now_ms(), host, 0,
             )  # fmt: skip
-            self._parts.appends.enqueue(mark)
+            self.appends.enqueue(mark)
 
     def closed(self, peer_id: int) -> None:
         """End the claims of a closed connection."""
@@ -169,16 +156,16 @@ class Settling:
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """Whether a topic exists and has such a queue."""
-        config = self._parts.topics.find(topic)
+        config = self.topics.find(topic)
         return config is not None and queue_id < queue_count(config)
 
     def mono_ms(self) -> int:
         """Milliseconds on the clock of the claims."""
-        return int(self._parts.clock.monotonic() * 1000)
+        return int(self.clock.monotonic() * 1000)
 
     def state_of(self, source: Source) -> tuple[int, int]:
         """Return the cursor (lowest undecided offset) of a queue, and one above its newest offset."""
-        queue = self._parts.queues.find(source[0], source[1])
+        queue = self.queues.find(source[0], source[1])
         return self.table.of(source).cursor, 0 if queue is None else queue.max_offset
 
     def delay_queues(self) -> int:
@@ -186,7 +173,7 @@ class Settling:
         table, levels = self.table, len(self.levels.durations_ms)
         waiting = [
             queue.queue_id + 1
-            for queue in self._parts.queues.of_topic(SCHEDULE_TOPIC)
+            for queue in self.queues.of_topic(SCHEDULE_TOPIC)
             if queue.queue_id >= levels
             and table.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor < queue.max_offset
         ]
@@ -194,7 +181,7 @@ class Settling:
 
     # --- Rules: what an entry needs when it is placed ----------------------------------------------------
 
-    def targets(self) -> FindTarget:
+    def target_finder(self) -> FindTarget:
         """See Rules. Looks up each topic once."""
         seen: dict[str, Target | CannotPlan] = {}
         found: dict[tuple[str, int], tuple[Target, Queue]] = {}
@@ -208,7 +195,7 @@ class Settling:
                 target = seen[topic] = self._target(topic)
             if isinstance(target, CannotPlan):
                 raise target
-            place = target, self._parts.targets.any_queue(target, queue_id)
+            place = target, self.targets.any_queue(target, queue_id)
             if queue_id >= 0:  # a negative id means any queue, another one each time
                 found[(topic, queue_id)] = place
             return place
@@ -217,16 +204,16 @@ class Settling:
 
     def marks(self) -> tuple[Target, Queue]:
         """See Rules."""
-        target = self._parts.targets.internal(self._parts.topics.ensure(MARKS_TOPIC, 1))
-        return target, self._parts.targets.any_queue(target, 0)
+        target = self.targets.internal(self.topics.ensure(MARKS_TOPIC, 1))
+        return target, self.targets.any_queue(target, 0)
 
     def _target(self, topic: str) -> Target | CannotPlan:
-        config = self._parts.topics.find(topic)
+        config = self.topics.find(topic)
         if config is None:
             return CannotPlan(SettleStatus.UNKNOWN_TOPIC, f"topic[{topic}] not exist")
         if not config.perm & PERM_WRITE or config.write_queue_nums <= 0:
             return CannotPlan(SettleStatus.NOT_WRITABLE, f"topic[{topic}] may not be written to")
-        return self._parts.targets.internal(config)
+        return self.targets.internal(config)
 
     def _submit(self, source: Source, found: list[Gathered], epoch: int | None, done: Done) -> None:
         key = (source[0], source[1])
@@ -240,15 +227,14 @@ class Settling:
 
         entry = SettleEntry(self, source, found, None if epoch is None else partial(check, epoch), answered)
         size = sum([gathered.size for gathered in found if gathered.record is not None])
-        self._parts.appends.enqueue(entry, size)
+        self.appends.enqueue(entry, size)
 
     def refuse_unless_able(self) -> None:
         """Raise RefusedRequest when no decision can be taken now.
 
         Decisions continue when sends are refused for lack of space: the ballast is for them.
         """
-        log, appends = self._parts.log, self._parts.appends
-        if log.state is LogState.STOPPED:
-            raise stopped(log.stop_reason)
-        if appends.is_overloaded:
+        if self.log.state is LogState.STOPPED:
+            raise stopped(self.log.stop_reason)
+        if self.appends.is_overloaded:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)

@@ -12,7 +12,6 @@ from broker_store.admin.admin_handler import AdminHandlers
 from broker_store.admin.connections_handler import ConnectionHandlers
 from broker_store.admin.stats_handler import StatsHandlers
 from broker_store.commit.topics import OFFSETS_TOPIC
-from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.clients import ClientTable
 from broker_store.groups.clients_handler import ClientHandlers
@@ -22,7 +21,6 @@ from broker_store.groups.offset_samples import samples
 from broker_store.groups.offsets_handler import OffsetHandlers
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.files.files import Files
-from broker_store.metrics.class_metrics import watch_classes
 from broker_store.metrics.metrics import Lag
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
@@ -30,15 +28,13 @@ from broker_store.process.foundation import ReadingBase, local_s
 from broker_store.reading.filtered.filter_keeping import Filters
 from broker_store.reading.page_cache_protection import groups_too_far_behind
 from broker_store.reading.pull_admission import Admission
-from broker_store.reading.pull_handler import PullParts, Pulls
+from broker_store.reading.pull_handler import Pulls
 from broker_store.reading.queries.offset_search import Searching
 from broker_store.reading.queries.query_handler import QueryHandlers
-from broker_store.reading.read_settings import bind_settings
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Environment
-from gantry_chassis.metrics import Metrics
 from gantry_wire.names import SYSTEM_GROUP_PREFIX
 
 SAMPLE_SECONDS = 1.0
@@ -48,9 +44,9 @@ EXPIRE_CLIENTS_SECONDS = 10.0
 _log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumingParts:
-    """Dependencies of the reading side."""
+@dataclass(eq=False)
+class Consuming:
+    """The reading side."""
 
     log: LogReader
     queues: QueueTable
@@ -66,55 +62,35 @@ class ConsumingParts:
     """Store time."""
     environment: Environment
     classes: dict[str, RequestClass]
-    metrics: Metrics
-    config: BrokerConfig
     base: ReadingBase
     on_unregister: Callable[[str, str], None]
     """Takes group and client id of a client that leaves a consumer group by itself."""
     before_commit: BeforeCommit
     """Called before each commit of an offset: the leases log it first."""
     state: Callable[[], RuntimeState]
-    cluster_name: str
     broker_name: str
     address: str
     """host:port as advertised to clients."""
 
-
-class Consuming:
-    """The reading side."""
-
-    def __init__(self, parts: ConsumingParts) -> None:
-        self._parts = parts
-        base = parts.base
+    def __post_init__(self) -> None:
+        base = self.base
         self.metrics, self.groups, self.offsets = base.metrics, base.groups, base.offsets
         self.settings, self.in_thread = base.settings, base.in_thread
         self.group_saver = base.group_saver
         self.clients = ClientTable()
-        offset_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerOffset.json")
-        journal_path = f"{parts.own_dir}/offsets.journal"
-        version = DataVersionCounter(parts.now_ms)
-        self.keeper = OffsetKeeper(
-            self.offsets,
-            offset_file,
-            parts.files,
-            journal_path,
-            version,
-            parts.environment.workers(1, "offsets"),
-            parts.before_commit,
-        )
+        self.keeper = self._offset_keeper()
         self.keeper.load()
-        filter_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerFilter.json")
-        self.filters = Filters(filter_file, self.settings, parts.now_ms, base.group_thread)
+        filter_file = ConfigFile(self.files, f"{self.config_dir}/consumerFilter.json")
+        self.filters = Filters(filter_file, self.settings, self.now_ms, base.group_thread)
         self.resets = PendingResets()
-        self.pulls = Pulls(self._pull_parts())
+        self.pulls = self._pulls()
         self._client_handlers = ClientHandlers(
-            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, self._steady_ms,
-            parts.on_unregister,
+            self.clients, self.groups, self.topics, self.filters.table, self.now_ms, self._steady_ms,
+            self.on_unregister,
         )  # fmt: skip
-        self._queries = DeferredReplies(parts.classes["query"], parts.now_ms)
-        self._admin = DeferredReplies(parts.classes["adminBroker"], parts.now_ms)
-        self.searching = Searching(parts.log, self.in_thread)
-        bind_settings(parts.config, self.settings, self.groups)
+        self._queries = DeferredReplies(self.classes["query"], self.now_ms)
+        self._admin = DeferredReplies(self.classes["adminBroker"], self.now_ms)
+        self.searching = Searching(self.log, self.in_thread)
         self._register_metrics()
 
     # --- calls from the rest of the store ---
@@ -134,9 +110,8 @@ class Consuming:
 
     def commands(self) -> Commands:
         """Return all entries of the command table."""
-        parts = self._parts
         offset_handlers = OffsetHandlers(
-            self.offsets, self.keeper, self.groups, parts.topics, parts.queues, parts.log,
+            self.offsets, self.keeper, self.groups, self.topics, self.queues, self.log,
             self.resets, self.clients,
         )  # fmt: skip
         group_handlers = GroupHandlers(
@@ -171,16 +146,16 @@ class Consuming:
         await self.keeper.close()
         await self.filters.stop()
         await self.group_saver.close()
-        self._parts.base.readers.close(wait=False)
-        self._parts.base.group_thread.close(wait=False)
+        self.base.readers.close(wait=False)
+        self.base.group_thread.close(wait=False)
 
     # --- loops ---
 
     def _sample(self) -> None:
-        now_ms = self._parts.now_ms()
+        now_ms = self.now_ms()
         self.metrics.sample(now_ms // 1000, local_s(now_ms))
-        for group, body in samples(self.offsets.take_moved(), self._parts.queues, now_ms):
-            self._parts.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
+        for group, body in samples(self.offsets.take_moved(), self.queues, now_ms):
+            self.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
 
     async def _flush_offsets(self) -> None:
         while True:
@@ -199,66 +174,67 @@ class Consuming:
 
     # --- building ---
 
-    def _pull_parts(self) -> PullParts:
-        parts = self._parts
-        return PullParts(
-            log=parts.log,
-            queues=parts.queues,
-            admission=Admission(
-                parts.topics,
-                self.groups,
-                self.clients,
-                self.settings,
-                parts.address.rpartition(":")[0],
-                self.filters.table,
-            ),
+    def _offset_keeper(self) -> OffsetKeeper:
+        return OffsetKeeper(
+            self.offsets,
+            ConfigFile(self.files, f"{self.config_dir}/consumerOffset.json"),
+            self.files,
+            f"{self.own_dir}/offsets.journal",
+            DataVersionCounter(self.now_ms),
+            self.environment.workers(1, "offsets"),
+            self.before_commit,
+        )
+
+    def _pulls(self) -> Pulls:
+        host, table = self.address.rpartition(":")[0], self.filters.table
+        return Pulls(
+            log=self.log,
+            queues=self.queues,
+            admission=Admission(self.topics, self.groups, self.clients, self.settings, host, table),
             offsets=self.offsets,
             resets=self.resets,
             metrics=self.metrics,
             settings=self.settings,
-            pulls=parts.classes["pull"],
-            append_internal=parts.append_internal,
+            cold_reads=self.classes["pull"],
+            append_internal=self.append_internal,
             in_thread=self.in_thread,
-            now_ms=parts.now_ms,
-            broker_name=parts.broker_name,
+            now_ms=self.now_ms,
+            broker_name=self.broker_name,
         )
 
     def _query_handlers(self) -> QueryHandlers:
-        parts = self._parts
         return QueryHandlers(
-            log=parts.log,
-            queues=parts.queues,
-            topics=parts.topics,
-            index=parts.index,
-            index_trouble=parts.index_trouble,
+            log=self.log,
+            queues=self.queues,
+            topics=self.topics,
+            index=self.index,
+            index_trouble=self.index_trouble,
             searching=self.searching,
             deferred=self._queries,
             in_thread=self.in_thread,
         )
 
     def _stats_handlers(self) -> StatsHandlers:
-        parts = self._parts
         return StatsHandlers(
-            topics=parts.topics,
-            queues=parts.queues,
+            topics=self.topics,
+            queues=self.queues,
             groups=self.groups,
             clients=self.clients,
             offsets=self.offsets,
             metrics=self.metrics,
             searching=self.searching,
             deferred=self._admin,
-            broker_name=parts.broker_name,
-            address=parts.address,
+            broker_name=self.broker_name,
+            address=self.address,
         )
 
     def _admin_handlers(self) -> AdminHandlers:
-        parts = self._parts
         return AdminHandlers(
-            topics=parts.topics,
+            topics=self.topics,
             metrics=self.metrics,
-            classes=parts.classes,
-            state=parts.state,
-            now_ms=parts.now_ms,
+            classes=self.classes,
+            state=self.state,
+            now_ms=self.now_ms,
             deferred=self._admin,
             in_thread=self.in_thread,
         )
@@ -276,7 +252,6 @@ class Consuming:
         help_text = "Commits below the known offset."
         counted("gantry_store_offsets_went_back", help_text, lambda: self.offsets.went_back)
         self.metrics.watch_lag(self._lags)
-        watch_classes(self._parts.metrics, self._parts.classes, self._parts.now_ms)
 
     def _lags(self) -> Iterator[Lag]:
         for topic, group, offsets in self.offsets.all():
@@ -285,12 +260,12 @@ class Consuming:
             ):  # the txn-checker's offset is kept at its beginning on purpose
                 continue
             for queue_id, offset in offsets.items():
-                queue = self._parts.queues.find(topic, queue_id)
+                queue = self.queues.find(topic, queue_id)
                 if queue is not None:
                     yield Lag(group, topic, queue_id, max(queue.max_offset - offset, 0))
 
     def _steady_ms(self) -> int:
-        return int(self._parts.environment.steady() * 1000)
+        return int(self.environment.steady() * 1000)
 
 
 async def _every(seconds: float, action: Callable[[], None]) -> None:

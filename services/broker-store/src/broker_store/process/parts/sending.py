@@ -16,7 +16,7 @@ from broker_store.config.broker_config import BrokerConfig, read_switch
 from broker_store.config.saver import Saver
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogStopped
-from broker_store.opening.checkpoints import CheckpointParts, Checkpoints
+from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import OpenedStore
 from broker_store.opening.queue_note import encode_note, save_note, with_retired
 from broker_store.ports import Commands, Handler
@@ -29,7 +29,7 @@ from broker_store.sending.idempotency import Remembered
 from broker_store.sending.internal_sends import InternalSends
 from broker_store.sending.keyed import KeyedSends
 from broker_store.sending.plain_sends import PlainSends
-from broker_store.sending.send_handler import SendHandler, SendParts
+from broker_store.sending.send_handler import SendHandler
 from broker_store.settling.settle_handler import SettlingHandlers
 from broker_store.transactions.half_messages.half_sends import HalfSends
 from gantry_chassis.logs.structured import get_logger
@@ -90,11 +90,10 @@ class Sending:
         self.plain = PlainSends(
             self.targets, self.appends, stamp, settings.message_bytes_max, is_on=fast_paths
         )
-        parts = SendParts(
+        self._sends = SendHandler(
             self.targets, self.appends, stamp, self.retries, self.keyed, self.special, self.plain,
             settings.accept_sends_after_ms, store.clock.now_ms,
         )  # fmt: skip
-        self._sends = SendHandler(parts)
         self.topic_commands = TopicHandler(
             store.topics, self.topics_saver, self.removal, self.appends.flush, foundation.when_known
         )
@@ -105,18 +104,7 @@ class Sending:
             self.settling, store.clock.now_ms, any_host=settings.claim_any_host
         )
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
-        self.checkpoints = self._build_checkpoints(thread)
-
-    def _build_checkpoints(self, thread: Workers) -> Checkpoints:
-        store = self.store
-        window_ms = store.settings.idempotency_window_seconds * 1000
-        return Checkpoints(
-            CheckpointParts(
-                store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
-                store.states, store.snapshots, store.note_file, store.note, self.topics_saver.saved, store.checkpoint, thread, store.environment.steady, store.clock.ago_ms, store.is_whole,
-                store.settings.checkpoint_seconds,
-            )
-        )  # fmt: skip
+        self.checkpoints = Checkpoints(store, self.appends, self.topics_saver.saved, thread)
 
     def commands(self) -> Commands:
         """Return the table entries of this half."""

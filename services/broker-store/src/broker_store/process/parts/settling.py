@@ -4,7 +4,11 @@ from broker_store.commit.appends import Appends, AtTurnEnd
 from broker_store.commit.targets import Targets
 from broker_store.opening.opening import OpenedStore
 from broker_store.process.disk_care import DiskCare
-from broker_store.settling.settling import Settling, SettlingParts
+from broker_store.settling.claims import ClaimTable
+from broker_store.settling.request.ahead import Ahead
+from broker_store.settling.request.slices import Slices
+from broker_store.settling.settling import Settling
+from gantry_chassis.machine.fine_timer import FineTimer
 
 
 def build_settling(
@@ -17,10 +21,20 @@ def build_settling(
     fast_path: bool,
 ) -> Settling:
     """Return settling over an opened store."""
+    clock = store.clock
     return Settling(
-        SettlingParts(
-            store.log, appends, store.queues, store.topics, targets, store.states.settled,
-            store.states.transactions, store.levels, store.clock, store.boot_count, store.environment.secret_below, at_turn_end,
-            lambda: care.roll_below, fast_path,
-        )
-    )  # fmt: skip
+        log=store.log,
+        appends=appends,
+        queues=store.queues,
+        topics=store.topics,
+        targets=targets,
+        table=store.states.settled,
+        copies=store.states.transactions,
+        levels=store.levels,
+        clock=clock,
+        claims=ClaimTable(store.boot_count, store.environment.secret_below),
+        slices=Slices(at_turn_end, clock.monotonic),
+        ahead=Ahead(clock, FineTimer),
+        roll_below=lambda: care.roll_below,
+        has_fast_path=fast_path,
+    )

@@ -72,7 +72,7 @@ class SettleEntry:
     def _place_all(self, at: RecordWriter) -> bool:
         """Place the items. Return whether a decision about one of them is not durable yet: the answer must follow it."""
         rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
-        fast = FastSettle(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
+        fast = FastSettle(source, rules.target_finder(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
         is_settled, with_copies = rules.table.decided_of(source), rules.copies.with_copies(source)
         wall_ms, waits = rules.clock.wall_ms(), False

@@ -68,7 +68,7 @@ class Rules(Protocol):
     """Adds a further entry to the batch being placed."""
     has_fast_path: bool
 
-    def targets(self) -> FindTarget:
+    def target_finder(self) -> FindTarget:
         """Return the function that finds the outputs' queues during one placement."""
         ...
 

@@ -81,7 +81,9 @@ class DecisionRun:
         is_settled, decided = rules.table.decided_of(HALF_SOURCE), outcomes.decided
         with_copies = rules.copies.with_copies(HALF_SOURCE)
         try:
-            records = DecisionRecords(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
+            records = DecisionRecords(
+                rules.target_finder(), at, outcomes.held, outcomes.part.take(at.store_ms)
+            )
         except CannotPlan:  # there is no queue for op messages
             self._left = list(self.rows)
             self.mode = outcomes.mode(waits=False)
