@@ -10,8 +10,8 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files.real_files import RealFiles
-from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.process.foundation import READER_THREADS, ReadingBase, kind_of, load_groups
 from broker_store.process.parts.reading import Consuming
 from broker_store.reading.read_settings import ReadSettings, bind_settings

@@ -3,8 +3,8 @@
 import pytest
 from memory_store import MemoryPeer
 
-from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.statistics_handler import StatisticsHandlers
+from broker_store.metrics.store_metrics import StoreMetrics
 from gantry_chassis.metrics import Metrics
 from gantry_wire.bodies.admin import BrokerStatsData
 from gantry_wire.bodies.json_body import decode_body

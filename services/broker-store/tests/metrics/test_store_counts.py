@@ -2,11 +2,11 @@
 
 import asyncio
 
-from broker_store.metrics.class_metrics import watch_classes
 from broker_store.metrics.counts import TopicKind
-from broker_store.metrics.metrics import LAG_ROWS_MAX, Lag, StoreMetrics, quantile
 from broker_store.metrics.rates import DAY_S
+from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.metrics.runtime_info import RuntimeState, distribution, runtime_info
+from broker_store.metrics.store_metrics import LAG_ROWS_MAX, Lag, StoreMetrics, quantile
 from broker_store.reading.page_cache_protection import groups_too_far_behind
 from broker_store.requests.request_classes import request_classes
 from gantry_chassis.metrics import Histogram, Metrics

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState, runtime_info
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Commands, Peer, TopicTable
 from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies

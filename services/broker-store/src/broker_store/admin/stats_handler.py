@@ -7,7 +7,7 @@ from broker_store.admin.topics_handler import TopicHeader
 from broker_store.groups.clients import ClientTable
 from broker_store.groups.groups import GroupTable
 from broker_store.groups.offsets import OffsetTable
-from broker_store.metrics.metrics import StoreMetrics
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Commands, Peer, QueueReader, QueueTable, TopicTable
 from broker_store.reading.queries.offset_search import Searching, position_of
 from broker_store.requests.deferred_replies import DeferredReplies

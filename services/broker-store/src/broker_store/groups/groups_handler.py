@@ -7,7 +7,7 @@ from broker_store.config.saver import Saver
 from broker_store.groups.groups import GroupTable, change_group_attributes, check_group_to_put
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
-from broker_store.metrics.metrics import StoreMetrics
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy

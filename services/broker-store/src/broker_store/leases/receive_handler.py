@@ -15,7 +15,7 @@ from broker_store.leases.note_writer import NoteWriter
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, Cold, Scanner, Wanted
 from broker_store.leases.subscription_opening import Opener, attempts_max, is_in_order
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
-from broker_store.metrics.metrics import StoreMetrics
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Peer, QueueReader
 from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies

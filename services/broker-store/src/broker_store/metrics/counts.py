@@ -1,4 +1,4 @@
-"""Counts of a topic, and of a group in it, by kind of topic. Plain numbers; metrics.py makes rates of them."""
+"""Counts of a topic, and of a group in it, by kind of topic. Plain numbers; store_metrics.py makes rates of them."""
 
 from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum

@@ -3,7 +3,7 @@
 import platform
 from typing import NamedTuple
 
-from broker_store.metrics.metrics import StoreMetrics
+from broker_store.metrics.store_metrics import StoreMetrics
 from gantry_chassis.metrics import Histogram
 from gantry_wire.names import TIMER_TOPIC
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.rates import Meter, Rate
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Commands, Peer
 from gantry_wire.bodies.admin import BrokerStatsData, BrokerStatsItem
 from gantry_wire.bodies.json_body import encode_body

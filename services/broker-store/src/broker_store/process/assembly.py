@@ -18,7 +18,7 @@ from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.lock import StoreLock
-from broker_store.metrics.class_metrics import watch_classes
+from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.extension_hooks import Hooks, build_hooks
@@ -34,8 +34,8 @@ from broker_store.process.halves_and_features import (
 )
 from broker_store.process.http_routes import SnapshotRoutes
 from broker_store.process.listeners import Listeners
+from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.sending import Sending
-from broker_store.process.store_metrics import count_puts, register_metrics
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes

@@ -17,13 +17,13 @@ from broker_store.opening.opening import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.extension_hooks import Hooks
 from broker_store.process.foundation import Foundation, Surroundings
+from broker_store.process.measuring import RuntimeReader
 from broker_store.process.parts.administration import Administration
 from broker_store.process.parts.client_requests import ClientRequests
 from broker_store.process.parts.leases import WaitingReaders, build_leasing
 from broker_store.process.parts.reading import Consuming
 from broker_store.process.parts.sending import Sending
 from broker_store.process.parts.transactions import build_transactions
-from broker_store.process.store_metrics import RuntimeReader
 from broker_store.reading.read_settings import bind_settings
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying

@@ -1,6 +1,6 @@
 """protectBroker: finds groups that read so far behind the log's end that they evict other groups' data from the page cache."""
 
-from broker_store.metrics.metrics import StoreMetrics
+from broker_store.metrics.store_metrics import StoreMetrics
 from gantry_wire.names import GATEWAY_GROUP
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.errors import LogError
-from broker_store.metrics.metrics import StoreMetrics
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Commands, InternalAppend, LogReader, Peer, QueueReader, QueueTable
 from broker_store.reading.filtered.filtered_pulls import ScanReading, Scans
 from broker_store.reading.filtered.filtered_scan import Scan

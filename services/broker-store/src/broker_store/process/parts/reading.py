@@ -21,8 +21,8 @@ from broker_store.groups.offset_samples import samples
 from broker_store.groups.offsets_handler import OffsetHandlers
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.files.files import Files
-from broker_store.metrics.metrics import Lag
 from broker_store.metrics.runtime_info import RuntimeState
+from broker_store.metrics.store_metrics import Lag
 from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
 from broker_store.process.foundation import ReadingBase, local_s
 from broker_store.reading.filtered.filter_keeping import Filters

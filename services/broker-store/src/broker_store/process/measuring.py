@@ -1,6 +1,6 @@
-"""Metrics of the sending half, and the state of disk and log for code 28.
+"""Measures a store: log, disk, clocks and connections for Prometheus, new messages by topic, and the state for code 28.
 
-Read on demand, so that counting costs the hot path nothing.
+Reads on demand, so that counting costs the hot path nothing.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from broker_store.commit.appends import Appends
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.log.errors import LogError
-from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.opening.opening import OpenedStore
 from broker_store.opening.queue_note import Reason
 from broker_store.process.disk_care import DiskCare
@@ -60,7 +60,7 @@ def note_delays(queues: QueueTable, metrics: StoreMetrics, delayed: SettledTable
 def register_metrics(
     metrics: Metrics, store: OpenedStore, sending: Sending, server: RemotingServer, care: DiskCare
 ) -> None:
-    """Register the metrics of the sending half."""
+    """Register the metrics of log, disk, clocks and connections."""
     _show_log(_Naming(metrics), store, sending)
     _show_disk(_Naming(metrics), store, care)
     metrics.gauge(

@@ -4,7 +4,7 @@ import contextlib
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.process import store_metrics
+from broker_store.process import measuring
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 pytestmark = pytest.mark.anyio
@@ -26,11 +26,11 @@ class Puts:
 
 
 async def test_stored_messages_are_counted_by_topic_once(monkeypatch):
-    monkeypatch.setattr(store_metrics, "COUNT_SECONDS", 0.01)
+    monkeypatch.setattr(measuring, "COUNT_SECONDS", 0.01)
     side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
     side.send(peer, "before")
     side.flush()
-    task = asyncio.ensure_future(store_metrics.count_puts(side.queues, puts, side.store.states.settled))
+    task = asyncio.ensure_future(measuring.count_puts(side.queues, puts, side.store.states.settled))
     await asyncio.sleep(0.05)
     for number in range(5):
         side.send(peer, "orders", queue_id=number % 2)
@@ -59,11 +59,11 @@ async def test_waiting_messages_are_counted_and_decided_ones_are_not():
         side.send(peer, properties={"DELAY": "3", "UNIQ_KEY": "V"})
     side.flush()
     delayed = side.store.states.settled
-    store_metrics.note_delays(side.queues, metrics, delayed)
+    measuring.note_delays(side.queues, metrics, delayed)
     assert (metrics.timers_waiting, metrics.levels) == (3, {3: (0, 2)})
     delayed.raise_cursor((TIMER_TOPIC, 0, ""), 2)
     delayed.raise_cursor((SCHEDULE_TOPIC, 2, ""), 1)
     metrics.sampled_s = 10
-    store_metrics.note_delays(side.queues, metrics, delayed)
+    measuring.note_delays(side.queues, metrics, delayed)
     assert (metrics.timers_waiting, metrics.levels) == (1, {3: (1, 2)})
     assert metrics.timer_rate.per_second(10) == 0.2
