@@ -4,7 +4,7 @@ import pytest
 from scripted_broker import scripted
 from scripted_link import eventually, serving
 
-from gantry_link.clients.store import StoreClient
+from gantry_link.clients.store import StoreClient, batch_stored_of
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, ConnectionLost, NotConnected, RequestTimedOut
 from gantry_wire.errors import MalformedBatch
@@ -60,6 +60,12 @@ async def test_a_refused_send_has_code_remark_and_fields():
     assert (error.code, error.remark, error.fields["gantryCode"]) == (14, "the disk is full", "DISK_FULL")
 
 
+async def batch_sent(client, header, items):
+    answer = asyncio.get_running_loop().create_future()
+    client.start_send_batch(header, items, answer)
+    return batch_stored_of(await answer)
+
+
 async def test_a_batch_returns_one_result_per_message_on_request():
     items = [BatchItem(0, b"one", b""), BatchItem(0, b"two", b"k\x01v\x02")]
     results = (
@@ -68,20 +74,19 @@ async def test_a_batch_returns_one_result_per_message_on_request():
     )
     async with scripted({320: (0, REPLY, results)}) as (script, address, pool):
         client = StoreClient(pool, address)
-        answer = await client.send_batch(SendHeaderV2(**SEND, batch=True, per_item=True), items)
+        answer = await batch_sent(client, SendHeaderV2(**SEND, batch=True, per_item=True), items)
         assert decode_batch(script.last.body) == items
         assert [(i.queue_offset, i.duplicate) for i in answer.items] == [(7, False), (3, True)]
-        assert (await client.send_batch(SendHeaderV2(**SEND, batch=True), items)).items == []
 
 
 async def test_only_a_batch_with_a_result_per_message_may_exceed_the_size_of_a_message():
     items = [BatchItem(0, bytes(3_000_000), b"")] * 2
     async with scripted({320: (0, REPLY, b"[]")}) as (script, address, pool):
         client = StoreClient(pool, address)
-        await client.send_batch(SendHeaderV2(**SEND, batch=True, per_item=True), items)
+        await batch_sent(client, SendHeaderV2(**SEND, batch=True, per_item=True), items)
         assert decode_batch(script.last.body) == items
         with pytest.raises(MalformedBatch):
-            await client.send_batch(SendHeaderV2(**SEND, batch=True), items)
+            await batch_sent(client, SendHeaderV2(**SEND, batch=True), items)
 
 
 async def test_a_send_without_an_answer_is_unknown_and_one_without_a_connection_is_not_stored():

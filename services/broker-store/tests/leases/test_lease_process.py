@@ -1,5 +1,6 @@
 """The real process, killed with leased messages: acknowledgements hold, everything else is due at once."""
 
+import asyncio
 import os
 import re
 import subprocess
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gantry_link.clients.leases import LeaseClient, Received
-from gantry_link.clients.store import StoreClient
+from gantry_link.calling.call_pattern import CallPattern
+from gantry_link.clients.leases import LeaseClient, Received, received_of, statuses_of
+from gantry_link.clients.store import StoreClient, batch_stored_of
 from gantry_link.connections.pool import ConnectionPool
+from gantry_wire.codes import GantryCode
 from gantry_wire.headers.messages import SendHeaderV2
 from gantry_wire.messages.batch import BatchItem
 from gantry_wire.private_requests.leases import (
@@ -22,6 +25,7 @@ from gantry_wire.private_requests.leases import (
     LeaseStateHeader,
     ReceiveHeader,
     WaitHeader,
+    pack_items,
 )
 from gantry_wire.records.message_record import scan_records
 
@@ -84,11 +88,25 @@ def items(received: Received, kind: ItemKind, *chosen: int) -> list[LeaseItem]:
     return [LeaseItem(kind, 0, records[n].queue_id, records[n].queue_offset, leases[n]) for n in chosen]
 
 
+async def answer_to(start, *arguments):
+    answer = asyncio.get_running_loop().create_future()
+    start(*arguments, answer)
+    return await answer
+
+
+async def receive(client: LeaseClient) -> Received:
+    ask = ReceiveHeader(group="g", topic="orders", max_messages=10, invisible_ms=600_000)
+    return received_of(await answer_to(client.start_receive, CallPattern(GantryCode.RECEIVE, ask)))
+
+
+async def settle(client: LeaseClient, chosen: list[LeaseItem]) -> bytes:
+    pattern = CallPattern(GantryCode.ACK, LeaseItemsHeader(group="g", topic="orders"))
+    return statuses_of(await answer_to(client.start_settle, pattern, pack_items(chosen)))
+
+
 async def test_a_killed_store_keeps_its_acknowledgements_and_redelivers_the_rest(
     tmp_path, runs, anyio_backend
 ):
-    ask = ReceiveHeader(group="g", topic="orders", max_messages=10, invisible_ms=600_000)
-    header = LeaseItemsHeader(group="g", topic="orders")
     runs.append(StoreRun(tmp_path))
     pool = ConnectionPool()
     send = SendHeaderV2(
@@ -96,13 +114,14 @@ async def test_a_killed_store_keeps_its_acknowledgements_and_redelivers_the_rest
         sys_flag=0, born_timestamp=1, flag=0, batch=True, properties="",
     )  # fmt: skip
     messages = [BatchItem(0, b"%d" % n, b"UNIQ_KEY\x01%032d\x02" % n) for n in range(10)]
-    await StoreClient(pool, runs[0].address, SECONDS).send_batch(send, messages)
+    store = StoreClient(pool, runs[0].address, SECONDS)
+    batch_stored_of(await answer_to(store.start_send_batch, send, messages))
     client = LeaseClient(pool, runs[0].address, SECONDS)
-    first = await client.receive(ask)
+    first = await receive(client)
     assert bodies(first) == [str(n) for n in range(10)]
-    done = await client.settle(header, items(first, ItemKind.ACK, 0, 1, 4))
+    done = await settle(client, items(first, ItemKind.ACK, 0, 1, 4))
     assert set(done) == {ItemStatus.DONE}
-    assert not (await client.receive(ask)).runs
+    assert not (await receive(client)).runs
     (state,) = [
         one
         for one in await client.states(LeaseStateHeader(group="g"))
@@ -114,12 +133,12 @@ async def test_a_killed_store_keeps_its_acknowledgements_and_redelivers_the_rest
     runs.append(StoreRun(tmp_path))
     client = LeaseClient(pool, runs[1].address, SECONDS)
     assert await client.wait(WaitHeader(group="g", topic="orders", wait_id=1, wait_ms=30_000))
-    late = await client.settle(header, items(first, ItemKind.ACK, 2))
+    late = await settle(client, items(first, ItemKind.ACK, 2))
     assert list(late) == [ItemStatus.DONE]
-    second = await client.receive(ask)
+    second = await receive(client)
     assert bodies(second) == ["3", "5", "6", "7", "8", "9"]
-    late = await client.settle(header, items(first, ItemKind.ACK, 3, 0))
+    late = await settle(client, items(first, ItemKind.ACK, 3, 0))
     assert list(late) == [ItemStatus.EXPIRED, ItemStatus.DONE]
-    assert set(await client.settle(header, items(second, ItemKind.ACK, *range(6)))) == {ItemStatus.DONE}
+    assert set(await settle(client, items(second, ItemKind.ACK, *range(6)))) == {ItemStatus.DONE}
     assert await StoreClient(pool, runs[1].address, SECONDS).consumer_offset("g", "orders", 0) == 10
     await pool.close()

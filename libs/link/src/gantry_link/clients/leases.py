@@ -22,7 +22,6 @@ from gantry_wire.private_requests.leases import (
     LeaseItemsHeader,
     LeaseQueueState,
     LeaseStateHeader,
-    ReceiveHeader,
     ReceiveReplyHeader,
     WaitHeader,
     WaitReplyHeader,
@@ -45,24 +44,18 @@ class Received(NamedTuple):
 class LeaseClient(StoreCalls):
     """Methods raise BrokerRefused, or LinkError with `sent`."""
 
-    async def receive(self, header: ReceiveHeader) -> Received:
-        """9030: lease messages. After a LinkError with `sent`, the store may have leased messages that this client did not get."""
-        return received_of(await self.call(GantryCode.RECEIVE, header, connection_class=BULK))
-
     def start_receive(self, pattern: CallPattern, answer: Answer) -> None:
-        """9030 with the header of `pattern`. `answer` receives the command, for `received_of`, or the LinkError."""
+        """9030, with the header of `pattern`: lease messages. `answer` receives the command, for `received_of`, or the LinkError.
+
+        After a LinkError with `sent`, the store may have leased messages that this client did not get.
+        """
         self.start(answer, pattern.frame, BULK)
 
-    async def settle(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> bytes:
-        """9031: ack, nack or release items durably. Returns an ItemStatus byte per item."""
-        return await self.settle_packed(header, pack_items(items))
-
-    async def settle_packed(self, header: LeaseItemsHeader, items: bytes) -> bytes:
-        """As `settle`, with items packed by `pack_items` or `pack_places`."""
-        return statuses_of(await self.call(GantryCode.ACK, header, items))
-
     def start_settle(self, pattern: CallPattern, items: bytes, answer: Answer) -> None:
-        """9031 with the header of `pattern`. `answer` receives the command, for `statuses_of`, or the LinkError."""
+        """9031, with the header of `pattern`: ack, nack or release items durably, packed by `pack_items` or `pack_places`.
+
+        `answer` receives the command, for `statuses_of`, or the LinkError.
+        """
         self.start(answer, partial(pattern.frame, body=items))
 
     async def release(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from gantry_link.calling.send_pattern import SendPattern
 from gantry_link.calling.store_calls import BULK, refusal
+from gantry_link.calling.waiting import Waiting
 from gantry_link.clients.store_admin import StoreAdminCalls
 from gantry_link.connections.calls import Answer
 from gantry_link.errors import BrokerRefused, LinkError
@@ -111,10 +112,6 @@ def batch_stored_of(answer: Command) -> BatchStored:
     return BatchStored(answer.code, answer.read(SendReplyHeader), items)
 
 
-def _batch_of(header: SendHeaderV2, items: list[BatchItem]) -> bytes:
-    return encode_batch(items, PER_ITEM_BATCH_BYTES_MAX if header.per_item else BODY_BYTES_MAX)
-
-
 def pulled_of(answer: Command) -> Pulled:
     """Decode the answer to a pull. Raises BrokerRefused, or WireError if it is unreadable."""
     if answer.code not in PULLED:
@@ -131,30 +128,15 @@ def pulled_of(answer: Command) -> Pulled:
     )
 
 
-class _PullWaiting:
-    """Receiver of the answer to a pull."""
+def _read_pull(answer: Command) -> Pulled | WireError:
+    try:
+        return pulled_of(answer)
+    except WireError as error:
+        return error
 
-    __slots__ = ("_on_result",)
 
-    def __init__(self, on_result: OnPulled) -> None:
-        self._on_result = on_result
-
-    def done(self) -> bool:
-        """Return False: the callback knows whether the answer is still wanted."""
-        return False
-
-    def set_result(self, answer: Command, /) -> None:
-        """Pass the answer to the callback."""
-        try:
-            pulled = pulled_of(answer)
-        except (BrokerRefused, WireError) as error:
-            self._on_result(error)
-        else:
-            self._on_result(pulled)
-
-    def set_exception(self, error: LinkError, /) -> None:
-        """Pass the error to the callback."""
-        self._on_result(error)
+def _as_it_is(error: BrokerRefused | LinkError) -> BrokerRefused | LinkError:
+    return error
 
 
 _decode_items = msgspec.json.Decoder(list[BatchItemStored]).decode
@@ -181,24 +163,17 @@ class StoreClient(StoreAdminCalls):
         """310 with the header of `pattern`. `answer` receives the command, for `stored_of`, or the LinkError."""
         self.start(answer, partial(pattern.frame, born_ms, properties, body))
 
-    async def send_batch(
-        self, header: SendHeaderV2, items: list[BatchItem], *, timeout_seconds: float | None = None
-    ) -> BatchStored:
-        """320: store messages of one queue, all or none; with `header.per_item` each has its own result."""
-        answer = await self.call(
-            RequestCode.SEND_BATCH_MESSAGE, header, _batch_of(header, items), timeout_seconds=timeout_seconds
-        )
-        stored = batch_stored_of(answer)
-        return stored if header.per_item else stored._replace(items=[])
-
     def start_send_batch(
         self,
         header: SendHeaderV2,
         items: list[BatchItem],
         answer: Answer,
     ) -> None:
-        """320, with `header.per_item`. `answer` receives the command, for `batch_stored_of`, or the LinkError."""
-        body = _batch_of(header, items)
+        """320: store messages of one queue, all or none; with `header.per_item` each has its own result.
+
+        `answer` receives the command, for `batch_stored_of`, or the LinkError. Raises MalformedBatch for a batch that is too large.
+        """
+        body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX if header.per_item else BODY_BYTES_MAX)
         code = RequestCode.SEND_BATCH_MESSAGE
         self.start(answer, lambda opaque: encode_request(code, opaque, header, body))
 
@@ -222,9 +197,8 @@ class StoreClient(StoreAdminCalls):
         if connection is None:
             return False
         try:
-            connection.request_for(
-                _PullWaiting(on_result), RequestCode.PULL_MESSAGE, header, timeout=timeout_seconds
-            )
+            answer = Waiting(_read_pull, _as_it_is, on_result)
+            connection.request_for(answer, RequestCode.PULL_MESSAGE, header, timeout=timeout_seconds)
         except LinkError:
             return False
         return True

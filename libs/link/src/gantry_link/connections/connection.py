@@ -129,8 +129,6 @@ class Connection(asyncio.Protocol):
         opaque = self._calls.next_opaque()
         self.ask(opaque, encode_request(code, opaque, header, body), answer, timeout)
 
-    request_nowait = request
-
     def ask(self, opaque: int, frame: bytes, answer: Answer, timeout: float) -> None:
         """As `request`, with an encoded frame and a given receiver of the answer."""
         if not self.is_open:
