@@ -45,11 +45,23 @@ def clients(http: HttpServer) -> set[int]:
     return {one.client[1] for one in http.connections}
 
 
+async def held_back(store, http: HttpServer, pulls: int) -> None:
+    """Wait until the store answered this many pulls and the kernel takes no more of the answers."""
+    seen = 0
+    async with asyncio.timeout(60):
+        while True:
+            unsent = sum(one.unsent_bytes for one in http.connections)
+            if store.calls.count("pull") >= pulls and unsent and unsent == seen:
+                return
+            seen = unsent
+            await asyncio.sleep(0.05)
+
+
 async def test_a_pipelined_request_waits_until_the_reply_before_is_read(server):
-    store, _http, port = server
+    store, http, port = server
     one = connect(port)
     one.sendall(PULL * 6)
-    await asyncio.sleep(0.5)
+    await held_back(store, http, 1)
     assert store.calls.count("pull") <= 2
     one.setblocking(False)
     loop = asyncio.get_running_loop()
@@ -62,10 +74,10 @@ async def test_a_pipelined_request_waits_until_the_reply_before_is_read(server):
 
 
 async def test_a_client_that_does_not_read_is_disconnected(server):
-    _store, http, port = server
+    store, http, port = server
     one = connect(port)
     one.sendall(PULL)
-    await asyncio.sleep(0.3)
+    await held_back(store, http, 1)
     now = asyncio.get_running_loop().time()
     http.cut_stalled(now)
     http.cut_stalled(now + UNSENT_SECONDS_MAX - 1)
@@ -79,11 +91,11 @@ async def test_a_client_that_does_not_read_is_disconnected(server):
 
 @pytest.mark.parametrize("server", [BudgetLimits(bytes_max=3 * ANSWER_BYTES)], indirect=True)
 async def test_slow_readers_together_hold_a_bounded_number_of_bytes(server):
-    _store, http, port = server
+    store, http, port = server
     slow = [connect(port) for _ in range(6)]
-    for one in slow:
+    for number, one in enumerate(slow, 1):
         one.sendall(PULL)
-        await asyncio.sleep(0.2)
+        await held_back(store, http, number)
     assert sum(one.unsent_bytes for one in http.connections) <= 3 * ANSWER_BYTES
     assert slow[0].getsockname()[1] not in clients(http)
     assert slow[-1].getsockname()[1] in clients(http)
