@@ -81,25 +81,29 @@ class Hide(Honest):
 
     def __init__(self, seed: int, every: int = 5) -> None:
         super().__init__(seed, every)
-        self._cursors: dict[tuple[str, str], int] = {}
+        self._cursors: dict[tuple[str, str, str], int] = {}
         """How far each hidden queue has been read, so that no message counts twice."""
 
     def answer(self, call: Call, forward: Forward) -> Reply:
-        if call.kind == "pull" and _is_hidden(call.names["topic"], int(call.names["queue"])):
+        if call.kind == "pull" and self.hides(call.names["topic"], int(call.names["queue"])):
             return self._pulled(call, forward)
         reply = forward(call)
         if call.kind != "receive" or not reply.is_done:
             return reply
         kept: list[Message] = []
         for message in reply.json["messages"]:
-            if _is_hidden(message["topic"], message["queueId"]):
+            if self.hides(message["topic"], message["queueId"]):
                 self.did(call.reader, mark_of(message["body"]))
             else:
                 kept.append(message)
         return reply.with_json({"messages": kept})
 
+    def hides(self, topic: str, queue: int) -> bool:
+        """Whether this is the queue."""
+        return topic.endswith("-t2") or (topic.endswith("-t") and queue == 1)
+
     def _pulled(self, call: Call, forward: Forward) -> Reply:
-        name = (call.names["topic"], call.names["broker"])
+        name = (call.names["topic"], call.names["broker"], call.names["queue"])
         path, _, query = call.path.partition("?")
         wanted = dict(urllib.parse.parse_qsl(query))
         asked, wanted["offset"] = wanted["offset"], str(self._cursors.get(name, 0))
@@ -113,8 +117,11 @@ class Hide(Honest):
         return reply.with_json({**content, "status": "NO_NEW_MSG", "nextOffset": int(asked), "messages": []})
 
 
-def _is_hidden(topic: str, queue: int) -> bool:
-    return topic.endswith("-t2") or (topic.endswith("-t") and queue == 1)
+class HideAll(Hide):
+    """No queue ever returns a message."""
+
+    def hides(self, topic: str, queue: int) -> bool:
+        return True
 
 
 class Duplicate(Honest):

@@ -31,10 +31,13 @@ LAST_WORDS_SECONDS = 1.0
 def drive(plan: Plan, host: str, profile: type[Profile]) -> Outcome | None:
     """Run the profile; a worker has no outcome of its own. Raises Refused."""
     locust_run = LocustRun(plan, host, profile)
-    if plan.role == "worker":
-        _work(locust_run)
-        return None
-    return _lead(locust_run) if plan.role == "master" else _alone(locust_run)
+    try:
+        if plan.role == "worker":
+            _work(locust_run)
+            return None
+        return _lead(locust_run) if plan.role == "master" else _alone(locust_run)
+    finally:
+        locust_run.is_done = True
 
 
 def _alone(locust_run: LocustRun) -> Outcome:

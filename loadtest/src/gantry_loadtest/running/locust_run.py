@@ -38,6 +38,8 @@ class LocustRun:
         logging.getLogger("locust").setLevel(logging.ERROR)  # the answer reports what it warns of
         self.plan = plan
         self.is_stopped = False
+        self.is_done = False
+        """What follows may not be interrupted: the run's own system is stopped and its data deleted."""
         self.environment = Environment(
             user_classes=[], shape_class=PlannedShape(plan), host=host, stop_timeout=STOP_SECONDS_MAX
         )
@@ -127,6 +129,8 @@ class LocustRun:
         )  # fmt: skip
 
     def _stop(self) -> None:
+        if self.is_done:
+            return
         if self.is_stopped:
             raise KeyboardInterrupt
         self.is_stopped = True
