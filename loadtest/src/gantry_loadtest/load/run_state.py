@@ -95,10 +95,14 @@ class RunState:
 
     @property
     def hold_seconds(self) -> int:
-        """How long a reader's call may be held on an empty queue: the end of a run waits for the last one."""
+        """How long a reader's call may be held on an empty queue: the end of a run waits for the last one.
+
+        A call that begins near the end of the load is held until about its end.
+        """
         if self.is_over:
             return 0
-        return HOLD_SECONDS if self.is_loading else LATE_HOLD_SECONDS
+        left = int(self.load_end - self.now())
+        return min(max(left, LATE_HOLD_SECONDS), HOLD_SECONDS)
 
     def moved(self) -> None:
         """Record an arrival."""
