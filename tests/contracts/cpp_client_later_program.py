@@ -1,7 +1,7 @@
 """A user's program on the official C++ based client (`rocketmq` 0.4.4): a delay level, an orderly consumer, a message that fails.
 
-Run in its own process: python cpp_client_later_program.py NAMESERVER TOPIC. Prints one JSON line. The topics TOPIC-delayed, -ordered
-and -failing exist.
+Run in its own process: python cpp_client_later_program.py NAMESERVER TOPIC. Prints a line when its message has failed twice; ends, and
+prints one JSON line, when stdin does. The topics TOPIC-delayed, -ordered and -failing exist.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def ordered(nameserver: str, producer: Producer, topic: str) -> list[str]:
 
 
 def failing(nameserver: str, producer: Producer, topic: str) -> list[int]:
-    """Fail every message; return the reconsume times seen until one second passes without another after the second attempt."""
+    """Fail every message; return the reconsume times seen until stdin ends: the second failure is sent back by then."""
     times: list[int] = []
     retried = threading.Event()
 
@@ -93,9 +93,15 @@ def failing(nameserver: str, producer: Producer, topic: str) -> list[int]:
     consumer = consume(nameserver, "cpp-failing", topic, take)
     producer.send_sync(_message(topic, "fails"))
     retried.wait(SECONDS_MAX)
-    time.sleep(1)  # time to send the second failure back
+    print("failed twice", flush=True)
+    sys.stdin.read()
     consumer.shutdown()
     return times
+
+
+def create_retry_topic(nameserver: str, topic: str) -> None:
+    """Start the group once. A client looks for its retry topic when it starts, and only ten seconds later again."""
+    consume(nameserver, "cpp-failing", topic, lambda _: LATER).shutdown()
 
 
 def main() -> None:
@@ -103,6 +109,7 @@ def main() -> None:
     producer = Producer("cpp-later")
     producer.set_namesrv_addr(nameserver)
     producer.start()
+    create_retry_topic(nameserver, f"{topic}-failing")
     seen = {
         "delayed": delayed(nameserver, producer, f"{topic}-delayed"),
         "ordered": ordered(nameserver, producer, f"{topic}-ordered"),

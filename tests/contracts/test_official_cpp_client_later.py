@@ -43,15 +43,20 @@ def test_the_official_cpp_client_delays_consumes_in_order_and_fails(system, tmp_
         call(system, "PUT", f"/v1/topics/cpp_later-{name}", {"readQueues": 2, "writeQueues": 2, "perm": "rw"})
     policy = {"type": "list", "delaysMs": [500]}
     call(system, "PUT", "/v1/groups/cpp-failing", {"retryMaxTimes": 1, "retryPolicy": policy})
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), system["nameserver"], "cpp_later"],
-        capture_output=True, text=True, timeout=500, env={**os.environ, "HOME": str(tmp_path)}, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    seen = json.loads(ran.stdout.splitlines()[-1])
+    with (
+        (tmp_path / "errors").open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), system["nameserver"], "cpp_later"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "HOME": str(tmp_path)},
+        ) as ran,
+    ):  # fmt: skip
+        assert ran.stdout is not None
+        assert ran.stdout.readline() == "failed twice\n", (tmp_path / "errors").read_text()[-2000:]
+        (dead,) = dead_letters(system, "cpp-failing")
+        seen = json.loads(ran.communicate(timeout=SECONDS_MAX)[0])
+    assert ran.returncode == 0, (tmp_path / "errors").read_text()[-2000:]
     assert seen["delayed"]["bodies"] == ["in a second"]
     assert seen["delayed"]["seconds"] >= 1
     assert seen["ordered"] == [str(number) for number in range(60)]
     assert seen["failing"] == [0, 1]
-    (dead,) = dead_letters(system, "cpp-failing")
     assert dead["body"] == "fails"
