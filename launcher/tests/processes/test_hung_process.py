@@ -3,8 +3,6 @@
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,8 @@ from gantry_launcher.processes.child import Child
 from gantry_launcher.processes.supervisor import Supervisor
 from gantry_launcher.processes.waiting import Waiting
 from gantry_launcher.processes.watch import ASK_SECONDS
+
+from .stepped import Stepped
 
 SERVICE = """
 import sys
@@ -49,11 +49,12 @@ run(main, service="trial")
 HUNG_SECONDS = 10.0
 
 
-class System:
-    """A supervisor with one process; the test runs each turn of its loop, and its clock."""
+class System(Stepped):
+    """A supervisor with one process."""
 
     def __init__(self, folder: Path, port: int) -> None:
-        self.folder, self.now = folder, 1000.0
+        super().__init__(self.log)
+        self.folder = folder
         command = (sys.executable, "-c", SERVICE, str(port))
         check, log = Check("http", "127.0.0.1", port), str(folder / "logs" / "trial.log")
         plan = ProcessPlan("trial", "broker", command, str(folder / "trial"), check, 0, 5, log)
@@ -69,29 +70,12 @@ class System:
             0.0,
             HUNG_SECONDS,
             Waiting([], 0.0),
-            lambda: self.now,
+            self.clock,
         )
 
     @property
     def child(self) -> Child:
         return self.supervisor._children[0]
-
-    def turn_until(self, condition: Callable[[], bool], step: float = 0.0) -> None:
-        """Run turns until the condition is true; each is `step` seconds later on the supervisor's clock."""
-        end = time.monotonic() + 90
-        while not condition():
-            assert time.monotonic() < end, f"it did not happen\n{self.log()}"
-            self.now += step
-            self.supervisor._next_poll = 0.0  # the polls of a start need no time to pass
-            self.supervisor._turn()
-
-    def turn_for(self, seconds: float) -> None:
-        """Let time pass for a process that answers: the next second begins when it has answered the last question."""
-        watched = self.supervisor._watches[self.child]
-        for _ in range(int(seconds)):
-            self.now += 1
-            self.supervisor._turn()
-            self.turn_until(lambda: not watched._open)
 
     def log(self) -> str:
         return (self.folder / "gantry.log").read_text() if (self.folder / "gantry.log").exists() else ""
@@ -103,11 +87,8 @@ class System:
         (self.folder / "trial" / "spin").unlink(missing_ok=True)
         if self.child.pid is not None:
             os.kill(self.child.pid, signal.SIGCONT)
-        self.supervisor._steady = time.monotonic
-        self.supervisor._stop_all()
-        for one in (self.listener, self.supervisor._signals_in, self.supervisor._signals_out):
-            one.close()
-        self.supervisor._selector.close()
+        super().end()
+        self.listener.close()
         os.close(self.lock)
         self.output.close()
 

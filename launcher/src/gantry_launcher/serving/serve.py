@@ -110,21 +110,28 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
         make_side_secrets(DataDir(options.data))
         listener = _listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
-        supervisor = Supervisor(
-            plan,
-            output,
-            lock,
-            listener,
-            options.asked_at,
-            options.hung_seconds,
-            Waiting((store.directory for store in plan.stores), time.monotonic(), options.timeout_seconds),
-        )
+        supervisor = supervisor_of(options, plan, output, lock, listener)
         supervisor.run(_on_ready(plan, output, reporter), reporter.say)
         output.line("gantry", "stopped")
     finally:
         ports.close()
         if output is not None:
             output.close()
+
+
+def supervisor_of(
+    options: UpOptions,
+    plan: SystemPlan,
+    output: Output,
+    lock: int,
+    listener: socket.socket,
+    steady: Callable[[], float] = time.monotonic,
+) -> Supervisor:
+    """Return the supervisor of a plan, as the options ask for it."""
+    waiting = Waiting((store.directory for store in plan.stores), steady(), options.timeout_seconds)
+    return Supervisor(
+        plan, output, lock, listener, options.asked_at, options.hung_seconds, waiting, steady,
+    )  # fmt: skip
 
 
 def _listen(data: Path) -> socket.socket:
