@@ -13,7 +13,7 @@ import pytest
 from .test_tidy import named, text_of, tracked, tree_of
 
 SOURCES = tracked("services/*/src/**/*.py", "libs/*/src/**/*.py", "client/src/**/*.py")
-FILES = frozenset({"assembly.py", "building.py", "features.py", "__main__.py"})
+FILES = frozenset({"assembly.py", "__main__.py"})
 ASSEMBLING = [path for path in SOURCES if path.name in FILES or "process" in path.parts]
 OWN = frozenset({"self", "cls"})
 COPIERS = frozenset({"copy", "deepcopy", "replace", "__new__", "__copy__"})
