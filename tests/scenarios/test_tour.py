@@ -1,4 +1,7 @@
-"""docs/tour.md, run as it is written (only the address differs): what it shows is what is answered."""
+"""docs/tour.md, run as it is written: what it shows is what is answered.
+
+Only the address differs, and that a busy machine is waited for where the tour waits a second or has a task that is about to be done.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,12 @@ import pytest
 TOUR = Path(__file__).parents[2] / "docs/tour.md"
 SECONDS_MAX = 150
 MARK = "=== step "
+DEAD, DONE = "curl -s $http/v1/groups/kitchen/deadLetters", "curl -s $http/v1/tasks/$task"
+PATIENT = {
+    f"sleep 1\n{DEAD}": f"until {DEAD} | grep -q 'burnt toast'; do sleep 0.1; done\n{DEAD}",
+    DONE: f"until {DONE} | grep -q '\"done\":1'; do sleep 0.1; done\n{DONE}",
+}
+QUICK_CHECKS = ("--set", "txn-checker.transaction_timeout_ms=500", "--set", "txn-checker.poll_ms=100")
 
 
 def steps() -> list[tuple[str, list[str]]]:
@@ -22,6 +31,9 @@ def steps() -> list[tuple[str, list[str]]]:
 def run(http: str) -> list[str]:
     """The output of every step, all of them typed into one shell."""
     script = "".join(f'echo "{MARK}{number}"\n{commands}\n' for number, (commands, _) in enumerate(steps()))
+    for written, patient in PATIENT.items():
+        assert script.count(written) == 1, written
+        script = script.replace(written, patient)
     script = script.replace("localhost:8080", http.removeprefix("http://"))
     ran = subprocess.run(
         ["bash", "-c", f"exec 2>&1\n{script}"],
@@ -37,7 +49,7 @@ def test_every_block_of_commands_says_what_it_answers() -> None:
 @pytest.mark.cluster
 @pytest.mark.timeout(400)
 def test_the_tour_answers_what_it_shows(new_system) -> None:
-    outputs = run(new_system()["http"])
+    outputs = run(new_system(*QUICK_CHECKS)["http"])
     for (commands, shown), output in zip(steps(), outputs, strict=True):
         pattern = ".*".join(re.escape(line).replace("…", ".*") for line in shown)
         assert re.search(pattern, output, re.DOTALL), f"{commands}\nanswered\n{output}\ninstead of\n{shown}"

@@ -46,7 +46,7 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
             for journey in journeys:
                 journey.start()
             for _ in range(min(KILLS_PER_ROUND, kills - done)):
-                time.sleep(dice.uniform(0.2, 2.5))
+                time.sleep(dice.uniform(0.1, 1.0))
                 _until_acknowledged(ledger, ACKNOWLEDGED_PER_KILL * (done + 1))
                 system.kill_one(dice)
                 done += 1
