@@ -20,6 +20,8 @@ from ..recoveries import Recoveries, random_settings  # noqa: TID252
 from ..store_process import free_port_block  # noqa: TID252
 
 READY_SECONDS_MAX = 90.0
+QUICK_CHECKS = {"transaction_timeout_ms": 1000, "poll_ms": 200}
+"""Settings of the txn-checkers: a producer that is lost is asked soon."""
 MODULES = {"scheduler": "scheduler", "txn-checker": "txn_checker"}
 SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")] + [
     ROOT / "services" / name / "src" for name in MODULES
@@ -43,8 +45,7 @@ class Second:
             "http_port": self.port + 2,
             "nameservers": self.nameserver,
         }
-        if self.service == "scheduler":
-            values["data_dir"] = self.folder
+        values |= {"data_dir": self.folder} if self.service == "scheduler" else QUICK_CHECKS
         words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(path) for path in SOURCES)}
         with (self.folder / "log").open("ab") as log:
@@ -80,6 +81,10 @@ class MixedSystem:
         settings = random_settings(dice)
         words = ["--set", "broker-store.segment_bytes=8388608", "--flush", settings["flush"]]
         words += ["--set", f"broker-store.checkpoint_seconds={settings['checkpoint_seconds']}"]
+        words += ["--set", "broker-store.delay_levels=1s 2s"]
+        words += [
+            word for key, value in QUICK_CHECKS.items() for word in ("--set", f"txn-checker.{key}={value}")
+        ]
         self.state = start_system(self.data / "system", "--brokers", str(self.brokers), *words)
         self.http = self.state["http"]
         self._note_starts(was_killed=False)

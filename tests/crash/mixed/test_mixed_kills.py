@@ -12,7 +12,20 @@ from pathlib import Path
 import pytest
 
 from gantry_loadtest.mixed.calling import Http
-from gantry_loadtest.mixed.journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
+from gantry_loadtest.mixed.journeys import (
+    ATTEMPTS_MAX,
+    POISONED,
+    TOPICS,
+    WORKERS,
+    Answers,
+    Delays,
+    Journey,
+    Poison,
+    Poisoned,
+    Transactions,
+    Work,
+    Workers,
+)
 from gantry_loadtest.mixed.ledger import Count, Ledger
 from gantry_loadtest.mixed.reading import wait_until_settled
 
@@ -23,6 +36,22 @@ ACKNOWLEDGED_PER_KILL = 21
 PATIENCE_SECONDS = 120
 KILLS_PER_ROUND = 10
 """After this many kills the load pauses, the test judges everything, and the stores restart with another checkpoint interval and flush mode."""
+
+
+class SoonDue(Delays):
+    longest_ms = 2000
+
+
+class ShortLeases(Workers):
+    lease_seconds = 2
+
+
+class ShortPoisonedLeases(Poisoned):
+    lease_seconds = 2
+
+
+JOURNEYS = (SoonDue, Transactions, Answers, Work, ShortLeases, Poison, ShortPoisonedLeases)
+"""Each lasts about as long as the pauses between kills, so that a kill finds all of them under way."""
 
 
 def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tuple[Count, MixedSystem]:
@@ -42,7 +71,7 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
                 system.stop()
                 system.start(dice)
                 http = Http(system.http)
-            journeys = [kind(system.http, ledger, dice.randrange(1 << 30), f"{done}") for kind in ALL]
+            journeys = [kind(system.http, ledger, dice.randrange(1 << 30), f"{done}") for kind in JOURNEYS]
             for journey in journeys:
                 journey.start()
             for _ in range(min(KILLS_PER_ROUND, kills - done)):

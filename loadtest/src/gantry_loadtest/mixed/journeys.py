@@ -85,12 +85,13 @@ class Delays(Journey):
     """Levels and instants; a quarter of them is cancelled, some too late."""
 
     is_sender = True
+    longest_ms = 4000
 
     def step(self, name: str) -> None:  # noqa: D102 - see the base class
         delay: dict[str, object] = (
             {"delayLevel": self.dice.choice((1, 1, 2))}
             if self.dice.random() < 0.4
-            else {"delayMs": self.dice.randrange(50, 4000)}
+            else {"delayMs": self.dice.randrange(50, self.longest_ms)}
         )
         is_cancelled = self.dice.random() < 0.25
         if is_cancelled:
@@ -170,11 +171,14 @@ class Workers(Journey):
     """Receives and acknowledges; sometimes lets a lease run out or returns a message."""
 
     topic, group = "mixed-work", WORKERS
+    lease_seconds = 10
 
     def step(self, name: str) -> None:  # noqa: ARG002, D102 - see the base class
         base = f"/v1/topics/{self.topic}/groups/{self.group}/messages"
         status, answer = self.http.call(
-            "POST", f"{base}:receive", {"maxMessages": 16, "waitSeconds": 1, "invisibleSeconds": 10}
+            "POST",
+            f"{base}:receive",
+            {"maxMessages": 16, "waitSeconds": 1, "invisibleSeconds": self.lease_seconds},
         )
         messages = answer.get("messages", []) if status == 200 else []
         for message in messages:

@@ -9,6 +9,7 @@ from gantry_loadtest.mixed.journeys import POISONED, WORKERS, milliseconds
 from gantry_loadtest.mixed.ledger import Ledger
 
 SETTLED_SECONDS_MAX = 240.0
+AGAIN_SECONDS = 0.3
 PLACES = ("mixed-due", "mixed-txn", "mixed-work")
 """Topics whose messages are read: each message must lie in one of them or among the dead letters, once."""
 
@@ -54,7 +55,7 @@ def wait_until_settled(http: Http, ledger: Ledger) -> None:
         read_all(http, ledger)
         if not ledger.missing() and (not ledger.undone() or _lag(http) == 0):
             return
-        time.sleep(1)
+        time.sleep(AGAIN_SECONDS)
 
 
 def _lag(http: Http) -> int:
