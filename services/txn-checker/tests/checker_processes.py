@@ -67,8 +67,15 @@ class Process:
         self.process.send_signal(signal.SIGKILL)
         self.end()
 
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self):
         if self.process.poll() is None:
+            self.resume()
             self.process.terminate()
         return self.end()
 

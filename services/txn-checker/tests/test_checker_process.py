@@ -140,7 +140,8 @@ def test_an_unknown_answer_is_checked_again_until_parked_and_then_decided_by_han
 
 
 def test_a_transaction_decided_in_time_is_never_checked(system):
-    checker = system.checker("transaction_timeout_ms=2000")
+    checker = system.checker("check_interval_ms=60000")
+    checker.pause()  # decisions on a busy machine are in time too
     producer = system.client()
     producer.heartbeat("pg")
     for number in range(50):
@@ -150,6 +151,7 @@ def test_a_transaction_decided_in_time_is_never_checked(system):
             key=f"U{number}",
         )  # fmt: skip
     until(lambda: len(producer.bodies()) == 25, "commits are delivered")
+    checker.resume()
     last = producer.begin("last")
     assert producer.push().read(CheckTransactionHeader).msg_id == "last"
     assert metric(checker, "txn_checker_checked_total{") == 1
