@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import resource
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,11 @@ from .client import Client
 from .conftest import NewStore
 from .filled import commit, committed
 from .test_damaged_log import log_of, metric
-from .test_parts_die import Traffic, call, until
+from .test_parts_die import SOME, Traffic, call, until
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 MIB = 1 << 20
-MARGIN_BYTES = 256 * MIB
-"""Free space above the store's limit; other programs also use the disk during the test."""
-FILLER_BYTES = 2 * MARGIN_BYTES
+MARGIN_BYTES_MAX = 4096 * MIB
 STOPPED, DISK_FULL = 2, 1
 SYSTEM_ERROR, REFUSED = 1, 14
 
@@ -88,23 +85,37 @@ def free_bytes(path: Path) -> int:
     return stat.f_bavail * stat.f_frsize
 
 
-def fill_disk(path: Path) -> None:
-    with path.open("wb") as filler:
-        os.posix_fallocate(filler.fileno(), 0, FILLER_BYTES)
+class Disk:
+    """The disk of a test, and a limit of free space. Other programs use and free space meanwhile: some gigabytes change nothing."""
+
+    def __init__(self, directory: Path) -> None:
+        free = free_bytes(directory)
+        self._margin = min(MARGIN_BYTES_MAX, free // 8)
+        self.limit = free - self._margin
+        self._filler = directory / "filler"
+
+    def fill(self) -> None:
+        """Leave as much less than the limit as there was more."""
+        size = free_bytes(self._filler.parent) - (self.limit - self._margin)
+        with self._filler.open("wb") as filler:
+            os.posix_fallocate(filler.fileno(), 0, size)
+
+    def empty(self) -> None:
+        self._filler.unlink()
 
 
 def test_a_full_disk_is_507_over_http_and_recovers_by_itself(new_system: Any, tmp_path: Path) -> None:
-    limit = free_bytes(tmp_path) - MARGIN_BYTES
+    disk = Disk(tmp_path)
     state = new_system(
-        "--set", f"broker-store.free_bytes_min={limit}", "--set", f"broker-store.ballast_bytes={MIB}"
+        "--set", f"broker-store.free_bytes_min={disk.limit}", "--set", f"broker-store.ballast_bytes={MIB}"
     )
-    url, filler = state["http"], tmp_path / "filler"
+    url = state["http"]
     assert call(url, "PUT", "/v1/topics/full", {"readQueues": 2, "writeQueues": 2})[0] == 200
     traffic = Traffic(url, "full")
     traffic.start()
-    time.sleep(0.5)
+    traffic.continues(SOME)
     path = "/v1/topics/full/messages"
-    fill_disk(filler)
+    disk.fill()
     try:
         until(lambda: call(url, "POST", path, {"messages": [{"body": "x"}]})[0] == 507)
         status, problem = call(url, "POST", path, {"messages": [{"body": "x"}]})
@@ -116,7 +127,7 @@ def test_a_full_disk_is_507_over_http_and_recovers_by_itself(new_system: Any, tm
         assert call(url, "PUT", "/v1/groups/readers/offsets", offsets)[0] == 200
         assert call(url, "GET", "/v1/groups/readers/lag")[1]["queues"][0]["offset"] in (0, 1)
     finally:
-        filler.unlink()
+        disk.empty()
     until(
         lambda: call(url, "POST", path, {"messages": [{"body": "back", "idempotencyKey": "back"}]})[0] == 200
     )
@@ -130,13 +141,13 @@ def test_a_full_disk_is_507_over_http_and_recovers_by_itself(new_system: Any, tm
 def test_a_full_disk_refuses_sends_with_14_but_serves_reads_and_commits(
     new_store: NewStore, tmp_path: Path
 ) -> None:
-    store = new_store(free_bytes_min=str(free_bytes(tmp_path) - MARGIN_BYTES), ballast_bytes=str(MIB))
+    disk = Disk(tmp_path)
+    store = new_store(free_bytes_min=str(disk.limit), ballast_bytes=str(MIB))
     store.start()
-    filler = tmp_path / "filler"
     with Client(store.port) as client:
         acknowledged = {client.send(b"before"): b"before"}
         client.pull(0)
-        fill_disk(filler)
+        disk.fill()
         try:
             code, _ = send_until_refused(client, acknowledged)
             assert code == REFUSED
@@ -146,7 +157,7 @@ def test_a_full_disk_refuses_sends_with_14_but_serves_reads_and_commits(
             commit(client, 1)
             assert client.read_all() == acknowledged
         finally:
-            filler.unlink()
+            disk.empty()
         until(lambda: client.try_send(b"x").code == 0)
         assert committed(client) == 1
         assert (store.store_dir / "gantry" / "reserve").stat().st_size == MIB, "the ballast is recreated"
