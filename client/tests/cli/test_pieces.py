@@ -84,6 +84,13 @@ def test_a_body_without_its_library_goes_to_no_command(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-", "2</dev/null"])
+def test_a_closed_standard_stream_fails_no_command(closed: str) -> None:
+    run = "from gantrymq.cli import run; from gantrymq.cli.screen import Screen; run(); Screen(as_json=False).say('all is well')"
+    command = ["sh", "-c", f'exec "$0" -c "$1" --version {closed}', sys.executable, run]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize("words", [["--help"], ["completion", "bash"]])
 def test_a_full_standard_output_is_one_line_and_a_status(words: list[str]) -> None:

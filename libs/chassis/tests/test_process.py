@@ -5,6 +5,9 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
+
+import pytest
 
 PROLOGUE = """
 import asyncio, sys
@@ -34,6 +37,37 @@ def test_sigterm_drains_and_ends_with_status_0() -> None:
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
     assert (out, process.returncode) == ("drained\n", 0)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("with_file", [False, True])
+def test_it_runs_without_standard_streams(tmp_path: Path, closed: str, *, with_file: bool) -> None:
+    """The event loop would take the number of a closed stream, and the log would write over it."""
+    log, ready, drained = tmp_path / "log", tmp_path / "ready", tmp_path / "drained"
+    source = f"""
+import asyncio
+from pathlib import Path
+from gantry_chassis.logs.structured import configure, get_logger
+from gantry_chassis.machine.descriptors import fill_standard_streams
+from gantry_chassis.process import run
+fill_standard_streams()
+configure("trial", file={str(log if with_file else "")!r})
+async def main(life):
+    get_logger().info("up")
+    Path({str(ready)!r}).touch()
+    await life.stopping.wait()
+    Path({str(drained)!r}).touch()
+run(main, service="trial")
+"""
+    process = subprocess.Popen(["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, source])
+    deadline = time.monotonic() + 60
+    while not ready.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert drained.exists()
+    if with_file:
+        assert "stopping signal=SIGTERM" in log.read_text()
 
 
 def test_a_second_signal_ends_it_without_drain() -> None:

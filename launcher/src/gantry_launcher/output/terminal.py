@@ -1,6 +1,7 @@
 """Output for the user: progress on stderr, the result on stdout."""
 
 import contextlib
+import fcntl
 import json
 import os
 import sys
@@ -9,16 +10,22 @@ from typing import Any
 
 from gantry_launcher.output.lines import Lines
 
+STDOUT, STDERR = 1, 2
+
 
 def fill_standard_streams() -> None:
     """Open descriptors 0, 1 and 2 when the parent process has closed them.
 
     Otherwise the next file that is opened takes their place, and output for the terminal goes into it.
+    A shell script that starts this process (pyenv's `python3` is one) may already have its own file there, open for reading.
     """
     descriptor = os.open(os.devnull, os.O_RDWR)
-    while descriptor <= 2:
+    while descriptor <= STDERR:
         os.set_inheritable(descriptor, True)
         descriptor = os.open(os.devnull, os.O_RDWR)
+    for stream in (STDOUT, STDERR):
+        if fcntl.fcntl(stream, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            os.dup2(descriptor, stream)
     os.close(descriptor)
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - None when it was closed
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process ends

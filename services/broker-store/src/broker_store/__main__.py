@@ -11,6 +11,7 @@ from broker_store.config.broker_conf import read_broker_conf
 from broker_store.config.delay_levels import IllegalLevels, parse_levels
 from broker_store.settings import IMPORTANT, Settings
 from gantry_chassis.logs.structured import configure, get_logger
+from gantry_chassis.machine.descriptors import fill_standard_streams
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings.loading import (
     SettingsRefused,
@@ -27,6 +28,7 @@ SERVICE = "broker-store"
 
 def main(argv: list[str]) -> None:
     """Read the settings, then print them or run."""
+    fill_standard_streams()
     if {"-h", "--help"} & set(argv):
         sys.stdout.write(help_text(Settings, SERVICE))
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gantry_chassis.logs.structured import configure, get_logger
 from gantry_chassis.machine.addresses import joined
+from gantry_chassis.machine.descriptors import fill_standard_streams
 from gantry_chassis.machine.environment import Environment
 from gantry_chassis.machine.private_files import read_secret
 from gantry_chassis.nats_hints import Hints
@@ -38,6 +39,7 @@ _log = get_logger()
 
 def main() -> None:
     """Run a gateway until it receives a stop signal."""
+    fill_standard_streams()
     settings = settings_or_exit(GatewaySettings, "gateway", sys.argv[1:])
     configure("gateway", settings.log_level, json=settings.log_json, file=settings.log_file)
 

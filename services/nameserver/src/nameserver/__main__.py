@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gantry_chassis.logs.structured import configure, get_logger
 from gantry_chassis.machine.addresses import warn_if_open
+from gantry_chassis.machine.descriptors import fill_standard_streams
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings.loading import SettingsRefused, masked, parse_arguments, settings_or_exit
 from gantry_chassis.start_refusal import refuse_start
@@ -20,6 +21,7 @@ HELP, PRINT = ("-h", "--help"), "-p"
 
 def main() -> None:
     """Run a nameserver until a signal stops it."""
+    fill_standard_streams()
     argv = sys.argv[1:]
     ignored: list[str] = []
 

@@ -4,6 +4,7 @@ import sys
 
 from gantry_chassis.logs.structured import configure, get_logger
 from gantry_chassis.machine.addresses import warn_if_open
+from gantry_chassis.machine.descriptors import fill_standard_streams
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings.loading import masked, settings_or_exit
 from txn_checker.assembly import serve
@@ -14,6 +15,7 @@ SERVICE = "txn-checker"
 
 def main() -> None:
     """Run a txn-checker until a signal stops it."""
+    fill_standard_streams()
     settings = settings_or_exit(CheckerSettings, SERVICE, sys.argv[1:])
     configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     get_logger().debug("settings", **masked(settings))

@@ -1,6 +1,9 @@
-"""Limits of open files: how many this process may have, and how many of them connections may use."""
+"""Descriptors: the standard streams, how many files this process may open, and how many of them connections may use."""
 
+import os
 import resource
+import sys
+from pathlib import Path
 
 WANTED = 65_536
 """Enough for all connections and open files together."""
@@ -8,6 +11,23 @@ FILES_MAX = 1024
 """Descriptors reserved for files and outgoing connections, where the limit allows that many."""
 FILES_SHARE = 3
 """Under a low limit, the reserved share is one in this many."""
+STDERR = 2
+
+
+def fill_standard_streams() -> None:
+    """Open descriptors 0, 1 and 2 on the null device when the parent process has closed them. Call it first.
+
+    Otherwise the event loop or a file takes such a number, and the log, which writes to 2, damages it.
+    """
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= STDERR:
+        os.set_inheritable(descriptor, True)
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - None when it was closed
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
 def raise_limit() -> int:
