@@ -39,7 +39,7 @@ class Life:
         self.environment = environment
         self.stopping = asyncio.Event()
         self.restarts: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in order of their start
 
     def stop(self) -> None:
         """Ask the process to drain and end. Repeated calls are safe."""
@@ -56,8 +56,8 @@ class Life:
         """Run `loop` until it returns. When it raises, log and count that, and restart it after a back-off."""
         self.restarts[name] = 0
         task = asyncio.get_running_loop().create_task(self._supervised(name, loop), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def end_loops(self) -> None:
         """Cancel every supervised loop and wait for them; `run` calls it at the end."""
@@ -99,8 +99,9 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
     raise_limit()
     status = 0
     try:
+        gc.freeze()  # imported objects live as long as the process: no later collection scans them
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_live(main))
+            runner.run(live(main, machine()))
     except StartRefused as refused:
         flush()
         refuse_start(service, str(refused))
@@ -119,11 +120,11 @@ def die_with_parent(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _live(main: Callable[[Life], Awaitable[None]]) -> None:
-    life = Life(machine())
+async def live(main: Callable[[Life], Awaitable[None]], environment: Environment) -> None:
+    """Run `main` in the running loop until it returns, with signals that stop it and its supervised loops."""
+    life = Life(environment)
     asyncio.get_running_loop().set_exception_handler(_report)
     _listen_for_signals(life)
-    gc.freeze()  # imported objects live as long as the process: no later collection scans them
     try:
         await main(life)
     finally:

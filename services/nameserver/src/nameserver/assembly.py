@@ -61,6 +61,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
         health_routes(lambda: _ready(life), metrics),
         budget,
         settings.allowed_hosts,
+        listen=life.environment.listening_socket,
     )
     life.supervise("hints", hints.run)
     life.supervise("notices", outside.tell_brokers)
@@ -180,6 +181,7 @@ def _take_directory(settings: NameserverSettings) -> IO[bytes]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        lock.close()
         raise StartRefused(f"{settings.data_dir} is in use by another nameserver; set data_dir") from error
     return lock
 

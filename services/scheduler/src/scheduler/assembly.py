@@ -78,6 +78,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         health_routes(lambda: _unready(life, fleet, stores), metrics),
         budget,
         settings.allowed_hosts,
+        listen=life.environment.listening_socket,
     )
     try:
         http_port = await http.start()

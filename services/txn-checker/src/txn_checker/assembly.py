@@ -57,7 +57,12 @@ class CheckerProcess:
         show_budget(self._metrics, "txn_checker", self._budget)
         routes = health_routes(self._not_ready, self._metrics)
         http = HttpServer(
-            settings.listen, settings.http_port_or_next, routes, self._budget, settings.allowed_hosts
+            settings.listen,
+            settings.http_port_or_next,
+            routes,
+            self._budget,
+            settings.allowed_hosts,
+            listen=self._life.environment.listening_socket,
         )
         port, http_port = await self._listen(http)
         self._address = joined(settings.advertised_host, port)

@@ -16,7 +16,7 @@ import msgspec
 
 from gantry_chassis.http.web_pages import WebPages
 from gantry_chassis.logs.structured import get_logger
-from gantry_chassis.machine.addresses import listening_socket
+from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
 from gantry_chassis.metrics import CONTENT_TYPE, Metrics
 from gantry_chassis.peers.budget import Budget
 
@@ -105,14 +105,16 @@ class HttpServer:
         allowed_hosts: str = "",
         *,
         read_seconds: float = READ_SECONDS,
+        listen: ListeningSocket = listening_socket,
     ) -> None:
-        """Set up a server.
+        """Set up a server. `listen` opens its port.
 
         `allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are refused.
         """
         self.host, self.port = host, port
         self._pages = WebPages(host, allowed_hosts)
         self._budget, self._read_seconds = budget, read_seconds
+        self._listen = listen
         self._sweeper: asyncio.TimerHandle | None = None
         self._routes = [(method, _pattern(path), handler) for (method, path), handler in routes.items()]
         self._server: uvicorn.Server | None = None
@@ -130,7 +132,7 @@ class HttpServer:
             self._sweep_later()
             return HttpConnection(self._budget, bounds, **options)
 
-        listener = listening_socket(self.host, self.port, backlog=BACKLOG)
+        listener = self._listen(self.host, self.port, backlog=BACKLOG)
         self.port = listener.getsockname()[1]
         self._sockets = [listener]
         config = Config(

@@ -1,6 +1,7 @@
 """The listen address of a process: its text form, the address to advertise, and a warning when it is open to others."""
 
 import socket
+from typing import Protocol
 
 from gantry_chassis.logs.structured import get_logger
 
@@ -16,6 +17,14 @@ _log = get_logger()
 def joined(host: str, port: int) -> str:
     """Return `host:port`; an IPv6 address gets brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class ListeningSocket(Protocol):
+    """The form of `listening_socket`."""
+
+    def __call__(self, host: str, port: int, *, backlog: int, reuse_port: bool = False) -> socket.socket:
+        """Return a listening, non-blocking socket. Raises OSError."""
+        ...
 
 
 def listening_socket(host: str, port: int, *, backlog: int, reuse_port: bool = False) -> socket.socket:

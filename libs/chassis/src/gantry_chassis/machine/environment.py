@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
 
+from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
+
 BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -65,6 +67,8 @@ class Environment:
     """Starts this many threads with this name prefix."""
     start_thread: StartThread
     """Starts a daemon thread with this name."""
+    listening_socket: ListeningSocket
+    """Listens on a port, as `addresses.listening_socket` does."""
 
     def wall(self) -> float:
         """Return the wall clock in seconds since 1970."""
@@ -91,6 +95,7 @@ def machine() -> Environment:
         process_id=os.getpid(),
         workers=_ThreadWorkers,
         start_thread=_start_thread,
+        listening_socket=listening_socket,
     )
 
 

@@ -269,7 +269,7 @@ def _on_every_address(port: int) -> socket.socket:
 
 def _duplicate(listener: socket.socket) -> socket.socket:
     """Return the same listening socket with a duplicated descriptor: the loop's socket object does not allow accept()."""
-    duplicate = socket.fromfd(listener.fileno(), listener.family, listener.type)
+    duplicate = listener.dup()
     duplicate.setblocking(False)
     return duplicate
 

@@ -115,7 +115,7 @@ class StoreProcess:
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
         budget = settings.make_budget(life.environment.steady)
         show_budget(self._metrics, "gantry_store", budget)
-        self._listeners = Listeners(settings, routes, budget, self._closed)
+        self._listeners = Listeners(settings, routes, budget, self._closed, life.environment.listening_socket)
         self._pool = ConnectionPool(rng=life.environment.rng)
         self._hints = Hints(settings.nats_url, "broker-store", life.environment.rng, settings.nats_token_file)
         self._opening: Opening | None = None

@@ -9,6 +9,7 @@ from contextlib import suppress
 from broker_store.requests.command_table import NOT_ON_FAST_PORT, CommandTable
 from broker_store.settings import Settings
 from gantry_chassis.http.server import HttpServer, Routes
+from gantry_chassis.machine.addresses import ListeningSocket
 from gantry_chassis.peers.budget import Budget
 from gantry_chassis.start_refusal import StartRefused
 from gantry_link.limits import LinkLimits
@@ -25,8 +26,14 @@ class Listeners:
     """All listeners of one store."""
 
     def __init__(
-        self, settings: Settings, routes: Routes, budget: Budget, on_close: Callable[[Peer], None]
+        self,
+        settings: Settings,
+        routes: Routes,
+        budget: Budget,
+        on_close: Callable[[Peer], None],
+        listen: ListeningSocket,
     ) -> None:
+        """`listen` opens the HTTP port."""
         self._settings = settings
         self._main: CommandTable | None = None
         self._fast: CommandTable | None = None
@@ -44,7 +51,7 @@ class Listeners:
             self._receive_fast, on_close=on_close, limits=limits, budget=budget
         )
         self.http = HttpServer(
-            settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts
+            settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts, listen=listen
         )
 
     async def listen(self) -> None:
