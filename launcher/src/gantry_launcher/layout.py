@@ -22,6 +22,7 @@ SOURCES = (
     "client/src",
     "spark/src",
     "loadtest/src",
+    "simulation/src",
     "launcher/src",
     "bench",
 )

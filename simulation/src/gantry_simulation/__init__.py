@@ -1,0 +1,1 @@
+"""Runs the product's own processes in one thread under virtual time, faults and one seed."""

@@ -1,0 +1,1 @@
+"""A network in memory: connections, listeners, transports, and what goes wrong between processes."""

@@ -1,0 +1,156 @@
+"""The network of one process, behind its event loop: `create_server`, `create_connection` and the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import heapq
+import socket
+from typing import Any
+
+from gantry_simulation.network.endpoint import Address, Endpoint
+from gantry_simulation.network.fake_socket import AcceptedSocket, FakeSocket, ListeningSocket
+from gantry_simulation.network.network import Host, Listener, Network
+from gantry_simulation.network.server import Server
+from gantry_simulation.network.transport import Transport
+from gantry_simulation.world.not_simulated import NotSimulated
+from gantry_simulation.world.ports import ProtocolFactory
+from gantry_simulation.world.process_loop import ProcessLoop
+
+BACKLOG = 100
+FIRST_DESCRIPTOR = 10
+UNUSED_OPTIONS = frozenset({"ssl", "family", "flags", "proto", "type", "reuse_address", "start_serving"})
+"""Accepted while they are empty or say what happens anyway."""
+
+
+class ProcessSockets:
+    """Implements the port `Sockets` of the loop."""
+
+    def __init__(self, network: Network, host: Host) -> None:
+        self._network, self._host = network, host
+        self._next_descriptor = FIRST_DESCRIPTOR
+        self._free_descriptors: list[int] = []
+
+    @property
+    def _loop(self) -> ProcessLoop:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ProcessLoop)
+        return loop
+
+    def take_descriptor(self) -> int:
+        """Return the lowest free descriptor number of this process."""
+        if self._free_descriptors:
+            return heapq.heappop(self._free_descriptors)
+        self._next_descriptor += 1
+        return self._next_descriptor
+
+    def free_descriptor(self, number: int) -> None:
+        """Let a number be used again."""
+        heapq.heappush(self._free_descriptors, number)
+
+    def listening_socket(
+        self, host: str, port: int, *, backlog: int, reuse_port: bool = False
+    ) -> ListeningSocket:
+        """Return a bound socket; the port 0 chooses one. Raises OSError when the port is in use."""
+        if reuse_port:
+            raise NotSimulated("the simulated network has no reuse_port")
+        if host != self._host.address:
+            raise OSError(errno.EADDRNOTAVAIL, f"Cannot assign requested address {host}")
+        port = port or self._network.free_port(self._host)
+        if port in self._host.listeners:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        sock = ListeningSocket(Address(host, port), backlog, self)
+        # Bound and without a server it keeps connections waiting, as a kernel does between bind and accept.
+        self._host.listeners[port] = Listener(backlog, lambda: len(sock.pending), sock.pending.append)
+        return sock
+
+    async def listen(self, factory: ProtocolFactory, host: Any, port: Any, **options: Any) -> Server:
+        """Listen on a port, or on the bound socket `sock`."""
+        given: ListeningSocket | None = options.pop("sock", None)
+        backlog: int = options.pop("backlog", BACKLOG)
+        _check(options)
+        loop = self._loop
+        bound: ListeningSocket = given or self.listening_socket(host, port or 0, backlog=backlog)
+        number = bound.local.port
+
+        def accept(endpoint: Endpoint) -> None:
+            loop.call_soon(Transport(loop, endpoint, factory(), self._socket_of(endpoint)).start)
+
+        server = Server(loop, bound, accept, lambda: self._network.close_port(self._host, number))
+
+        def arrived(endpoint: Endpoint) -> None:
+            bound.pending.append(endpoint)
+            server.arrived()
+
+        self._host.listeners[number] = Listener(bound.backlog, lambda: len(bound.pending), arrived)
+        return server
+
+    async def connect(
+        self, factory: ProtocolFactory, host: Any, port: Any, **options: Any
+    ) -> tuple[Transport, asyncio.BaseProtocol]:
+        """Connect to a host and port. Raises OSError as a kernel would; cancelled, it closes the connection that comes late."""
+        _check(options)
+        loop = self._loop
+        waiter: asyncio.Future[Endpoint] = loop.create_future()
+
+        def connected(endpoint: Endpoint) -> None:
+            if waiter.done() or loop.is_closed():
+                endpoint.leave(reset=True)
+            else:
+                loop.deliver(_resolve, waiter, endpoint)
+
+        def failed(error: OSError) -> None:
+            loop.deliver(_fail, waiter, error)
+
+        self._network.connect(self._host, Address(str(host), int(port)), connected, failed)
+        endpoint = await waiter
+        return await self._begin(endpoint, factory, self._socket_of(endpoint))
+
+    async def serve(
+        self, factory: ProtocolFactory, sock: Any, **options: Any
+    ) -> tuple[Transport, asyncio.BaseProtocol]:
+        """Begin a connection that `ListeningSocket.accept` returned."""
+        _check(options)
+        assert isinstance(sock, AcceptedSocket)
+        return await self._begin(sock.endpoint, factory, sock)
+
+    async def resolve(self, host: Any, port: Any, **options: Any) -> list[Any]:
+        """Return the address itself: names are addresses in the simulated network."""
+        _check(options)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
+
+    async def _begin(
+        self, endpoint: Endpoint, factory: ProtocolFactory, sock: FakeSocket
+    ) -> tuple[Transport, asyncio.BaseProtocol]:
+        loop = self._loop
+        protocol = factory()
+        transport = Transport(loop, endpoint, protocol, sock)
+        started: asyncio.Future[None] = loop.create_future()
+        loop.call_soon(transport.start, started)
+        try:
+            await started
+        except BaseException:
+            transport.close()
+            raise
+        return transport, protocol
+
+    def _socket_of(self, endpoint: Endpoint) -> FakeSocket:
+        return FakeSocket(endpoint.local, endpoint.peer.local, self)
+
+
+def _resolve(waiter: asyncio.Future[Endpoint], endpoint: Endpoint) -> None:
+    if waiter.done():
+        endpoint.leave(reset=True)
+    else:
+        waiter.set_result(endpoint)
+
+
+def _fail(waiter: asyncio.Future[Endpoint], error: OSError) -> None:
+    if not waiter.done():
+        waiter.set_exception(error)
+
+
+def _check(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in UNUSED_OPTIONS or (name == "ssl" and value is not None):
+            raise NotSimulated(f"the simulated network has no option {name}={value!r}")

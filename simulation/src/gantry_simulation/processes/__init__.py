@@ -1,0 +1,1 @@
+"""Simulated processes: start, kill, pause, clocks, and the Environment that the product gets."""

@@ -1,0 +1,44 @@
+"""The Environment of a simulated process: clocks of its machine, random numbers of the seed, threads that are events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gantry_chassis.machine.environment import Environment
+from gantry_simulation.processes.threads import Pace, SimulatedWorkers
+from gantry_simulation.world.clocks import Clocks
+from gantry_simulation.world.not_simulated import NotSimulated
+from gantry_simulation.world.process_loop import ProcessLoop
+from gantry_simulation.world.world import World
+
+
+def simulated_environment(
+    world: World,
+    loop: ProcessLoop,
+    clocks: Clocks,
+    listening_socket: Any,
+    pace: Pace,
+    *,
+    name: str,
+    process_id: int,
+) -> Environment:
+    """Return the Environment of one life of a process. Each `name` has random numbers of its own."""
+
+    def workers(count: int, threads: str) -> SimulatedWorkers:
+        return SimulatedWorkers(world, loop, count, threads, pace)
+
+    def start_thread(*_arguments: object) -> Any:
+        raise NotSimulated("the simulation has no start_thread")
+
+    return Environment(
+        wall_ns=clocks.wall_ns,
+        steady=clocks.steady,
+        since_boot=clocks.since_boot,
+        boot_id=f"boot of {name}",
+        rng=world.rng(f"rng of {name}"),
+        secret_bytes=world.rng(f"secrets of {name}").randbytes,
+        process_id=process_id,
+        workers=workers,
+        start_thread=start_thread,
+        listening_socket=listening_socket,
+    )

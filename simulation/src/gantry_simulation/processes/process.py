@@ -1,0 +1,121 @@
+"""One simulated process on a host of its own: started, stopped, killed, paused, started again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+from gantry_chassis.machine.environment import Environment
+from gantry_chassis.process import Life, live
+from gantry_chassis.start_refusal import StartRefused
+from gantry_simulation.network.network import Network
+from gantry_simulation.network.process_sockets import ProcessSockets
+from gantry_simulation.processes.environment import simulated_environment
+from gantry_simulation.processes.threads import Pace, SimulatedWorkers
+from gantry_simulation.world.clocks import Clocks
+from gantry_simulation.world.process_loop import ProcessLoop
+from gantry_simulation.world.world import World
+
+DEFAULT_THREADS = 5
+FIRST_PROCESS_ID = 1_000
+
+Main = Callable[[Life], Awaitable[None]]
+
+
+class Process:
+    """Runs a `main` of the product, as `gantry_chassis.process.run` does, in one life after the other."""
+
+    def __init__(
+        self, world: World, network: Network, name: str, address: str, pace: Pace | None = None
+    ) -> None:
+        """`name` is unique in the World; `address` is that of its host."""
+        self.name, self.address = name, address
+        self.clocks = Clocks(world, world.rng(f"clocks of {name}"))
+        self.host = network.add_host(address)
+        self.lives: int = 0
+        self.refusal: str = ""
+        """Why the last start was refused."""
+        self._world, self._network, self._pace = world, network, pace or Pace()
+        self._loop: ProcessLoop | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither returned nor died since."""
+        return self._loop is not None
+
+    def start(self, main: Main) -> None:
+        """Start it in the next event. An error that leaves `main` is a violation, StartRefused is `refusal`."""
+        assert self._loop is None, f"{self.name} runs"
+        self.lives += 1
+        self.refusal = ""
+        world = self._world
+        world.record(self.name, "start", self.lives)
+        if not self.host.has_power:
+            self._network.power_on(self.host)
+        sockets = ProcessSockets(self._network, self.host)
+        loop = ProcessLoop(world, self.name, self.clocks, sockets, self._make_default_threads)
+        self._loop = loop
+        environment = simulated_environment(
+            world,
+            loop,
+            self.clocks,
+            sockets.listening_socket,
+            self._pace,
+            name=f"{self.name} in life {self.lives}",
+            process_id=FIRST_PROCESS_ID + self.lives,
+        )
+        loop.deliver(self._begin, loop, main, environment)
+
+    def stop(self) -> None:
+        """Send SIGTERM: it drains and returns. Send it once per life; the second ends a real process, and would end the simulation."""
+        self._running.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as SIGKILL does. Its kernel closes its connections."""
+        loop = self._running
+        self._world.record(self.name, "kill")
+        self._loop = None
+        loop.drop()
+        self._network.process_died(self.host)
+
+    def lose_power(self) -> None:
+        """Switch its machine off. No peer hears of it; the next `start` switches the machine on."""
+        loop = self._running
+        self._loop = None
+        loop.drop()
+        self._network.lose_power(self.host)
+
+    def pause(self) -> None:
+        """Let it run no turn until `resume`, as SIGSTOP does."""
+        self._world.record(self.name, "pause")
+        self._running.pause()
+
+    def resume(self) -> None:
+        """Let it run again."""
+        self._world.record(self.name, "resume")
+        self._running.resume()
+
+    @property
+    def _running(self) -> ProcessLoop:
+        assert self._loop is not None, f"{self.name} does not run"
+        return self._loop
+
+    def _make_default_threads(self, loop: ProcessLoop) -> SimulatedWorkers:
+        return SimulatedWorkers(self._world, loop, DEFAULT_THREADS, "default", self._pace)
+
+    def _begin(self, loop: ProcessLoop, main: Main, environment: Environment) -> None:
+        task = loop.create_task(live(main, environment), name=self.name)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StartRefused):
+            self.refusal = str(error)
+        elif error is not None:
+            self._world.violate(self.name, f"the process failed: {error!r}")
+        self._world.record(self.name, "ended", self.refusal)
+        loop = self._running
+        self._loop = None
+        loop.drop()
+        self._network.process_died(self.host)

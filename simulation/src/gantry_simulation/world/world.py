@@ -1,0 +1,122 @@
+"""The World: one seed, virtual time, and one heap of events that drives every process."""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from gantry_simulation.world.trace import Trace
+
+SECOND_NS = 1_000_000_000
+TIE_BITS = 32
+COLLECT_EVENTS = 20_000
+"""Events between collections of cyclic garbage. An automatic one would end objects at another event in each run."""
+KEPT_EVENTS = 2_000
+
+Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that must not happen, and happened."""
+
+    at_ns: int
+    process: str
+    what: str
+
+
+class World:
+    """Runs events in the order of their time. The seed decides between events of the same time. Close it, or use it in `with`.
+
+    Everything runs in the calling thread. Time passes only between events.
+    """
+
+    def __init__(self, seed: int, *, kept_events: int = KEPT_EVENTS) -> None:
+        self.seed = seed
+        self.now_ns: int = 0
+        self.trace = Trace(kept_events)
+        self.violations: list[Violation] = []
+        self._events: list[tuple[int, int, int, Action]] = []
+        self._sequence = 0
+        self._ties = self.rng("ties")
+        self._thresholds = gc.get_threshold()
+        gc.freeze()  # what is imported by now need not be scanned by each collection
+        self._at_close: list[Action] = []
+
+    def rng(self, name: str) -> random.Random:
+        """Return a stream of random numbers that depends on the seed and this name alone.
+
+        A stream per subject: a draw that one subject makes more does not shift the draws of the others.
+        """
+        return random.Random(f"{self.seed}/{name}")
+
+    def at(self, when_ns: int, action: Action) -> None:
+        """Run `action` at this time, or now if that has passed. The caller ignores an action it no longer wants."""
+        self._sequence += 1
+        event = (max(when_ns, self.now_ns), self._ties.getrandbits(TIE_BITS), self._sequence, action)
+        heapq.heappush(self._events, event)
+
+    def after(self, wait_ns: int, action: Action) -> None:
+        """Run `action` after this many nanoseconds."""
+        self.at(self.now_ns + wait_ns, action)
+
+    def record(self, process: str, kind: str, detail: object = "") -> None:
+        """Add an event of now to the trace."""
+        self.trace.add(self.now_ns, process, kind, detail)
+
+    def violate(self, process: str, what: str) -> None:
+        """Record a violation. The run continues."""
+        self.record(process, "violation", what)
+        self.violations.append(Violation(self.now_ns, process, what))
+
+    def at_close(self, action: Action) -> None:
+        """Run `action` at `close`."""
+        self._at_close.append(action)
+
+    def run_for(self, seconds: float) -> None:
+        """Run all events of this span of virtual time."""
+        self._run(self.now_ns + round(seconds * SECOND_NS), lambda: False)
+
+    def run_until(self, is_so: Callable[[], bool], within: float) -> bool:
+        """Run until the condition holds after an event; False when `within` virtual seconds passed first."""
+        return is_so() or self._run(self.now_ns + round(within * SECOND_NS), is_so)
+
+    def close(self) -> None:
+        """End the run: what killed processes left behind is released now, and garbage is collected."""
+        actions, self._at_close = self._at_close, []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # killed processes close no file
+            for action in actions:
+                action()
+            self._events.clear()
+            gc.collect()
+        gc.unfreeze()
+        gc.set_threshold(*self._thresholds)  # processes set them for all
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _run(self, end_ns: int, is_so: Callable[[], bool]) -> bool:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            while self._events and self._events[0][0] <= end_ns:
+                self.now_ns, _, number, action = heapq.heappop(self._events)
+                action()
+                if number % COLLECT_EVENTS == 0:
+                    gc.collect()
+                if is_so():
+                    return True
+            self.now_ns = end_ns
+        finally:
+            if collects:
+                gc.enable()
+        return False

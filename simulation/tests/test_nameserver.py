@@ -1,0 +1,209 @@
+"""The real nameserver and real clients of the link over the simulated network, under faults drawn by a seed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gantry_chassis.process import Life
+from gantry_link.clients.nameservers import NameserverClient, Registered
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_simulation.network.conditions import Conditions
+from gantry_simulation.network.network import Network
+from gantry_simulation.parts.nameserver import Nameserver
+from gantry_simulation.processes.process import Process
+from gantry_simulation.world.world import World
+from gantry_wire.bodies.cluster import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.frames.command import Command
+from gantry_wire.headers.nameserver import RegisterBrokerHeader
+
+TOPIC = "Orders"
+BROKER = "10.0.0.9:10911"
+LIFE_SECONDS = 20.0
+QUIET_SECONDS = 20.0
+ROUGH = Conditions(slow_chance=0.05, loss_chance=0.002)
+
+
+class System:
+    """One nameserver, a broker that registers with it, and a client that asks for routes and keeps a value there."""
+
+    def __init__(self, world: World, data_dir: Path, conditions: Conditions | None = None) -> None:
+        self.world = world
+        self.network = Network(world, conditions)
+        self.nameserver = Nameserver(Process(world, self.network, "nameserver", "10.0.0.1"), data_dir)
+        self.broker = Process(world, self.network, "broker", "10.0.0.9")
+        self.client = Process(world, self.network, "client", "10.0.0.20")
+        self.registered = self.routes = self.failures = 0
+        self.acknowledged = self.asked = 0
+        """Highest value of the key that the nameserver acknowledged, and the highest one sent."""
+        self.nameserver.start()
+        self.broker.start(self._registers)
+        self.client.start(self._asks)
+
+    def _client(self, life: Life) -> NameserverClient:
+        pool = ConnectionPool(rng=life.environment.rng)
+        return NameserverClient(pool, self.nameserver.address, timeout_seconds=1)
+
+    async def _registers(self, life: Life) -> None:
+        client = self._client(life)
+        topics = {
+            name: TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4)
+            for name in (TOPIC, "Other")
+        }
+        while not await life.sleep(1.0):
+            header = RegisterBrokerHeader(
+                broker_name="broker-a", broker_addr=BROKER, cluster_name="C", ha_server_addr="", broker_id=0
+            )
+            wrapper = TopicConfigSerializeWrapper(topic_config_table=topics)
+            body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+            answers = await client.register_broker(header, body)
+            self.registered += sum(isinstance(answer, Registered) for answer in answers.values())
+
+    async def _asks(self, life: Life) -> None:
+        client = self._client(life)
+        while not await life.sleep(0.2):
+            try:
+                route = await client.route(TOPIC)
+                assert route.broker_datas[0].broker_addrs == {0: BROKER}
+                self.routes += 1
+                await self._keeps_a_value(client)
+            except (LinkError, BrokerRefused):
+                self.failures += 1
+
+    async def _keeps_a_value(self, client: NameserverClient) -> None:
+        acknowledged = self.acknowledged
+        value = int(await client.kv_get("simulation", "key") or 0)
+        if not acknowledged <= value <= self.asked:
+            self.world.violate("client", f"{value} is not in {acknowledged}..{self.asked}")
+        self.asked += 1
+        number = self.asked
+        answers = await client.kv_put("simulation", "key", str(number))
+        if all(isinstance(answer, Command) for answer in answers.values()):
+            self.acknowledged = number
+
+
+class Faults:
+    """Draws one fault after the other, and ends all of them."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._rng = random.Random(f"{system.world.seed}/faults")
+        self.drawn: list[str] = []
+
+    def run(self, seconds: float) -> None:
+        """Let the system live for this time under faults."""
+        world = self._system.world
+        end_ns = world.now_ns + seconds * 1e9
+        while world.now_ns < end_ns:
+            world.run_for(self._rng.uniform(0.1, 2))
+            kind = self._rng.choice(["kill", "pause", "cut", "cut one way", "break", "step", "refuse"])
+            self.drawn.append(kind)
+            self._strike(kind)
+
+    def _strike(self, kind: str) -> None:
+        system, rng, world = self._system, self._rng, self._system.world
+        process = system.nameserver.process
+        wait = rng.uniform(0.01, 4)
+        if kind == "kill":
+            system.nameserver.kill()
+            world.run_for(wait)
+            system.nameserver.start()
+        elif kind == "pause":
+            process.pause()
+            world.run_for(wait)
+            process.resume()
+        elif kind == "step":
+            process.clocks.step_wall(rng.uniform(-10_000, 10_000))
+        elif kind == "refuse":
+            system.network.refuse(process.host, 9876, refused=True)
+            world.run_for(wait)
+            system.network.refuse(process.host, 9876, refused=False)
+        elif kind == "break":
+            other = rng.choice([system.client, system.broker])
+            system.network.break_connections(process.address, other.address, half=rng.random() < 0.5)
+        else:
+            pair = [process.address, rng.choice([system.client, system.broker]).address]
+            rng.shuffle(pair)
+            system.network.cut(*pair, both=kind == "cut")
+            world.run_for(wait)
+            system.network.heal(*pair)
+
+
+def life(seed: int, data_dir: Path, seconds: float = LIFE_SECONDS) -> tuple[System, list[str], str]:
+    """One life under faults, and then in quiet until the system answers again. Returns it, its faults and its hash."""
+    with World(seed) as world:
+        system = System(world, data_dir, ROUGH)
+        faults = Faults(system)
+        faults.run(seconds)
+        routes = system.routes
+        assert world.run_until(lambda: system.routes > routes + 5, within=QUIET_SECONDS), (
+            "it does not recover"
+        )
+        system.nameserver.process.stop()
+        assert world.run_until(lambda: not system.nameserver.process.is_running, within=10), (
+            "it does not stop"
+        )
+    return system, faults.drawn, world.trace.digest()
+
+
+def test_a_nameserver_answers_over_the_simulated_network(world: World, tmp_path: Path) -> None:
+    system = System(world, tmp_path)
+    world.run_for(20)
+    assert world.violations == []
+    assert system.registered > 15
+    assert system.routes > 50
+    assert system.acknowledged > 50
+    assert system.failures < 10  # before the first registration
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_acknowledged_value_survives_faults_and_the_nameserver_recovers(seed: int, tmp_path: Path) -> None:
+    system, drawn, _ = life(seed, tmp_path)
+    assert system.world.violations == []
+    assert system.acknowledged > 10
+    assert len(set(drawn)) > 3
+
+
+def test_a_lost_value_is_found(world: World, tmp_path: Path) -> None:
+    system = System(world, tmp_path)
+    world.run_for(5)
+    system.nameserver.kill()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    system.nameserver.start()
+    world.run_for(5)
+    assert any("is not in" in violation.what for violation in world.violations)
+
+
+def test_a_second_nameserver_is_refused_the_directory_of_the_first(world: World, tmp_path: Path) -> None:
+    system = System(world, tmp_path)
+    world.run_for(1)
+    other = Nameserver(Process(world, system.network, "other", "10.0.0.2"), tmp_path)
+    other.start()
+    world.run_for(1)
+    assert "is in use by another nameserver" in other.process.refusal
+    assert system.nameserver.process.is_running
+
+
+def digest(seed: int) -> str:
+    with tempfile.TemporaryDirectory() as data_dir:
+        return life(seed, Path(data_dir), seconds=8)[2]
+
+
+def test_a_seed_repeats_the_life_of_the_whole_system_also_in_another_process() -> None:
+    here = digest(3)
+    assert here != digest(4)
+    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_nameserver as t; print(t.digest(3))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert ran.stdout.splitlines()[-1] == here
+    assert digest(3) == here
