@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from gantry_launcher.errors import Refused
-from gantry_launcher.output.terminal import fill_standard_streams
+from gantry_launcher.output.terminal import fill_standard_streams, write_out
 from gantry_launcher.usage import CLIENT_COMMANDS, COMPLETING, USAGE
 
 INTERRUPTED = 130
@@ -24,7 +24,7 @@ def main(words: list[str]) -> int:
         if command in {"help", "-h", "--help"} or (
             command not in WITH_OWN_HELP and {"-h", "--help"} & set(rest[:1])
         ):
-            sys.stdout.write(USAGE)
+            write_out(USAGE)
             return 0
         if command not in COMMANDS:
             raise Refused(f"no such command: {command}{_meant(command)} (see ./gantry --help)")
@@ -109,7 +109,7 @@ def _complete(words: list[str]) -> int:
     answer = complete(os.environ)
     if answer is not None:
         text, status = answer
-        sys.stdout.write(text)
+        write_out(text)
         return status
     return _client(words) if is_ready(RUN_LOCK) else 1  # completion installs nothing
 

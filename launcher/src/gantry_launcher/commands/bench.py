@@ -3,7 +3,6 @@
 import ast
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from itertools import takewhile
@@ -12,7 +11,7 @@ from pathlib import Path
 from gantry_launcher import install
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import PYTHON, ROOT
-from gantry_launcher.output.terminal import say
+from gantry_launcher.output.terminal import say, write_out
 
 FOLDER = ROOT / "bench"
 SPARK = "spark_"
@@ -30,7 +29,7 @@ def bench(words: list[str]) -> int:
     """
     known = programs()
     if {"-h", "--help", "--list"} & set(words[:1]):
-        sys.stdout.write(help_text(known))
+        write_out(help_text(known))
         return 0
     names = list(takewhile(lambda word: not word.startswith("-"), words))
     arguments = words[len(names) :]
@@ -45,8 +44,7 @@ def bench(words: list[str]) -> int:
     found = files()
     failed: dict[str, int] = {}
     for name in names:
-        sys.stdout.write(f"\n== {name}: {known[name]}\n")
-        sys.stdout.flush()
+        write_out(f"\n== {name}: {known[name]}\n")
         if status := _run(found[name], arguments):
             failed[name] = status
     if set(failed.values()) == {2}:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from gantry_launcher import install
 from gantry_launcher.layout import ROOT, VENV
 from gantry_launcher.options import parse_test
-from gantry_launcher.output.terminal import say
+from gantry_launcher.output.terminal import say, write_out
 
 NOT_BY_DEFAULT = "not soak"
 
@@ -72,16 +71,15 @@ def test_environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 def _run_all(steps: tuple[Step, ...]) -> int:
     results = [(step.name, *_run(step)) for step in steps]
-    sys.stdout.write("\n")
+    write_out("\n")
     for name, status, seconds in results:
-        sys.stdout.write(f"{name:<14} {'ok' if status == 0 else 'FAILED':<7} {seconds:6.1f} s\n")
+        write_out(f"{name:<14} {'ok' if status == 0 else 'FAILED':<7} {seconds:6.1f} s\n")
     return 1 if any(status for _, status, _ in results) else 0
 
 
 def _run(step: Step) -> tuple[int, float]:
     """Return (exit status, seconds) of a step whose output goes where ours goes."""
-    sys.stdout.write(f"\n== {step.name}: {' '.join(step.command)}\n")
-    sys.stdout.flush()
+    write_out(f"\n== {step.name}: {' '.join(step.command)}\n")
     began = time.monotonic()
     program, *arguments = step.command
     command = [str(VENV / "bin" / program), *arguments]

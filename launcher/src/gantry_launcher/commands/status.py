@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
-from gantry_launcher.output.terminal import say
+from gantry_launcher.output.terminal import say, write_out
 from gantry_launcher.planning.health import Check, ask
 from gantry_launcher.processes import control
 from gantry_launcher.serving.ending import STOP_SECONDS_MAX, end_launcher, unresponsive
@@ -31,7 +30,7 @@ def status(data: Path, *, as_json: bool) -> int:
     answer.connection.close()
     state["processes"] = _processes(state["processes"])
     state["ready"] = all(process["health"] == "ready" for process in state["processes"])
-    sys.stdout.write(json.dumps(state) + "\n" if as_json else _table(state))
+    write_out(json.dumps(state) + "\n" if as_json else _table(state))
     return 0
 
 
@@ -44,7 +43,7 @@ def _no_state(data: Path, answer: control.Unresponsive | None, *, as_json: bool)
     elif not as_json:
         say(f"nothing runs with the data directory {data}")
     if as_json:
-        sys.stdout.write(json.dumps(state) + "\n")
+        write_out(json.dumps(state) + "\n")
     return 1
 
 

@@ -16,6 +16,7 @@ from gantry_launcher.demo.behaviours import only, show_behaviours
 from gantry_launcher.demo.load import QUEUES, TOPIC, Http, Load, judge
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.layout import ROOT
+from gantry_launcher.output.terminal import write_out
 
 KILLS = 3
 SECONDS_BETWEEN_KILLS = 6.0
@@ -144,5 +145,4 @@ def _command() -> tuple[str, str]:
 
 
 def _say(words: str) -> None:
-    sys.stdout.write(words + "\n")
-    sys.stdout.flush()
+    write_out(words + "\n")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gantry_launcher.errors import OutputLost
 from gantry_launcher.output.lines import Lines
 
 STDOUT, STDERR = 1, 2
@@ -31,6 +32,18 @@ def fill_standard_streams() -> None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+def write_out(text: str) -> None:
+    """Write the result of a command. Raises OutputLost when stdout takes no more; a reader that closed the pipe is no error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        raise OutputLost(f"cannot write the output: {error.strerror}") from error
 
 
 def say(message: str) -> None:
@@ -84,6 +97,17 @@ def _write_error(text: str) -> None:
 
 
 def _print(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):
+    try:
         sys.stdout.write(text)
         sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    except ValueError:  # it is closed
+        return
+
+
+def _drop_output() -> None:
+    """Discard buffered output: the interpreter would try to write it at exit, and report the error."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
