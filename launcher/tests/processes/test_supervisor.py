@@ -1,6 +1,7 @@
 """The supervisor's loop: stop requests, processes that cannot start, and reasons for a slow start."""
 
 import os
+import re
 import socket
 import sys
 from pathlib import Path
@@ -55,8 +56,11 @@ def supervisor(make, tmp_path: Path) -> Supervisor:
     return make(("trial", "broker"))
 
 
-def test_a_first_start_that_fails_is_refused(supervisor: Supervisor) -> None:
-    with pytest.raises(Refused, match="cannot start trial"):
+def test_a_first_start_that_fails_is_refused_with_the_path_and_a_remedy(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    words = f"cannot start trial: {tmp_path}/trial: a file of that name is in the way; move it away, or take another --data"
+    with pytest.raises(Refused, match=f"^{re.escape(words)}$"):
         supervisor._start(supervisor._children[0])
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gantry_launcher.errors import EXIT_REFUSED, Refused
+from gantry_launcher.errors import EXIT_REFUSED, IN_THE_WAY, Refused, why
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Health, ask
 from gantry_launcher.planning.plan import ROLES, SystemPlan
@@ -142,9 +142,11 @@ class Supervisor:
         try:
             child.start(self._steady())
         except OSError as error:
-            message = f"cannot start {child.plan.name}: {error.strerror or error}"
+            place = f"{error.filename}: " if error.filename else ""
+            message = f"cannot start {child.plan.name}: {place}{why(error)}"
             if not child.was_ready_once:
-                raise Refused(message) from error
+                remedy = "; move it away, or take another --data" if isinstance(error, IN_THE_WAY) else ""
+                raise Refused(f"{message}{remedy}") from error
             self._output.line("gantry", f"{message}; trying again")
 
     def _look_after(self, child: Child, now: float) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from gantry_launcher.errors import Refused
+from gantry_launcher.errors import Refused, why
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
 from gantry_launcher.output.service_log import Output
@@ -40,12 +40,6 @@ class Reporter(Protocol):
     def ready(self, state: dict[str, Any]) -> None:
         """Report that the system is ready, with its addresses."""
         ...
-
-
-def why(error: OSError) -> str:
-    """Return a message that says why a directory cannot be used."""
-    in_the_way = isinstance(error, (FileExistsError, NotADirectoryError))
-    return "a file of that name is in the way" if in_the_way else error.strerror or str(error)
 
 
 def claim(data: DataDir) -> int:
