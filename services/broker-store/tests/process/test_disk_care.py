@@ -138,6 +138,24 @@ async def test_a_disk_that_fills_refuses_sends_and_heals_by_itself(monkeypatch):
         assert peer.answers[1].code == 0
 
 
+async def test_a_full_disk_is_logged_as_an_error_and_the_recovery_as_information(monkeypatch):
+    monkeypatch.setattr(disk_care, "SPACE_SECONDS", 0.01)
+    side = SendingSide(free_bytes_min=8 * MIB, ballast_bytes=MIB)
+    care = care_of(side)
+    with capture_logs() as lines:
+        async with running(care.watch_space):
+            await until(lambda: side.files.exists("/store/gantry/reserve"))
+            side.files.capacity = 8 * MIB
+            await until(lambda: len(lines) == 1)
+            side.files.capacity = 1 << 40
+            await until(lambda: len(lines) == 2)
+    event = "the state of the log changed"
+    assert lines == [
+        {"event": event, "was": "running", "now": "disk_full", "log_level": "error"},
+        {"event": event, "was": "disk_full", "now": "running", "log_level": "info"},
+    ]
+
+
 async def test_a_write_that_found_no_room_triggers_a_check_at_once(monkeypatch):
     monkeypatch.setattr(disk_care, "SPACE_SECONDS", 3600)
     side = SendingSide(free_bytes_min=MIB, ballast_bytes=MIB)

@@ -86,20 +86,19 @@ class DiskCare:
         """Return the current disk use."""
         return DiskUse(self._files.total_bytes(self._directory), self._files.free_bytes(self._directory))
 
+    def _log_change(self, state: LogState) -> None:
+        reason = {"reason": self._log.stop_reason} if state is LogState.STOPPED else {}
+        log = _log.info if state is LogState.RUNNING else _log.error
+        log("the state of the log changed", was=self._logged_state.value, now=state.value, **reason)
+        self._logged_state = state
+
     async def watch_space(self) -> None:
         """Check free space about once a second. Supervised."""
         while True:
             self._wake.clear()  # before the check, so that a full disk reported meanwhile is not missed
             state = await self._thread.run(self._space.check)
             if state is not self._logged_state:
-                reason = self._log.stop_reason if state is LogState.STOPPED else ""
-                _log.error(
-                    "the state of the log changed",
-                    was=self._logged_state.value,
-                    now=state.value,
-                    reason=reason,
-                )
-                self._logged_state = state
+                self._log_change(state)
             try:
                 async with asyncio.timeout(SPACE_SECONDS):
                     await self._wake.wait()
