@@ -71,7 +71,7 @@ async def _live(calls: Calls) -> None:
 async def _round_trip(calls: Calls) -> Finding:
     """Ask the gateway whether a message made the round trip through each broker; its 503 says so too, and is not a problem document."""
     began = time.perf_counter()
-    body = await asyncio.to_thread(calls.call, "GET", "/health/ready", is_report=True)
+    body = await asyncio.to_thread(calls.call, "GET", "/health/ready", is_report=True, fresh=True)
     if body.get("status") == "ready":
         return Finding("round trip", calls.base, True, (time.perf_counter() - began) * 1000)
     bad = "; ".join(f"{name}: {why}" for name, why in body.get("stores", {}).items() if why != "ok")

@@ -344,6 +344,27 @@ async def test_ready_needs_one_round_trip_per_store_and_only_one(pair, connect):
         assert pair.stores["broker-a"].calls.count("send") == 1
 
 
+async def test_a_fresh_check_sends_again_at_most_once_per_second(pair, connect):
+    store = pair.stores["broker-a"]
+    async with connect(pair.gateway()) as client:
+        assert (await client.get("/health/ready")).status_code == 200
+        store.refuse = StoreRefused(14, "disk full")
+        assert (await client.get("/health/ready")).status_code == 200
+        pair.clocks.advance(1)
+        answer = await client.get("/health/ready?fresh=true")
+        assert answer.status_code == 503
+        assert answer.json()["stores"] == {"broker-a": "refused: disk full", "broker-b": "ok"}
+        assert (await client.get("/health/ready")).status_code == 200
+        sent = store.calls.count("send")
+        for _ in range(3):
+            await client.get("/health/ready?fresh=true")
+        assert store.calls.count("send") == sent
+        pair.clocks.advance(1)
+        store.refuse = None
+        assert (await client.get("/health/ready?fresh=true")).status_code == 200
+        assert store.calls.count("send") == sent + 1
+
+
 async def test_without_nameserver_the_gateway_lives_but_is_not_ready(system, connect):
     system.silent_nameservers = set(system.nameservers)
     async with connect(system.gateway()) as client:

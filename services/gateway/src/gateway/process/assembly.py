@@ -124,7 +124,11 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
         *_message_routes(ports, fleet, routes, known),
         *cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic),
         *broker_settings_routes(fleet),
-        *health_routes(Probe(fleet, ports.ids, clocks.wall_ms), workers.text, lambda: puller.is_draining),
+        *health_routes(
+            Probe(fleet, ports.ids, clocks.wall_ms, clocks.monotonic),
+            workers.text,
+            lambda: puller.is_draining,
+        ),
         *_scheduler_routes(settings, ports, fleet, groups, routes),
         *transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic),
     ]

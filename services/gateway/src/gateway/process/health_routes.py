@@ -16,6 +16,12 @@ from gateway.routing.probe import Probe
 BROKERS_MAX = 1000
 
 Brokers = Annotated[int, Meta(ge=1, le=BROKERS_MAX, description="Minimum number of stores.")]
+Fresh = Annotated[
+    bool,
+    Meta(
+        description="Send a new message through every store, at most one per second, also after one has passed."
+    ),
+]
 _READY = "Not ready; `stores` says why."
 
 
@@ -46,11 +52,11 @@ def health_routes(
 
     @calls.head("/health/ready")
     @calls.get("/health/ready", details=Details(reply=Ready, not_ready=_READY))
-    async def ready(brokers: Brokers = 1) -> Reply:
+    async def ready(brokers: Brokers = 1, fresh: Fresh = False) -> Reply:
         """Report whether a message has made the round trip through every registered store."""
         if is_draining():
             return json_reply(Ready("draining", {}), 503)
-        is_ready, stores = await probe.check(brokers)
+        is_ready, stores = await probe.check(brokers, fresh=fresh)
         return json_reply(Ready("ready" if is_ready else "starting", stores), 200 if is_ready else 503)
 
     @calls.get("/metrics", details=Details(reply_content={"text/plain": {"schema": {"type": "string"}}}))
