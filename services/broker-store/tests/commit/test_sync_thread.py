@@ -31,7 +31,7 @@ def started(device: Device):
     thread = SyncThread(
         device.sync,
         lambda function, argument: function(argument),
-        machine().start_thread,
+        machine().make_thread,
     )
     thread.start(
         lambda position: results.put(("synced", position)), lambda error: results.put(("failed", error))

@@ -5,7 +5,9 @@ Timers and `asyncio.to_thread` belong to the event loop.
 """
 
 import asyncio
+import contextlib
 import os
+import queue
 import random
 import threading
 import time
@@ -35,15 +37,32 @@ class Workers(Protocol):
         ...
 
 
-class Thread(Protocol):
-    """A started thread."""
+Step = Callable[[], float | None]
+"""One piece of a thread's work. Returns the seconds until the next step if nothing wakes the thread earlier; None: until it is woken."""
 
-    def join(self, timeout: float | None = None) -> None:
-        """Wait for its end, at most `timeout` seconds."""
+
+class Thread(Protocol):
+    """A thread that works in steps. It is described by its step, not by a function that waits in a lock or a queue.
+
+    A simulation cannot continue a function that waits in a primitive of `threading`, but it can run a step as one event, when it likes
+    after a wake. The cost on a machine is that of the queue which such a thread needs anyway.
+    """
+
+    @property
+    def wake(self) -> Callable[[], None]:
+        """Runs a step soon, after the running one; wakes before it begins are one wake. Never blocks. A wake before `start` is kept."""
+        ...
+
+    def start(self) -> None:
+        """Work from now on."""
+        ...
+
+    def stop(self) -> None:
+        """End after the running step, and after one more if it was woken. Blocks until then. Does nothing before `start`."""
         ...
 
 
-StartThread = Callable[[Callable[[], None], str], Thread]
+MakeThread = Callable[[Step, str], Thread]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +84,8 @@ class Environment:
     process_id: int
     workers: Callable[[int, str], Workers]
     """Starts this many threads with this name prefix."""
-    start_thread: StartThread
-    """Starts a daemon thread with this name."""
+    make_thread: MakeThread
+    """Makes a daemon thread with this step and name."""
     listening_socket: ListeningSocket
     """Listens on a port, as `addresses.listening_socket` does."""
 
@@ -94,7 +113,7 @@ def machine() -> Environment:
         secret_bytes=os.urandom,
         process_id=os.getpid(),
         workers=_ThreadWorkers,
-        start_thread=_start_thread,
+        make_thread=_StepThread,
         listening_socket=listening_socket,
     )
 
@@ -117,7 +136,35 @@ class _ThreadWorkers:
         self._executor.shutdown(wait=wait)
 
 
-def _start_thread(run: Callable[[], None], name: str) -> Thread:
-    thread = threading.Thread(target=run, name=name, daemon=True)
-    thread.start()
-    return thread
+class _StepThread:
+    def __init__(self, step: Step, name: str) -> None:
+        self._step = step
+        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.wake: Callable[[], None] = partial(self._wakes.put, True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._wakes.put(False)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        wakes, step = self._wakes, self._step
+        wait_seconds: float | None = None
+        while True:
+            is_running = True
+            with contextlib.suppress(queue.Empty):
+                is_running = wakes.get(timeout=wait_seconds)
+            if not is_running:
+                return  # nothing woke it since the last step
+            while is_running:
+                try:
+                    is_running = wakes.get_nowait()
+                except queue.Empty:
+                    break
+            wait_seconds = step()
+            if not is_running:
+                return

@@ -1,6 +1,6 @@
 """A timer accurate to about 0.1 ms. The loop's own timers have whole milliseconds and fire up to two late.
 
-Linux: the loop watches a timerfd. Without one, or without a free descriptor, the loop's timers take over.
+Linux: the loop watches a timerfd. Without one, without a free descriptor, or in a loop that watches no descriptors, the loop's timers take over.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ class FineTimer:
         self._times_at = ctypes.byref(self._times)
         self._descriptor = _descriptor()
         if self._descriptor >= 0:
-            self._loop.add_reader(self._descriptor, self._expired)
+            try:
+                self._loop.add_reader(self._descriptor, self._expired)
+            except NotImplementedError:
+                os.close(self._descriptor)
+                self._descriptor = -1
 
     def set(self, seconds: float) -> None:
         """Call back after this many seconds, replacing the earlier time."""

@@ -3,15 +3,14 @@
 Each call covers every request made before it; the loop then gets the position reached.
 """
 
-import queue
 from collections.abc import Callable
 from typing import Protocol
 
 from broker_store.log.errors import LogStopped, NoDescriptorLeft
-from gantry_chassis.machine.environment import StartThread, Thread
+from gantry_chassis.machine.environment import MakeThread
 
 RETRY_SECONDS = 0.05
-"""Pause between retries while no file descriptor is free to sync the log directory."""
+"""Pause between retries while no file descriptor is free to sync the log directory; a request ends it early."""
 
 InLoop = Callable[..., object]
 """Runs a function with arguments in the event loop (`call_soon_threadsafe`)."""
@@ -41,61 +40,36 @@ class Flusher(Protocol):
 class SyncThread:
     """Runs `sync` once for all requests made while the last one ran."""
 
-    def __init__(
-        self,
-        sync: Callable[[], int],
-        in_loop: InLoop,
-        start_thread: StartThread,
-    ) -> None:
+    def __init__(self, sync: Callable[[], int], in_loop: InLoop, make_thread: MakeThread) -> None:
         self._sync = sync
         self._in_loop = in_loop
-        self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._start_thread = start_thread
-        self._thread: Thread | None = None
-        self.request: Callable[[], None] = self._request
+        self._on_synced: Synced | None = None
+        self._on_failed: Failed | None = None
+        self._has_failed = False
+        self._thread = make_thread(self._step, "sync")
+        self.request: Callable[[], None] = self._thread.wake
 
     def start(self, on_synced: Synced, on_failed: Failed) -> None:
         """Start the thread. It answers each sync with one of these calls in the loop."""
-        self._thread = self._start_thread(lambda: self._run(on_synced, on_failed), "sync")
+        self._on_synced, self._on_failed = on_synced, on_failed
+        self._thread.start()
 
     def stop(self) -> None:
         """Stop after the running sync. Blocks until then."""
-        self._requests.put(False)
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.stop()
 
-    def _request(self) -> None:
-        """Request a sync of everything written so far. Never blocks."""
-        self._requests.put(True)
-
-    def _run(self, on_synced: Synced, on_failed: Failed) -> None:
-        requests = self._requests
-        while requests.get():
-            is_running = True
-            while is_running:
-                try:
-                    is_running = requests.get_nowait()
-                except queue.Empty:
-                    break
-            try:
-                position = self._sync()
-            except NoDescriptorLeft:
-                if not is_running or not self._waits_for_retry():
-                    return  # nobody waits for what is written
-                continue
-            except LogStopped as stopped:
-                self._in_loop(on_failed, stopped)
-                return  # a failed sync is never retried into a success
-            self._in_loop(on_synced, position)
-            if not is_running:
-                return
-
-    def _waits_for_retry(self) -> bool:
-        """Wait and request the same sync again. False when the thread must stop."""
+    def _step(self) -> float | None:
+        assert self._on_synced is not None
+        assert self._on_failed is not None
+        if self._has_failed:
+            return None  # a failed sync is never retried into a success
         try:
-            is_running = self._requests.get(timeout=RETRY_SECONDS)
-        except queue.Empty:
-            is_running = True
-        if is_running:
-            self._requests.put(True)
-        return is_running
+            position = self._sync()
+        except NoDescriptorLeft:
+            return RETRY_SECONDS
+        except LogStopped as stopped:
+            self._has_failed = True
+            self._in_loop(self._on_failed, stopped)
+        else:
+            self._in_loop(self._on_synced, position)
+        return None

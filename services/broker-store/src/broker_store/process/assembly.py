@@ -16,7 +16,7 @@ from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
-from broker_store.log.files.real_files import RealFiles
+from broker_store.log.files.files import Files
 from broker_store.log.lock import StoreLock
 from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.opening.opening import Opening, Slices
@@ -101,10 +101,11 @@ class Built:
 class StoreProcess:
     """One broker-store, from its ports to its last checkpoint."""
 
-    def __init__(self, settings: Settings, life: Life, *, fast_paths: bool) -> None:
+    def __init__(self, settings: Settings, life: Life, files: Files, *, fast_paths: bool) -> None:
+        """`files` is the disk of the store directory; only its lock is always one of this machine."""
         self._settings = settings
         self._life = life
-        self._files = RealFiles()
+        self._files = files
         self._thread = life.environment.workers(1, "disk")
         self._clock = open_clock(self._files, str(settings.store_dir), life.environment)
         self._metrics = Metrics()
@@ -188,7 +189,7 @@ class StoreProcess:
         kept = RuntimeConfigFile(config, self._files, store.config_dir, self._thread)
         foundation = build_foundation(around, store, self._thread)
         in_loop = asyncio.get_running_loop().call_soon_threadsafe
-        flusher = SyncThread(store.log.sync, in_loop, store.environment.start_thread)
+        flusher = SyncThread(store.log.sync, in_loop, store.environment.make_thread)
         sending = Sending(
             store, self._classes, foundation, Turn.current().at_end, flusher, self._thread,
             fast_paths=self._fast_paths,

@@ -214,7 +214,7 @@ def test_visible_and_confirm_never_pass_what_they_promise(disk, small, open_log,
 def test_the_real_disk_takes_the_same_calls(tmp_path, build_at, open_log, put, commit):
     sizes = LogSettings(segment_bytes=64 * 1024, prezero_bytes=32 * 1024, prezero_slice_bytes=4096)
     log = open_log(RealFiles(), sizes, directory=str(tmp_path / "log"))
-    log.prezero.start(machine().start_thread)
+    log.prezero.start(machine().make_thread)
     expected = []
     for number in range(300):
         expected.append(put(log, b"%03d" % number * 300, offset=number))

@@ -192,7 +192,7 @@ def test_segments_smaller_than_the_stretch_ahead_are_zeroed_whole(disk, failures
 
 def test_switched_off_there_is_no_thread(disk, failures):
     prezero, _ = make(disk, failures, LogSettings(segment_bytes=8192, prezero_bytes=0))
-    prezero.start(machine().start_thread)
+    prezero.start(machine().make_thread)
     assert prezero._thread is None
     prezero.close()
 
@@ -236,7 +236,7 @@ def test_the_writer_waits_while_a_slice_overlaps_what_it_claims(disk, failures):
 def test_the_thread_keeps_ahead_of_a_running_tail_on_the_real_disk(tmp_path, failures):
     sizes = LogSettings(segment_bytes=1 << 20, prezero_bytes=128 * 1024, prezero_slice_bytes=16 * 1024)
     prezero, segment = make(RealFiles(), failures, sizes, directory=str(tmp_path))
-    prezero.start(machine().start_thread)
+    prezero.start(machine().make_thread)
     prezero.follow(segment, 0)
     content = b""
     for number in range(200):
@@ -259,7 +259,7 @@ def test_the_thread_keeps_ahead_of_a_running_tail_on_the_real_disk(tmp_path, fai
 def test_the_thread_begins_with_the_first_segment_of_a_new_log(tmp_path, failures):
     sizes = LogSettings(segment_bytes=1 << 20, prezero_bytes=128 * 1024, prezero_slice_bytes=16 * 1024)
     prezero = Prezero(RealFiles(), str(tmp_path), sizes, failures, lambda: True)
-    prezero.start(machine().start_thread)
+    prezero.start(machine().make_thread)
     segment = prezero.take_spare(0)
     prezero.claim(100)
     deadline = time.monotonic() + 10

@@ -18,15 +18,24 @@ _NOBODY = 1 << 62
 
 
 class Thread(Protocol):
-    """A started thread."""
+    """A thread that works in steps, each after a wake or after the seconds that the last one returned."""
 
-    def join(self) -> None:
-        """Wait for its end."""
+    @property
+    def wake(self) -> Callable[[], None]:
+        """Runs a step soon. Never blocks."""
+        ...
+
+    def start(self) -> None:
+        """Work from now on."""
+        ...
+
+    def stop(self) -> None:
+        """End after the running step. Blocks until then."""
         ...
 
 
-StartThread = Callable[[Callable[[], None], str], Thread]
-"""Starts a thread with a name."""
+MakeThread = Callable[[Callable[[], float | None], str], Thread]
+"""Makes a thread with a step and a name."""
 
 
 class Prezero:
@@ -53,22 +62,22 @@ class Prezero:
         self._spare: Segment | None = None
         self._own: tuple[str, File] | None = None
         self._full_at = -1
-        self._wake = threading.Event()
         self._wake_at = _NOBODY
         self._closing = False
         self._thread: Thread | None = None
 
-    def start(self, start_thread: StartThread) -> None:
+    def start(self, make_thread: MakeThread) -> None:
         """Start the background thread. Does nothing when switched off."""
         if self._settings.prezero_bytes and self._thread is None:
-            self._thread = start_thread(self._run, "prezero")
+            self._thread = make_thread(self._step, "prezero")
+            self._thread.start()
+            self._thread.wake()
 
     def close(self) -> None:
         """Stop the background thread after its current slice."""
         self._closing = True
-        self._wake.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.stop()
             self._thread = None
         if self._own is not None:
             self._own[1].close()
@@ -85,7 +94,7 @@ class Prezero:
             self._zeroed_end = end if self._spare is None else max(self._zeroed_end, end)
             self._full_at = -1
             self._wake_at = end
-        self._wake.set()
+        self._wake()
 
     def claim(self, end: int) -> None:
         """Announce that bytes up to here will be written. Waits until no zero can land below."""
@@ -95,7 +104,7 @@ class Prezero:
             self._claimed = end
         if end >= self._wake_at:
             self._wake_at = _NOBODY
-            self._wake.set()
+            self._wake()
 
     def take_spare(self, start: int) -> Segment:
         """Return the segment at this position, prepared ahead or made now. The tail moves into it."""
@@ -201,9 +210,9 @@ class Prezero:
         while self._busy_start < (end or _NOBODY):
             self._lock.wait()
 
-    def _run(self) -> None:
-        while not self._closing:
-            self._wake.wait()
-            self._wake.clear()
-            while self.zero_slice():
-                pass
+    def _wake(self) -> None:
+        if self._thread is not None:
+            self._thread.wake()
+
+    def _step(self) -> float | None:
+        return 0.0 if self.zero_slice() else None

@@ -139,7 +139,7 @@ class Sending:
 
     def start(self) -> None:
         """Accept sends: recovery is over, and the store's events are connected."""
-        self.store.log.prezero.start(self.store.environment.start_thread)
+        self.store.log.prezero.start(self.store.environment.make_thread)
         self._flusher.start(self.appends.synced, self.appends.failed)
         self.settling.log_foreign_floors()
         self.topics_saver.changed()
