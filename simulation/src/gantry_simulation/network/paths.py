@@ -29,8 +29,11 @@ class Paths:
     def latency_ns(self) -> int:
         """Draw the time that a piece is on its way."""
         conditions, rng = self.conditions, self.rng
-        is_slow = conditions.slow_chance and rng.random() < conditions.slow_chance
-        return rng.randint(*(conditions.slow_ns if is_slow else conditions.latency_ns))
+        drawn = rng.random()
+        if drawn < conditions.slow_chance:
+            return rng.randint(*conditions.slow_ns)
+        least, most = conditions.latency_ns
+        return least + int((most - least) * rng.random())
 
     def is_open(self, path: Path) -> bool:
         """Whether bytes pass in this direction."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantry_chassis.machine.environment import Environment
-from gantry_simulation.processes.threads import Pace, SimulatedWorkers
+from gantry_chassis.machine.environment import Environment, Step
+from gantry_simulation.processes.threads import Pace, SimulatedThread, SimulatedWorkers
 from gantry_simulation.world.clocks import Clocks
-from gantry_simulation.world.not_simulated import NotSimulated
 from gantry_simulation.world.process_loop import ProcessLoop
 from gantry_simulation.world.world import World
 
@@ -27,8 +26,8 @@ def simulated_environment(
     def workers(count: int, threads: str) -> SimulatedWorkers:
         return SimulatedWorkers(world, loop, count, threads, pace)
 
-    def start_thread(*_arguments: object) -> Any:
-        raise NotSimulated("the simulation has no start_thread")
+    def make_thread(step: Step, threads: str) -> SimulatedThread:
+        return SimulatedThread(world, loop, step, threads, pace)
 
     return Environment(
         wall_ns=clocks.wall_ns,
@@ -39,6 +38,6 @@ def simulated_environment(
         secret_bytes=world.rng(f"secrets of {name}").randbytes,
         process_id=process_id,
         workers=workers,
-        start_thread=start_thread,
+        make_thread=make_thread,
         listening_socket=listening_socket,
     )

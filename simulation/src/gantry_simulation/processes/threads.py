@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, TypeVarTuple
 
+from gantry_chassis.machine.environment import Step
 from gantry_simulation.world.process_loop import ProcessLoop
-from gantry_simulation.world.world import World
+from gantry_simulation.world.world import SECOND_NS, World
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -23,6 +25,10 @@ class Pace:
     call_ns: tuple[int, int] = (20_000, 2_000_000)
     stall_chance: float = 0.002
     stall_ns: tuple[int, int] = (50_000_000, 3_000_000_000)
+
+    def draw_ns(self, rng: random.Random) -> int:
+        """Return how long a call takes."""
+        return rng.randint(*(self.stall_ns if rng.random() < self.stall_chance else self.call_ns))
 
 
 class SimulatedWorkers:
@@ -55,10 +61,8 @@ class SimulatedWorkers:
             if future.cancelled():
                 continue
             self._free -= 1
-            pace, rng = self._pace, self._rng
-            is_stalled = rng.random() < pace.stall_chance
-            takes_ns = rng.randint(*(pace.stall_ns if is_stalled else pace.call_ns))
-            happens_ns = rng.randint(0, takes_ns)
+            takes_ns = self._pace.draw_ns(self._rng)
+            happens_ns = self._rng.randint(0, takes_ns)
             self._world.after(happens_ns, partial(self._happen, future, call, takes_ns - happens_ns))
 
     def _happen(self, future: asyncio.Future[object], call: Callable[[], object], rest_ns: int) -> None:
@@ -77,6 +81,55 @@ class SimulatedWorkers:
         self._free += 1
         self._loop.deliver(_settle, future, result, error)
         self._begin()
+
+
+class SimulatedThread:
+    """A thread in steps: a step is one event, a drawn time after a wake. What it reports reaches the loop in that event.
+
+    So a slow step is a late one: until it happens, nothing of it has happened.
+    """
+
+    def __init__(self, world: World, loop: ProcessLoop, step: Step, name: str, pace: Pace) -> None:
+        self._world, self._loop, self._step, self._pace = world, loop, step, pace
+        self._name = name
+        self._rng = world.rng(f"thread {name} of {loop.name} at {world.now_ns}")
+        self._is_started = self._is_woken = self._is_stopped = False
+        self._planned = 0
+        self._is_soon = False
+        """The planned step follows a wake, not a wait."""
+
+    def wake(self) -> None:
+        """Run a step soon."""
+        self._is_woken = True
+        if self._is_started and not self._is_soon:
+            self._is_soon = True
+            self._plan(self._pace.draw_ns(self._rng))
+
+    def start(self) -> None:
+        """Work from now on."""
+        self._is_started = True
+        if self._is_woken:
+            self.wake()
+
+    def stop(self) -> None:
+        """End, after one more step if it was woken."""
+        if self._is_started and self._is_woken and not self._is_stopped:
+            self._is_woken = False
+            self._step()
+        self._is_stopped = True
+
+    def _plan(self, wait_ns: int) -> None:
+        self._planned += 1
+        self._world.after(wait_ns, partial(self._happen, self._planned))
+
+    def _happen(self, planned: int) -> None:
+        if planned != self._planned or self._is_stopped or self._loop.is_closed():
+            return
+        self._world.record(self._loop.name, "thread", self._name)
+        self._is_woken = self._is_soon = False
+        wait_seconds = self._step()
+        if wait_seconds is not None and not self._is_soon:
+            self._plan(round(wait_seconds * SECOND_NS) + self._pace.draw_ns(self._rng))
 
 
 def _settle(future: asyncio.Future[object], result: object, error: Exception | None) -> None:

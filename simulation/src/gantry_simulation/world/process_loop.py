@@ -23,9 +23,9 @@ from gantry_simulation.world.not_simulated import BareLoop, NotSimulated
 from gantry_simulation.world.ports import Jobs, Sockets
 from gantry_simulation.world.world import World
 
-TURN_NS = (2_000, 20_000)
-CALLBACK_NS = (500, 3_000)
-"""Cost of a turn, and of each of its callbacks."""
+TURN_NS, CALLBACK_NS = 2_000, 500
+"""Least cost of a turn, and of each of its callbacks. The seed makes all of a turn slower by up to COST_SPREAD times that."""
+COST_SPREAD = 9.0
 NEVER_NS = 1 << 62
 RESOLUTION_SECONDS = 1e-9
 """A timer that is due within this time is due."""
@@ -143,8 +143,8 @@ class ProcessLoop(BareLoop):
                 ready.append(handle)
         count = len(ready)
         self._world.record(self.name, "turn", count)
-        rng = self._rng
-        self._free_at_ns = self._world.now_ns + rng.randint(*TURN_NS) + count * rng.randint(*CALLBACK_NS)
+        least_ns = TURN_NS + count * CALLBACK_NS
+        self._free_at_ns = self._world.now_ns + int(least_ns * (1 + COST_SPREAD * self._rng.random()))
         hooks = sys.get_asyncgen_hooks()
         self._in_turn = True
         _set_running_loop(self)
