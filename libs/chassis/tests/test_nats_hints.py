@@ -6,7 +6,7 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,13 @@ from gantry_chassis.nats_hints import Hints
 SERVER = Path(sys.executable).parent / "nats-server"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that no other process gets during the test: it is bound, and a server that reuses addresses may listen."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -51,9 +54,8 @@ async def until(condition) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged() -> None:
+def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged(port: int) -> None:
     async def scenario() -> None:
-        port = free_port()
         got: list[tuple[str, bytes]] = []
         sender, receiver = (
             Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1)),
@@ -62,21 +64,28 @@ def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged() ->
         receiver.subscribe("gantry.route.*", lambda subject, payload: got.append((subject, payload)))
         with nats_server(port):
             async with running(sender, receiver):
-                await until(lambda: sender.is_connected and receiver.is_connected)
-                await asyncio.sleep(0.1)
+                async with asyncio.timeout(90):
+                    while not got:  # until the server knows the subscription
+                        sender.publish("gantry.route.probe", b"")
+                        await asyncio.sleep(0.02)
+                before = sender.sent
                 for _ in range(3):
                     sender.publish("gantry.route.orders", b"1")
                 sender.publish("gantry.data", b"nobody listens")
-                await until(lambda: sender.sent == 2)
-                await until(lambda: got)
-        assert got == [("gantry.route.orders", b"1")]
+                sender.publish("gantry.route.last", b"")
+                await until(lambda: sender.sent == before + 3)
+                await until(lambda: got[-1][0] == "gantry.route.last")
+        assert got[got.index(("gantry.route.orders", b"1")) :] == [
+            ("gantry.route.orders", b"1"),
+            ("gantry.route.last", b""),
+        ]
 
     asyncio.run(scenario())
 
 
-def test_without_a_server_hints_are_dropped_and_nothing_raises() -> None:
+def test_without_a_server_hints_are_dropped_and_nothing_raises(port: int) -> None:
     async def scenario() -> None:
-        hints = Hints(f"nats://127.0.0.1:{free_port()}", "a", random.Random(1))
+        hints = Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1))
         async with running(hints):
             await asyncio.sleep(0.05)
             hints.publish("gantry.data", b"x")
@@ -96,9 +105,8 @@ def test_no_address_means_no_hints() -> None:
     asyncio.run(scenario())
 
 
-def test_it_recovers_when_the_server_starts_late_or_returns() -> None:
+def test_it_recovers_when_the_server_starts_late_or_returns(port: int) -> None:
     async def scenario() -> None:
-        port = free_port()
         got: list[bytes] = []
         hints = Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1))
         hints.subscribe("gantry.data", lambda _subject, payload: got.append(payload))
@@ -158,14 +166,14 @@ NASTY_SUBJECTS = [
 @pytest.mark.parametrize("subject", NASTY_SUBJECTS, ids=repr)
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 3, b"x" * 1_000_000], ids=len)
 def test_hints_continue_after_any_subject_and_payload(
-    subject: bytes, payload: bytes, monkeypatch: pytest.MonkeyPatch
+    subject: bytes, payload: bytes, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nats_hints, "CHECK_SECONDS", 0.2)
     monkeypatch.setattr(nats_hints, "ANSWER_SECONDS_MAX", 0.3)
     monkeypatch.setattr(nats_hints, "RECONNECT_SECONDS", 0.1)
 
     async def scenario() -> None:
-        port, got = free_port(), list[str]()
+        got = list[str]()
         hints, sender = (
             Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1)),
             Hints(f"nats://127.0.0.1:{port}", "b", random.Random(1)),
@@ -188,9 +196,8 @@ def test_hints_continue_after_any_subject_and_payload(
     asyncio.run(scenario())
 
 
-def test_hints_use_the_token_from_a_file(tmp_path: Path) -> None:
+def test_hints_use_the_token_from_a_file(port: int, tmp_path: Path) -> None:
     async def scenario() -> None:
-        port = free_port()
         (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
         (tmp_path / "token").write_text("s3cret\n")
         url = f"nats://127.0.0.1:{port}"
@@ -209,12 +216,12 @@ def test_hints_use_the_token_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["guess", None])
 def test_a_bad_token_is_logged_once_and_the_right_one_works_without_a_restart(
-    tmp_path: Path, content: str | None, monkeypatch: pytest.MonkeyPatch
+    port: int, tmp_path: Path, content: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nats_hints, "RECONNECT_SECONDS", 0.1)
 
     async def scenario() -> None:
-        port, token = free_port(), tmp_path / "token"
+        token = tmp_path / "token"
         (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
         if content is not None:
             token.write_text(content)
