@@ -1,7 +1,7 @@
 """Settings have layers and bounds, and an error names their source."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import pytest
@@ -27,6 +27,7 @@ class Knobs(msgspec.Struct, frozen=True):
     token: Annotated[str, Meta(extra={"secret": True})] = ""
     origins: tuple[str, ...] = ()
     trace: bool = False
+    level: Literal["debug", "info", "error"] = "info"
     folder: Path = Path("data")
 
 
@@ -55,6 +56,7 @@ def test_a_value_out_of_bounds_names_setting_source_and_bound() -> None:
         (["--set", "prt=1"], "unknown setting 'prt'; known: flush"),
         (["--set", "port"], "write name=value"),
         (["--set"], "needs a value"),
+        (["--set", "level=loud"], "'loud'; it may be debug, info or error"),
         (["--frobnicate"], "unknown argument '--frobnicate'"),
         (["-c", "/nonexistent/file.toml"], "cannot read the settings file"),
     ],
@@ -77,7 +79,7 @@ def test_secrets_are_masked_only_when_set() -> None:
 
 def test_every_setting_is_described() -> None:
     settings = {setting.name: setting for setting in describe(Knobs)}
-    assert list(settings) == ["port", "flush", "token", "origins", "trace", "folder"]
+    assert list(settings) == ["port", "flush", "token", "origins", "trace", "level", "folder"]
     assert settings["port"].description == "TCP port."
     assert settings["token"].secret
     assert "port (int, default 10911)" in help_text(Knobs, "knobs")

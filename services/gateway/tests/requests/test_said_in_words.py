@@ -71,7 +71,7 @@ def test_every_pattern_that_refuses_something_has_words():
     [
         ("PUT", "/v1/topics/a b", {}, "1 to 127 characters: letters a to z and A to Z, digits, and % | _ -"),
         ("PUT", "/v1/groups/a!", {}, "1 to 120 characters: letters a to z and A to Z, digits, and % | _ -"),
-        ("GET", "/v1/messages?topic=orders&key=a%20b", None, "characters: all but blanks"),
+        ("GET", "/v1/messages?topic=orders&key=a%20b", None, "any characters but blanks"),
         ("GET", "/v1/messages/a@b", None, "1 or more characters: letters a to z and A to Z, digits, and . _ ~ -"),
         ("POST", "/v1/topics/orders/transactions", {"producerGroup": "a b", "message": {"body": "x"}}, "1 to 120 characters: letters"),
     ],

@@ -67,7 +67,7 @@ def load_settings(
     try:
         return msgspec.convert(values, struct, strict=False, dec_hook=_to_path)
     except (msgspec.ValidationError, ValueError) as error:
-        raise SettingsRefused(_explain(str(error), sources)) from error
+        raise SettingsRefused(_explain(str(error), sources, struct)) from error
 
 
 def settings_or_exit(
@@ -201,10 +201,13 @@ def _to_path(kind: type, value: object) -> Path:
     return Path(value)
 
 
-def _explain(description: str, sources: Mapping[str, str]) -> str:
-    """Turn msgspec's "… - at `$.port`" into "port (from --set port): …"."""
+def _explain(description: str, sources: Mapping[str, str], struct: type[msgspec.Struct]) -> str:
+    """Turn msgspec's "… - at `$.port`" into "port (from --set port): …". A value that is none of several is answered with them."""
     text, _, path = description.partition(" - at `$.")
     name = path.rstrip("`").partition("[")[0]
+    choices = get_args(get_type_hints(struct).get(name))
+    if text.startswith("Invalid enum value") and choices:
+        text += f"; it may be {', '.join(map(str, choices[:-1]))} or {choices[-1]}"
     return f"{name} (from {sources.get(name, 'the defaults')}): {text}" if name else text
 
 

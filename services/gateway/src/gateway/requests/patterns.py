@@ -24,4 +24,6 @@ def pattern_text(pattern: str) -> str:
         return f"the pattern {pattern}"
     if shape["most"] is not None:
         return f"{shape['least']} to {shape['most']} characters: {characters}"
-    return f"1 or more characters: {characters}" if shape["count"] == "+" else f"characters: {characters}"
+    if shape["count"] == "+":
+        return f"1 or more characters: {characters}"
+    return "any characters but blanks" if characters == _NO_BLANKS else f"characters: {characters}"
