@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 from broker_store.log.files.simulated_files import SimulatedFile
 from gantry_chassis.process import Life
+from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.network.network import Network
+from gantry_simulation.parts.nameserver import Nameserver
 from gantry_simulation.parts.store import Store
 from gantry_simulation.processes.process import Process
 from gantry_simulation.world.world import World
@@ -40,10 +43,10 @@ def pull_header(offset: int) -> PullHeader:
 class System:
     """One store, and a client that sends numbered messages."""
 
-    def __init__(self, world: World, directory: Path) -> None:
+    def __init__(self, world: World, directory: Path, nameservers: str = "") -> None:
         self.world = world
         self.network = Network(world)
-        self.store = Store(Process(world, self.network, "store", "10.0.0.2"), directory)
+        self.store = Store(Process(world, self.network, "store", "10.0.0.2"), directory, nameservers)
         self.client = Process(world, self.network, "client", "10.0.0.20")
         self.sent = 0
         self.acknowledged: dict[int, bytes] = {}
@@ -112,6 +115,31 @@ def test_what_is_acknowledged_is_readable_at_its_place_after_kills_and_power_cut
     assert system.world.violations == []
     assert len(system.acknowledged) > 50
     assert lost(system) == {}
+
+
+def test_a_store_registers_with_a_nameserver_and_again_after_the_nameserver_was_killed(
+    world: World, tmp_path: Path
+) -> None:
+    system = System(world, tmp_path / "store", "10.0.0.1:9876")
+    nameserver = Nameserver(Process(world, system.network, "nameserver", "10.0.0.1"), tmp_path / "nameserver")
+    routes: list[str] = []
+
+    async def asks(life: Life) -> None:
+        client = NameserverClient(ConnectionPool(rng=life.environment.rng), nameserver.address)
+        while not await life.sleep(0.1):
+            with contextlib.suppress(LinkError, BrokerRefused):
+                routes.append((await client.route(TOPIC)).broker_datas[0].broker_addrs[0])
+
+    Process(world, system.network, "asking", "10.0.0.21").start(asks)
+    nameserver.start()
+    for _ in range(2):
+        assert world.run_until(lambda: len(routes) > 3, within=10)
+        assert set(routes) == {system.store.address}
+        nameserver.kill()
+        world.run_for(1)
+        routes.clear()
+        nameserver.start()
+    assert world.violations == []
 
 
 def test_a_disk_that_does_not_sync_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
