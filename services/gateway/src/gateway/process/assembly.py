@@ -141,16 +141,18 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
         stamps=ports.stamps,
         gzip_bytes_min=settings.gzip_bytes_min,
     )
-    fast_path = None
-    if fast_paths:
-        answers = FastAnswers(
-            access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large
-        )
-        fast_routes = (FastSends(send, answers), FastLeases(leases, answers, is_limited=send.is_limited))
-        fast_path = FastPath(app.answer, ports.stamps, app.is_hot, fast_routes, answers.fail)
+    answers = FastAnswers(access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
+    fast_path = _fast_path(app, answers, ports.stamps, send, leases) if fast_paths else None
     return Gateway(
         app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers, fast_path
     )
+
+
+def _fast_path(
+    app: GatewayApp, answers: FastAnswers, stamps: ReplyStamps, send: SendRoute, leases: LeaseRoutes
+) -> FastPath:
+    fast_routes = (FastSends(send, answers), FastLeases(leases, answers, is_limited=send.is_limited))
+    return FastPath(app.answer, stamps, app.is_hot, fast_routes, answers.fail)
 
 
 def _drain(*held: Puller | Receiver | Transactions) -> None:
