@@ -54,7 +54,7 @@ class LogWriter:
     def close(self, seconds: float) -> None:
         """As `flush`, and end the thread. A later line starts another one.
 
-        A daemon thread that still runs while the interpreter ends can take the process down before its last output is flushed.
+        Call it before the interpreter ends: Python stops daemon threads at any point then, whatever they hold.
         """
         with self._state:
             thread, self._is_closing = self._thread, self._thread is not None

@@ -1,6 +1,6 @@
 """Gathers rows of one client after another, and places as many together as lie in one segment.
 
-Records of one segment have the same bytes whether they are placed together or one by one. Together takes half the time.
+Records of one segment have the same bytes whether they are placed together or one by one. Together costs less.
 Never decides what is stored.
 """
 
