@@ -245,6 +245,7 @@ async def test_tools_see_move_and_use_a_consumer(served: Served) -> None:
     consumer.on_messages(seen.extend, quick=True)
     async with consumer, client_of(served) as client:
         await until(lambda: len(seen) == 10)
+        await until(lambda: len(consumer.queues) == 2 * len(served.brokers))  # the retry topic's too
         await client.route(topic)
         store = client.store(seen[0].broker)
         info_header = ConsumerRunningInfoHeader(
