@@ -1,10 +1,8 @@
 """Makes placed records readable: units of their queues, entries of the index, arrivals for waiting readers."""
 
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Collection, Sequence
 
 from broker_store.commit.message import Arrivals, IndexEntry, key_entries
-from broker_store.commit.queues import Queue
 from broker_store.commit.record_writer import Placed
 from gantry_wire.messages.properties import index_key_hashes
 
@@ -13,21 +11,27 @@ def show(placed: Sequence[Placed], store_ms: int, index: list[IndexEntry], arriv
     """Make records readable, in log order. A record's unique key precedes its other keys in the index."""
     if not placed:
         return
-    for queue, offset, position, size, code, _, _, _ in placed:
+    topic, is_even = placed[0][0].topic, True
+    for queue, offset, position, size, code, unique_key, keys, _ in placed:
         queue.units.append(offset, position, size, code)
-    queues, _, positions, _, codes, unique_keys, keys, _ = zip(*placed, strict=True)
-    if any(keys) or not all(unique_keys):
-        _index_each(placed, store_ms, index)
+        if keys or not unique_key or queue.topic is not topic:
+            is_even = False
+    if is_even:
+        _index_unique(placed, [topic], store_ms, index)
     else:
-        index += zip(_hashes(queues, unique_keys), positions, repeat(store_ms))
+        _index_mixed(placed, store_ms, index)
     if arrivals is not None:
-        for queue, code in zip(queues, codes, strict=True):
+        for queue, _, _, _, code, _, _, _ in placed:
             arrivals.setdefault(queue, []).append(code)
 
 
-def _index_each(placed: Sequence[Placed], store_ms: int, index: list[IndexEntry]) -> None:
-    unique = [(row[0], row[5]) for row in placed if row[5]]
-    hashes = iter(_hashes([queue for queue, _ in unique], [key for _, key in unique]))
+def _index_mixed(placed: Sequence[Placed], store_ms: int, index: list[IndexEntry]) -> None:
+    unique = [row for row in placed if row[5]]
+    topics = {queue.topic for queue in {row[0] for row in unique}}
+    if not any([row[6] for row in placed]):  # noqa: C419 - a list is faster
+        _index_unique(unique, topics, store_ms, index)
+        return
+    hashes = iter(_hashes(unique, topics))
     for queue, _, position, _, _, unique_key, keys, _ in placed:
         if unique_key:
             index.append((next(hashes), position, store_ms))
@@ -35,17 +39,21 @@ def _index_each(placed: Sequence[Placed], store_ms: int, index: list[IndexEntry]
             index += key_entries(queue.topic, keys, position, store_ms)
 
 
-def _hashes(queues: Sequence[Queue], keys: Sequence[str]) -> list[int]:
-    """Return the hash of each queue's topic and key. Hashing by topic is cheaper."""
-    topics = {queue.topic for queue in set(queues)}
+def _index_unique(
+    unique: Sequence[Placed], topics: Collection[str], store_ms: int, index: list[IndexEntry]
+) -> None:
+    """Index the unique keys of records that all have one, in these topics."""
+    hashes = _hashes(unique, topics)
+    index += [(hashed, row[2], store_ms) for hashed, row in zip(hashes, unique, strict=True)]
+
+
+def _hashes(unique: Sequence[Placed], topics: Collection[str]) -> list[int]:
+    """Return the hash of each record's topic and unique key. Hashing by topic is cheaper."""
     if len(topics) == 1:
-        return index_key_hashes(topics.pop(), keys)
+        (topic,) = topics
+        return index_key_hashes(topic, [row[5] or "" for row in unique])
     of_topic = {
-        topic: iter(
-            index_key_hashes(
-                topic, [key for queue, key in zip(queues, keys, strict=True) if queue.topic == topic]
-            )
-        )
+        topic: iter(index_key_hashes(topic, [row[5] or "" for row in unique if row[0].topic == topic]))
         for topic in topics
     }
-    return [next(of_topic[queue.topic]) for queue in queues]
+    return [next(of_topic[row[0].topic]) for row in unique]

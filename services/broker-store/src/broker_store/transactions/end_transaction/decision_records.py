@@ -133,15 +133,17 @@ class DecisionRecords:
         decisions: list[HalfDecision] = []
         for template in self._targets:
             if template is None:
-                op = next(placed)
-                _, offset, position, *_ = op
-                decision = None, 0, position, op_queue, offset, position, store_ms
+                queue, offset, position = None, 0, -1
             else:
-                queue, of_queue = template
-                message, op = next(placed), next(placed)
-                of_queue.append(message)
-                decision = queue, message[1], message[2], op_queue, op[1], op[2], store_ms
+                message = next(placed)
+                queue, offset, position, _, _, _, _, _ = message
+                template[1].append(message)
+            op = next(placed)
             op_placed.append(op)
+            _, op_offset, op_position, _, _, _, _, _ = op
+            if queue is None:
+                position = op_position
+            decision = queue, offset, position, op_queue, op_offset, op_position, store_ms
             decisions.append(_new_decision(HalfDecision, decision))
         return decisions
 

@@ -67,25 +67,29 @@ class HalfRun:
         self._size += row[7]
 
     def place(self, at: RecordWriter) -> None:
-        born_host, halves, rows = self.born_host, self._halves, self._rows
-        self._placed = placed = at.place(rows, self._size, born_host)
-        for kind, row, (_, offset, position, size, code, key, keys, _) in zip(
-            self._kinds, rows, placed, strict=True
-        ):
-            _, crc, flag, sys_flag, born_ms, times, _, _, (body, _, _, properties), *_ = row
-            half = (
+        born_host = self.born_host
+        self._placed = placed = at.place(self._rows, self._size, born_host)
+        self._halves = [
+            new_half(Half, (
                 kind, offset, position, size, key, keys, code, flag, sys_flag, born_ms, born_host, times, body, crc,
                 properties,
-            )  # fmt: skip
-            halves.append(new_half(Half, half))
+            ))
+            for (
+                kind,
+                (_, crc, flag, sys_flag, born_ms, times, _, _, (body, _, _, properties), code, key, keys, _),
+                (_, offset, position, size, _, _, _, _),
+            ) in zip(self._kinds, self._rows, placed, strict=True)
+        ]  # fmt: skip
         self._store_ms = at.store_ms
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         show(self._placed, self._store_ms, index, arrivals)
-        halves = self._halves
-        self._recent.add_all(halves)
+        self._recent.add_all(self._halves)
         self._copies.seen_all(
-            [(half.offset, (half.kind.group, half.kind.topic, half.unique_key)) for half in halves]
+            [
+                (row[1], (kind.group, kind.topic, row[5]))
+                for kind, row in zip(self._kinds, self._placed, strict=True)
+            ]
         )
 
     def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:

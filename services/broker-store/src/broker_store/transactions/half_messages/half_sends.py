@@ -80,7 +80,7 @@ class HalfSends:
             header.born_timestamp, header.reconsume_times or 0, 0, shape.tags_code, unique_key, shape.keys,
             None if command.flag & FLAG_ONEWAY else command.opaque,
         )  # fmt: skip
-        self._add(peer, shape.mode, peer.attributes.get(BORN_HOST) or born_host(peer), shape.kind, row)
+        self._add(peer, shape.mode, shape.kind, row)
         return True
 
     def take(
@@ -105,10 +105,10 @@ class HalfSends:
             message.reconsume_times, 0, message.tags_code, message.unique_key, message.keys,
             None if message.peer is None else command.opaque,
         )  # fmt: skip
-        self._add(peer, mode, message.born_host, kind, row)
+        self._add(peer, mode, kind, row)
         return True
 
-    def _add(self, peer: Peer, mode: Mode, host: bytes, kind: HalfKind, row: Row) -> None:
+    def _add(self, peer: Peer, mode: Mode, kind: HalfKind, row: Row) -> None:
         """Add a half to the group commit, to the previous run if it matches. Raises RefusedRequest."""
         run, body_size = self._run, len(row[8][0])
         if (
@@ -120,6 +120,7 @@ class HalfSends:
         ):
             run.add(kind, row)
             return
+        host = peer.attributes.get(BORN_HOST) or born_host(peer)
         run = HalfRun(peer, host, mode, self.recent, self._copies)
         run.add(kind, row)
         self._appends.submit(run, body_size)
