@@ -87,7 +87,7 @@ class HalfRun:
         self._recent.add_all(self._halves)
         self._copies.seen_all(
             [
-                (row[1], (kind.group, kind.topic, row[5]))
+                (row[1], (kind.group, kind.topic, row[5] or ""))
                 for kind, row in zip(self._kinds, self._placed, strict=True)
             ]
         )
