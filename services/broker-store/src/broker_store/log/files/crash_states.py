@@ -14,35 +14,46 @@ SECTOR_BYTES = 512
 
 @dataclass(eq=False)
 class Inode:
-    """One file: its visible bytes, those certainly on the device, and the versions a crash may leave between."""
+    """One file: its visible bytes, those certainly on the device, and the versions a crash may leave between.
+
+    Versions are kept per sector, so a change costs what it touches, not the size of the file.
+    """
 
     seen: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
-    versions: list[bytes] = field(default_factory=list[bytes])
-    """Whole contents after each unsynced change, oldest first."""
+    durable: bytearray = field(default_factory=bytearray)
+    sectors: dict[int, list[bytes]] = field(default_factory=dict[int, list[bytes]])
+    """Contents of each sector after each unsynced change of it, oldest first."""
+    sizes: list[int] = field(default_factory=list[int])
+    """Sizes of the file after each unsynced change."""
     blocks: set[int] = field(default_factory=set[int])
-    dirty: set[int] = field(default_factory=set[int])
-    """Sectors that the next sync writes."""
     modified_ms: int = 0
 
     def changed(self, start: int, end: int) -> None:
         """Record a change of these bytes. The device may hold it from now on."""
-        self.dirty.update(range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES)))
-        self.versions.append(bytes(self.seen))
+        for sector in range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES)):
+            self.sectors.setdefault(sector, []).append(_sector_of(self.seen, sector))
+        self.sizes.append(len(self.seen))
 
     def synced(self) -> None:
-        """Record that the device holds everything that was dirty."""
-        content = bytearray(self.durable[: len(self.seen)].ljust(len(self.seen), b"\0"))
-        for sector in self.dirty:
+        """Record that the device holds everything that changed."""
+        seen, durable = self.seen, self.durable
+        del durable[len(seen) :]
+        durable.extend(bytes(len(seen) - len(durable)))
+        for sector in self.sectors:
             at = sector * SECTOR_BYTES
-            content[at : at + SECTOR_BYTES] = self.seen[at : at + SECTOR_BYTES]
-        self.durable = bytes(content)
-        self.forget_dirty()
+            durable[at : at + SECTOR_BYTES] = seen[at : at + SECTOR_BYTES]
+        self.forget_unsynced()
 
-    def forget_dirty(self) -> None:
+    def forget_unsynced(self) -> None:
         """Count everything as clean, as a failed sync does, though the device has not changed."""
-        self.dirty.clear()
-        self.versions.clear()
+        self.sectors.clear()
+        self.sizes.clear()
+
+
+def _sector_of(content: bytearray, sector: int) -> bytes:
+    """Return a sector, zeros behind the end of the file."""
+    at = sector * SECTOR_BYTES
+    return bytes(content[at : at + SECTOR_BYTES]).ljust(SECTOR_BYTES, b"\0")
 
 
 Names = dict[str, Inode]
@@ -51,7 +62,7 @@ Names = dict[str, Inode]
 def crash_states(name_choices: Sequence[Names], states_max: int, seed: int) -> Iterator[dict[str, bytes]]:
     """Yield {path: content} of every legal state if there are at most states_max, else of a sample of that many."""
     inodes = list({id(inode): inode for names in name_choices for inode in names.values()}.values())
-    sizes = [sorted({len(version) for version in (inode.durable, *inode.versions)}) for inode in inodes]
+    sizes = [sorted({len(inode.durable), *inode.sizes}) for inode in inodes]
     sectors = [(inode, at, options) for inode in inodes for at, options in _sector_options(inode)]
     counts = [len(name_choices), *map(len, sizes), *(len(options) for _, _, options in sectors)]
     for picked in _picks(counts, states_max, seed):
@@ -82,9 +93,7 @@ def _picks(counts: Sequence[int], states_max: int, seed: int) -> Iterator[Sequen
 
 def _sector_options(inode: Inode) -> Iterator[tuple[int, list[bytes]]]:
     """Return where each sector lies that differs between versions, and what it may hold."""
-    versions = [inode.durable, *inode.versions]
-    for at in range(0, max(map(len, versions)), SECTOR_BYTES):
-        options = [version[at : at + SECTOR_BYTES].ljust(SECTOR_BYTES, b"\0") for version in versions]
-        distinct = list(dict.fromkeys(options))
+    for sector in sorted(inode.sectors):
+        distinct = list(dict.fromkeys([_sector_of(inode.durable, sector), *inode.sectors[sector]]))
         if len(distinct) > 1:
-            yield at, distinct
+            yield sector * SECTOR_BYTES, distinct

@@ -64,7 +64,7 @@ class SimulatedFile:
         try:
             self._files.step("sync", self.path)
         except OSError:
-            self._inode.forget_dirty()
+            self._inode.forget_unsynced()
             raise
         self._inode.synced()
 
@@ -85,10 +85,10 @@ class SimulatedFile:
         return next((at for at in range(position, len(seen), _BLOCK_BYTES) if _has_data(seen, at)), None)
 
     def drop_cached(self, start: int, size: int) -> None:
-        if not self._inode.versions:
-            end = min(start + size, len(self._inode.seen))
-            durable = self._inode.durable.ljust(len(self._inode.seen), b"\0")
-            self._inode.seen[start:end] = durable[start:end]
+        seen = self._inode.seen
+        if not self._inode.sizes:
+            end = min(start + size, len(seen))
+            seen[start:end] = self._inode.durable[start:end].ljust(max(end - start, 0), b"\0")
 
     def size(self) -> int:
         return len(self._inode.seen)
@@ -233,14 +233,11 @@ class SimulatedFiles:
 
     def allocate(self, inode: Inode, position: int, size: int) -> int:
         """Take blocks for a write. Returns how many of its bytes have room."""
-        free = (self.capacity - self._used_bytes()) // _BLOCK_BYTES
-        for block in range(position // _BLOCK_BYTES, -(-(position + size) // _BLOCK_BYTES)):
-            if block not in inode.blocks:
-                if free == 0:
-                    return max(block * _BLOCK_BYTES - position, 0)
-                free -= 1
-                inode.blocks.add(block)
-        return size
+        blocks = range(position // _BLOCK_BYTES, -(-(position + size) // _BLOCK_BYTES))
+        missing = [block for block in blocks if block not in inode.blocks]
+        free = (self.capacity - self._used_bytes()) // _BLOCK_BYTES if missing else 0
+        inode.blocks.update(missing[:free])
+        return max(missing[free] * _BLOCK_BYTES - position, 0) if len(missing) > free else size
 
     def flip(self, path: str, position: int, mask: int) -> None:
         """Damage a byte on the device and in the cache."""
@@ -278,7 +275,9 @@ class SimulatedFiles:
             blocks = {
                 at // _BLOCK_BYTES for at in range(0, len(content), _BLOCK_BYTES) if _has_data(content, at)
             }
-            inode = Inode(bytearray(content), content, [], blocks, modified_ms=self._modified(name))
+            inode = Inode(
+                bytearray(content), bytearray(content), blocks=blocks, modified_ms=self._modified(name)
+            )
             copy._names[name] = copy._durable_names[name] = inode
         return copy
 
