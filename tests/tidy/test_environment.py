@@ -1,4 +1,4 @@
-"""Services take clocks, randomness and threads from their `Environment`, so that a simulation can replace them."""
+"""Services take clocks, randomness and threads from their `Environment`, the SDK from its `Machine`, so that a simulation can replace them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,20 @@ FREE = {
     "libs/chassis/src/gantry_chassis/machine/fine_timer.py": "is a timer of the kernel; other loops have their own",
     "libs/chassis/src/gantry_chassis/logs/writer.py": "writes the process's log, whatever runs in the process",
     "libs/chassis/src/gantry_chassis/process.py": "signals its own process",
-    "libs/link/src/gantry_link/connections/pool.py": "a program that uses the SDK passes no random numbers",
+    "client/src/gantrymq/machine.py": "is the Machine of this machine",
+    "client/src/gantrymq/consumer/push/threads.py": "runs listeners of users that block; simulated ones do not",
+    "client/src/gantrymq/producer/selectors.py": "has functions that users pass without a client",
+    "libs/link/src/gantry_link/connections/pool.py": "a tool outside of services and SDK passes no random numbers",
     "services/broker-store/src/broker_store/log/files/crash_states.py": "draws crash states by a seed; no part of a running store",
 }
 LAST_NAMES = METHODS | {name.rpartition(".")[2] for name in NAMES}
-SOURCES = tracked("services/*/src/**/*.py", "libs/*/src/**/*.py")
+PROGRAMS = ("cli", "blocking", "systems", "testing")
+"""Folders of the SDK that no simulated process uses."""
+SOURCES = [
+    path
+    for path in tracked("services/*/src/**/*.py", "libs/*/src/**/*.py", "client/src/**/*.py")
+    if not named(path).startswith(tuple(f"client/src/gantrymq/{folder}/" for folder in PROGRAMS))
+]
 
 
 def _found(text: str) -> Iterator[str]:
@@ -56,14 +65,16 @@ def _found(text: str) -> Iterator[str]:
             yield f"{node.lineno}: {node.id}"
 
 
-def test_services_access_the_machine_only_through_their_environment() -> None:
+def test_services_and_the_sdk_access_the_machine_only_through_their_environment() -> None:
     found = [
         f"{named(path)}:{line}"
         for path in SOURCES
         if named(path) not in FREE
         for line in _found(path.read_text())
     ]
-    assert not found, "take these from gantry_chassis.machine.environment.Environment:\n" + "\n".join(found)
+    assert not found, "take these from Environment, in the SDK from gantrymq.machine.Machine:\n" + "\n".join(
+        found
+    )
 
 
 @pytest.mark.parametrize("name", list(FREE))

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar, cast
 from gantry_link.clients.nameserver_addresses import SCHEMES, split_list
 from gantry_link.errors import LinkError
 from gantrymq.errors import ConfigurationError
+from gantrymq.machine import THIS_MACHINE, Machine
 
 DEFAULT_INSTANCE = "DEFAULT"
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"
@@ -33,6 +34,7 @@ class ClientOptions(TypedDict, total=False):
     connect_timeout: float
     route_poll_interval: float
     heartbeat_interval: float
+    machine: Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class ClientSettings:
     connect_timeout: float = 3.0
     route_poll_interval: float = 30.0
     heartbeat_interval: float = 30.0
+    machine: Machine = field(default=THIS_MACHINE, repr=False)
+    """Clocks, randomness and the process id. For simulations."""
 
     def __post_init__(self) -> None:
         try:

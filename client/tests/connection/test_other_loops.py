@@ -13,6 +13,7 @@ from gantry_wire.codes import RequestCode
 from gantrymq import ConnectionFailed, LitePullConsumer, Message, NotRunning, Producer, PullConsumer
 from gantrymq.blocking.loop import LoopThread, loop_thread
 from gantrymq.consumer.subscriptions.subscription import Subscription
+from gantrymq.machine import THIS_MACHINE
 
 pytestmark = pytest.mark.anyio
 
@@ -42,10 +43,10 @@ async def test_after_a_fork_a_close_sends_nothing_and_a_send_says_what_to_do(
         inherited = clients(address)
         for client in inherited:
             await asyncio.to_thread(loop_thread.run, client.start())
-        said, here = len(broker.received), os.getpid()
+        said = len(broker.received)
         with pytest.raises(ConnectionFailed, match="before a fork: start one here"):
             await inherited[0].send(Message("T", b"x"))
-        monkeypatch.setattr("gantrymq.connection.instance.os.getpid", lambda: here + 1)
+        monkeypatch.setattr(THIS_MACHINE, "process_id", os.getpid() + 1)
         for client in inherited:
             instance = client._instance
             await client.close()

@@ -132,7 +132,7 @@ def test_differences_between_members_are_described() -> None:
 )
 def test_wrong_subscriptions_are_refused(topic: str, expression: str, sql: str | None) -> None:
     with pytest.raises(ConfigurationError):
-        make_subscription("", topic, expression, sql)
+        make_subscription("", topic, expression, sql, 1)
 
 
 def test_a_change_names_only_the_changed_queues() -> None:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-import time
 from collections.abc import Callable
 
 from gantry_link.calling.store_calls import SMALL
@@ -48,13 +45,13 @@ class ClientInstance:
         self.settings = settings
         self.client_id: str = ""
         self._loop = asyncio.get_running_loop()
-        self._process = os.getpid()
+        self._process = settings.machine.process_id
         signer = Signer(settings.access_key, settings.secret_key, settings.security_token)
         self.signer: Signer | None = signer if settings.access_key else None
         self.pushes: Pushes = Pushes()
         self.pool: ConnectionPool = ConnectionPool(
-            on_push=self.pushes.receive, connect_seconds=settings.connect_timeout, sign=self.signer,
-            on_connected=self._connected, on_lost=self._lost,
+            on_push=self.pushes.receive, connect_seconds=settings.connect_timeout, rng=settings.machine.rng,
+            sign=self.signer, on_connected=self._connected, on_lost=self._lost,
         )  # fmt: skip
         self.nameservers: NameserverClient = NameserverClient(
             self.pool, settings.nameservers, settings.request_timeout
@@ -68,7 +65,7 @@ class ClientInstance:
         self._starting = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self.routing.changed.append(self._route_changed)
-        self.replies: Replies = Replies(settings.namespace)
+        self.replies: Replies = Replies(settings.namespace, settings.machine.secret_bytes)
         self.pushes.on(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self.replies.receive)
         for code in (39, 40, 220, 221, 307, 309):
             self.pushes.on(code, self._group_push)
@@ -97,7 +94,7 @@ class ClientInstance:
         """
         if self._loop is asyncio.get_running_loop():
             return True
-        if self._process == os.getpid() and not self._loop.is_closed():
+        if self._process == self.settings.machine.process_id and not self._loop.is_closed():
             raise ConnectionFailed(f"{whose} belongs to another event loop: close it there", sent=False)
         return False
 
@@ -203,7 +200,8 @@ class ClientInstance:
         ip = await self._own_ip()
         name = self.settings.instance_name
         if name == DEFAULT_INSTANCE:
-            name = f"{os.getpid()}#{time.monotonic_ns()}"
+            machine = self.settings.machine
+            name = f"{machine.process_id}#{round(machine.steady() * 1e9)}"
         self.client_id = "@".join(filter(None, (ip, name, self.settings.unit)))
         self._heartbeats.client_id = self.client_id
         loop = asyncio.get_running_loop()
@@ -216,12 +214,15 @@ class ClientInstance:
         """Return the local address of packets to the nameserver."""
         try:
             host, port = split_address((await self.nameservers.addresses.current())[0])
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect((host, port))  # sends nothing
-                return str(probe.getsockname()[0])
+            probe, _ = await self._loop.create_datagram_endpoint(
+                asyncio.DatagramProtocol, remote_addr=(host, port)
+            )  # sends nothing
         except (LinkError, OSError):
             return "127.0.0.1"
+        try:
+            return str(probe.get_extra_info("sockname")[0])
+        finally:
+            probe.close()
 
     async def _poll_routes(self) -> None:
         while True:

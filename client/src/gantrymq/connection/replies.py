@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+from collections.abc import Callable
+from uuid import UUID
 
 from gantry_link.connections.connection import split_address
 from gantry_link.errors import LinkError
@@ -27,8 +28,8 @@ class PendingReply:
 
     __slots__ = ("_answer", "_replies", "_topic", "correlation_id")
 
-    def __init__(self, replies: Replies, topic: str) -> None:
-        self.correlation_id: str = str(uuid.uuid4())
+    def __init__(self, replies: Replies, topic: str, correlation_id: str) -> None:
+        self.correlation_id: str = correlation_id
         self._replies = replies
         self._topic = topic
         self._answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -58,13 +59,15 @@ class PendingReply:
 class Replies:
     """All waiting requests of a client."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, secret_bytes: Callable[[int], bytes]) -> None:
+        """`secret_bytes` returns this many unpredictable bytes, for correlation ids."""
+        self._secret_bytes = secret_bytes
         self._namespace = namespace
         self._waiting: dict[str, PendingReply] = {}
 
     def expect(self, topic: str) -> PendingReply:
         """Start waiting; the caller must call `forget`."""
-        pending = PendingReply(self, topic)
+        pending = PendingReply(self, topic, str(UUID(bytes=self._secret_bytes(16), version=4)))
         self._waiting[pending.correlation_id] = pending
         return pending
 

@@ -82,7 +82,7 @@ class Gateway:
         is_in_doubt = False
         for attempt in range(self.settings.retries + 1):
             if failure is not None:
-                pause = _pause(attempt, failure)
+                pause = _pause(attempt, failure, self.settings.machine.rng)
                 if loop.time() + pause >= deadline:
                     break
                 await asyncio.sleep(pause)
@@ -154,10 +154,10 @@ def was_sent(error: GantryError) -> bool:
     return isinstance(error, ConnectionFailed | TimedOut) and error.sent
 
 
-def _pause(attempt: int, failure: GantryError) -> float:
+def _pause(attempt: int, failure: GantryError, rng: random.Random) -> float:
     """Return the pause before another try: the gateway's, else doubled each time, with a random half."""
     pause_ms = getattr(failure, "retry_after_ms", None)
     if pause_ms is not None:
         return pause_ms / 1000
     longest = min(PAUSE_SECONDS_MAX, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads repeats, guards nothing
+    return longest * rng.uniform(0.5, 1.0)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
 import msgspec
 
 from gantrymq.errors import GantryError, InvalidMessage
-from gantrymq.formats.unique_ids import now_ms, unique_ids
+from gantrymq.formats.unique_ids import ClientIds
 from gantrymq.http.gateway import GatewayClient, path_of
 from gantrymq.http.leased import SendAnswer, Sent, message_body, send_result
 from gantrymq.http.problems import Problem, error_of
 from gantrymq.http.settings import HttpOptions
+from gantrymq.machine import wall_ms
 from gantrymq.message import Message, MessageQueue, SendResult
 from gantrymq.producer.batching.batches import BatchIncomplete, Outcome, is_unknown
 from gantrymq.settings import check_number
@@ -31,6 +32,7 @@ class Producer(GatewayClient):
     def __init__(self, *, idempotent: bool = True, **options: Unpack[HttpOptions]) -> None:
         super().__init__(options)
         self.idempotent = idempotent
+        self._ids = ClientIds(self.settings.machine)
 
     async def send(
         self,
@@ -46,7 +48,7 @@ class Producer(GatewayClient):
         bytes) is valid for ten minutes, also in another process. Raises InvalidMessage, NoRoute, GatewayRefused,
         ConnectionFailed, TimedOut.
         """
-        keys = _Keys([None if idempotency_key is None else _own_key(idempotency_key)], self.idempotent)
+        keys = self._keys([None if idempotency_key is None else _own_key(idempotency_key)])
         results = await self._send([message], keys, queue, timeout)
         return send_result(message.topic, results[0], is_timed=message.is_timed)
 
@@ -126,6 +128,12 @@ class Producer(GatewayClient):
         )
         return message_id
 
+    def _keys(self, own: Sequence[str | None]) -> _Keys:
+        return _Keys(own, self._new_key if self.idempotent else None)
+
+    def _new_key(self) -> str:
+        return self._ids.next(wall_ms(self.settings.machine))
+
     async def _outcomes(
         self,
         messages: Sequence[Message],
@@ -134,7 +142,7 @@ class Producer(GatewayClient):
         timeout: float | None,
     ) -> tuple[Sequence[Outcome], Sequence[str | None]]:
         """Return the outcome of each message, and the key for sending it again: the same one if it may be stored."""
-        keys = _Keys(own, self.idempotent)
+        keys = self._keys(own)
         outcomes: list[Outcome]
         try:
             answers = await self._send(messages, keys, queue, timeout)
@@ -177,16 +185,18 @@ class Producer(GatewayClient):
 class _Keys:
     """The idempotency keys of a call: the caller's, or new ones for each try."""
 
-    def __init__(self, own: Sequence[str | None], is_idempotent: bool) -> None:
+    def __init__(self, own: Sequence[str | None], new_key: Callable[[], str] | None) -> None:
+        """`new_key` makes keys where the caller gave none; None: those stay without."""
         self.used: Sequence[str | None] = own
         """The keys of the last try."""
         self._own = own
-        self._is_idempotent = is_idempotent
+        self._new_key = new_key
 
     def take(self) -> Sequence[str | None]:
         """Return the keys of the next try."""
-        if self._is_idempotent:
-            self.used = [key if key is not None else unique_ids.next(now_ms()) for key in self._own]
+        new_key = self._new_key
+        if new_key is not None:
+            self.used = [key if key is not None else new_key() for key in self._own]
         return self.used
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict
 from urllib.parse import urlsplit
 
 from gantrymq.errors import ConfigurationError
+from gantrymq.machine import THIS_MACHINE, Machine
 from gantrymq.settings import check_number
 
 ADDRESS_VARIABLE = "GANTRY_HTTP"
@@ -23,6 +24,7 @@ class HttpOptions(TypedDict, total=False):
     timeout: float
     retries: int
     connections: int
+    machine: Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class HttpSettings:
     """How often a call is repeated, if that is safe and may help."""
     connections: int = 64
     """The most concurrent calls; others wait."""
+    machine: Machine = field(default=THIS_MACHINE, repr=False)
+    """Clocks, randomness and the process id. For simulations."""
 
     def __post_init__(self) -> None:
         address = self.http or os.environ.get(ADDRESS_VARIABLE, "")

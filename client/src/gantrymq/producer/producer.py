@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from time import time_ns
 from typing import Any, Self, Unpack, cast
 
 from gantry_wire.codes import RequestCode
@@ -16,8 +15,8 @@ from gantrymq.connection.pushes import PushAnswer
 from gantrymq.connection.replies import Reply
 from gantrymq.errors import ConnectionFailed, GantryError, InvalidMessage, NotRunning
 from gantrymq.formats import namespaces
-from gantrymq.formats.unique_ids import now_ms
 from gantrymq.hooks import SendHook
+from gantrymq.machine import wall_ms
 from gantrymq.message import Message, MessageQueue, SendResult, check_flag, check_message
 from gantrymq.producer import recalls
 from gantrymq.producer.batching.accumulator import Accumulator, Gathered
@@ -64,7 +63,9 @@ class Producer:
         self.group = group
         self.client_settings: ClientSettings = client_settings(of_client)
         self.settings: ProducerSettings = make_settings(ProducerSettings, own)
-        self._preparation = Preparation(self.settings, self.client_settings.namespace)
+        self._machine = self.client_settings.machine
+        self._wall_ns = self._machine.wall_ns
+        self._preparation = Preparation(self.settings, self.client_settings.namespace, self._machine)
         self._wrapped_group = namespaces.wrap(self.client_settings.namespace, group)
         self._hooks: list[SendHook] = []
         self._instance: ClientInstance | None = None
@@ -188,7 +189,7 @@ class Producer:
             sender = self._running()  # raises if the producer is not running
         if type(message) is not Message:
             check_message(message)
-        born_ms = time_ns() // 1_000_000
+        born_ms = self._wall_ns() // 1_000_000
         loop = sender.loop
         future: asyncio.Future[SendResult] = loop.create_future()
         seconds = self._send_timeout if timeout is None else self._seconds(timeout)
@@ -222,7 +223,7 @@ class Producer:
         """Send without waiting for an answer: nothing reports whether it was stored. Raises what prevents the send."""
         sender = self._running()
         check_message(message)
-        born_ms = now_ms()
+        born_ms = wall_ms(self._machine)
         prepared = self._preparation.prepare(message, born_ms)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
         send = Send(
@@ -291,7 +292,7 @@ class Producer:
         deadline = sender.loop.time() + seconds
         pending = instance.replies.expect(message.topic)
         extra = request_properties(pending.correlation_id, instance.client_id, seconds)
-        born_ms = now_ms()
+        born_ms = wall_ms(self._machine)
         prepared = self._preparation.prepare(message, born_ms, extra)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
         choice = self._choice_alone(message, queue, selector, argument)
@@ -355,7 +356,8 @@ class Producer:
         """Return the outcome of each message of a batch, and their queue."""
         sender = self._running()
         seconds = self._seconds(timeout)
-        parts = batch_items(messages, self._preparation, self.settings.message_bytes_max)
+        born_ms = wall_ms(self._machine)
+        parts = batch_items(messages, self._preparation, self.settings.message_bytes_max, born_ms)
         if self._accumulator is not None and queue is not None:
             self._accumulator.leave_chosen(messages[0].topic)
         outcomes: list[Outcome] = []
@@ -363,7 +365,7 @@ class Producer:
             future: asyncio.Future[list[Outcome]] = sender.loop.create_future()
             deadline = sender.loop.time() + seconds
             keyed = any(map(is_keyed, part))
-            send = batch_send(sender, part, items, future, deadline, now_ms(), per_item=keyed)
+            send = batch_send(sender, part, items, future, deadline, wall_ms(self._machine), per_item=keyed)
             try:
                 sender.begin(send, _fixed(queue))
                 outcomes += await future
@@ -395,7 +397,7 @@ class Producer:
             sender = self._running()
             future: asyncio.Future[Any] = sender.loop.create_future()
             send = batch_send(
-                sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms(),
+                sender, gathered.messages, gathered.items, future, gathered.deadline, wall_ms(self._machine),
                 per_item=gathered.is_keyed, waiting=gathered.waiting,
             )  # fmt: skip
             sender.begin(send, _fixed(gathered.queue))

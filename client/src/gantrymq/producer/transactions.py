@@ -29,8 +29,8 @@ from gantry_wire.records.message_record import (
 from gantrymq.connection.pushes import PushAnswer
 from gantrymq.connection.transaction_checks import checked_record
 from gantrymq.errors import ConfigurationError, GantryError, InvalidMessage, sdk_error
-from gantrymq.formats.unique_ids import now_ms
 from gantrymq.hooks import EndContext
+from gantrymq.machine import wall_ms
 from gantrymq.message import Message, ReceivedMessage, SendResult, SendStatus, check_message
 from gantrymq.producer.producer import Producer
 from gantrymq.producer.sending.send import Send
@@ -131,7 +131,7 @@ class TransactionProducer(Producer):
 
     async def _send_half(self, sender: Sender, message: Message, timeout: float | None) -> SendResult:
         extra = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._wrapped_group}
-        born_ms = now_ms()
+        born_ms = wall_ms(self._machine)
         prepared = self._preparation.prepare(message, born_ms, extra)
         prepared = prepared._replace(sys_flag=prepared.sys_flag | SYS_TRANSACTION_PREPARED)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
@@ -200,7 +200,7 @@ class TransactionProducer(Producer):
             result.transaction_id or "",
             state.value,
             False,
-            now_ms(),
+            wall_ms(self._machine),
         )
         self._tracer.add(ended_record(context, result.region))
 

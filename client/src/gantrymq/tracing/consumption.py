@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from itertools import count
 
 from gantry_wire.messages.properties import MSG_REGION
 from gantrymq.hooks import ConsumeCall
+from gantrymq.machine import Machine, wall_ms
 from gantrymq.tracing.records import after_record, before_record
 from gantrymq.tracing.tracer import Tracer
 
@@ -18,17 +18,18 @@ _NOTE = "trace"
 class ConsumeTrace:
     """A consume hook that writes the trace of a group."""
 
-    def __init__(self, tracer: Tracer, group: str) -> None:
+    def __init__(self, tracer: Tracer, group: str, machine: Machine) -> None:
         self._tracer = tracer
         self._group = group
         self._numbers = count(1)
-        self._started = f"{time.time_ns():x}"
+        self._machine = machine
+        self._started = f"{machine.wall_ns():x}"
 
     def before(self, call: ConsumeCall) -> None:
         """Record the messages before the call."""
         request = f"{self._started}-{next(self._numbers)}"
         call.notes[_NOTE] = request
-        now_ms = round(time.time() * 1000)
+        now_ms = wall_ms(self._machine)
         for message in call.messages:
             self._tracer.add(
                 before_record(
@@ -55,6 +56,6 @@ class ConsumeTrace:
                     success=success,
                     keys=" ".join(message.keys),
                     context_code=_SUCCESS if success else _FAILED,
-                    ended_ms=round(time.time() * 1000),
+                    ended_ms=wall_ms(self._machine),
                 )
             )

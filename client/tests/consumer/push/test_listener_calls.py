@@ -69,7 +69,9 @@ def filled(count: int) -> tuple[ProcessQueue, list[ReceivedMessage]]:
 def concurrent(
     function, sink: Sink, *, quick: bool = False, batch: int = 1, workers: int = 4, hooks=()
 ) -> ConcurrentConsumer:
-    return ConcurrentConsumer(Calling(examine(function, quick=quick), "g", hooks), sink, batch, workers)
+    return ConcurrentConsumer(
+        Calling(examine(function, quick=quick), "g", monotonic, hooks), sink, batch, workers
+    )
 
 
 async def test_a_waiting_call_lets_others_run_up_to_the_limit() -> None:
@@ -257,7 +259,7 @@ async def test_an_orderly_queue_waits_for_a_failed_message_and_for_its_lock(way:
     async def coroutine(messages: list[ReceivedMessage]) -> None:
         plain(messages)
 
-    calling = Calling(examine(coroutine if way == "coroutine" else plain, quick=False), "g")
+    calling = Calling(examine(coroutine if way == "coroutine" else plain, quick=False), "g", monotonic)
     consumer = OrderlyConsumer(calling, sink, batch_size=1, calls_max=2, attempts_max=2, rest_seconds=0.01)
     held, _ = filled(5)
     serving = asyncio.ensure_future(consumer.serve(held))
@@ -284,7 +286,7 @@ async def test_a_restarted_orderly_queue_waits_for_its_running_call() -> None:
         await gate.wait()
         running -= 1
 
-    calling = Calling(examine(listener, quick=False), "g")
+    calling = Calling(examine(listener, quick=False), "g", monotonic)
     consumer = OrderlyConsumer(
         calling, sink, batch_size=1, calls_max=2, attempts_max=2, rest_seconds=0.01, needs_lock=False
     )
@@ -383,7 +385,7 @@ async def test_a_listener_of_one_message_gets_one(way: str, with_context: bool) 
     function = functions[way][with_context]
     assert takes_one_message(function)
     listener = examine(function, quick=way == "quick", takes_one=True)
-    consumer = ConcurrentConsumer(Calling(listener, "g"), sink, 1, 2)
+    consumer = ConcurrentConsumer(Calling(listener, "g", monotonic), sink, 1, 2)
     consumer.submit(*filled(3))
     await until(lambda: len(sink.judged) == 1 and sorted(sink.done_offsets) == [0, 2])
     assert sorted(seen) == [0, 1, 2]

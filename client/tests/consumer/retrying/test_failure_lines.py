@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from time import monotonic
 
 import pytest
 from received import received
@@ -122,7 +123,7 @@ async def test_unacknowledged_messages_and_broadcast_failures_are_logged(
 def test_a_log_line_stays_one_line_whatever_the_sender_wrote(caplog: pytest.LogCaptureFixture) -> None:
     message = received(7, UNIQ_KEY="U\nX", KEYS="order-7 a\x1b[2J", reconsumed=2)
     with caplog.at_level(logging.WARNING, "gantrymq"):
-        FailureLog("g").write([message], Outcome("no"), ["it becomes a dead letter"])
+        FailureLog("g", monotonic).write([message], Outcome("no"), ["it becomes a dead letter"])
     (record,) = caplog.records
     assert record.getMessage().isprintable()
     assert "attempt 3" in record.getMessage()

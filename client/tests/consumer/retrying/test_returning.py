@@ -10,6 +10,7 @@ from gantry_wire.frames.encode import encode_request
 from gantrymq.consumer.retrying import returning
 from gantrymq.consumer.retrying.returning import Failed, Returning
 from gantrymq.consumer.shared.process_queue import ProcessQueue
+from gantrymq.machine import THIS_MACHINE
 from gantrymq.message import MessageQueue
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +43,9 @@ class Shop:
 async def return_one(shop: Shop, *, level: int = 0, reconsumed: int = 0):
     message = received(7, b"body", reconsumed=reconsumed, UNIQ_KEY="U1", KEYS="k", TRAN_MSG="true")
     gone, again = [], []
-    returns = Returning(shop, "g", 16, lambda queue, ms: gone.extend(ms), lambda queue, ms: again.extend(ms))
+    returns = Returning(
+        shop, "g", 16, lambda queue, ms: gone.extend(ms), lambda queue, ms: again.extend(ms), THIS_MACHINE
+    )
     working = asyncio.ensure_future(returns.run())
     returns.put(Failed(ProcessQueue(QUEUES[0], 0, 0.0), [message], level, "it failed"))
     await until(lambda: not returns.is_busy and (gone or again or returns._later))
@@ -67,7 +70,9 @@ async def test_a_failed_message_goes_back_to_its_broker() -> None:
 
 async def test_an_unwritable_reason_does_not_block_a_message() -> None:
     shop, gone, again = Shop(), [], []
-    returns = Returning(shop, "g", 16, lambda queue, ms: gone.extend(ms), lambda queue, ms: again.extend(ms))
+    returns = Returning(
+        shop, "g", 16, lambda queue, ms: gone.extend(ms), lambda queue, ms: again.extend(ms), THIS_MACHINE
+    )
     working = asyncio.ensure_future(returns.run())
     returns.put(Failed(ProcessQueue(QUEUES[0], 0, 0.0), [received(7)], 0, "no file \udc80"))
     await until(lambda: gone)

@@ -71,7 +71,9 @@ async def test_an_unwritten_offset_of_a_hand_over_is_logged(caplog: pytest.LogCa
         await asyncio.sleep(3600)
 
     notes = Notes()
-    held = AssignedQueues(LockKeeper(), "g", ConsumerSettings(), notes, None, lambda queue: [nothing()])
+    held = AssignedQueues(
+        LockKeeper(), "g", ConsumerSettings(), notes, None, lambda queue: [nothing()], monotonic
+    )
     assert await held.take(QUEUES[:2])
     notes.failing = {QUEUES[1]: NotConnected("away")}
     assert await held.drop(QUEUES[:2])
@@ -90,7 +92,7 @@ async def test_a_lost_lock_ends_the_work_and_the_offset_is_read_again_with_the_n
 
     locks = Locks("g", "me", keeper.store)
     held = AssignedQueues(
-        keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()]
+        keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()], monotonic
     )
     keeper.free.discard(QUEUES[3])
     assert not await held.take(QUEUES), "one is locked by another member"
@@ -134,7 +136,9 @@ def orderly_holding(keeper: LockKeeper, ends: list[str]) -> AssignedQueues:
 
     locks = Locks("g", "me", keeper.store)
     settings = ConsumerSettings(orderly=True)
-    return AssignedQueues(keeper, "g", settings, Notes(), locks, lambda queue: [pipeline(), serve(queue)])
+    return AssignedQueues(
+        keeper, "g", settings, Notes(), locks, lambda queue: [pipeline(), serve(queue)], monotonic
+    )
 
 
 async def with_a_call(held: AssignedQueues, queue: MessageQueue) -> ProcessQueue:
@@ -180,7 +184,7 @@ async def test_a_queue_that_is_being_handed_over_is_not_restarted() -> None:
     notes.write = write
     locks = Locks("g", "me", keeper.store)
     held = AssignedQueues(
-        keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()]
+        keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()], monotonic
     )
     assert await held.take(QUEUES[:1])
     dropping = asyncio.ensure_future(held.drop(QUEUES[:1]))
@@ -211,7 +215,7 @@ async def test_unsubscribing_while_queues_are_taken_leaves_none_without_work() -
         return [nothing()]
 
     notes.read = read
-    held = AssignedQueues(keeper, "g", ConsumerSettings(), notes, None, work)
+    held = AssignedQueues(keeper, "g", ConsumerSettings(), notes, None, work, monotonic)
     taking = asyncio.ensure_future(held.take(QUEUES))
     await asyncio.sleep(0.01)
     wanted.clear()

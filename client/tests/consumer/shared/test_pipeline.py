@@ -28,6 +28,7 @@ class Source:
 
     def __init__(self, *answers: Pulled | Exception) -> None:
         self.filters = []
+        self.steady = monotonic
         self.open = asyncio.Event()
         self.open.set()
         self.answers = list(answers)

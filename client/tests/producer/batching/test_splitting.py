@@ -4,12 +4,14 @@ from hypothesis import strategies as st
 
 from gantry_wire.messages.batch import decode_batch, encode_batch
 from gantrymq import InvalidMessage, Message
+from gantrymq.machine import THIS_MACHINE
 from gantrymq.producer.batching.batches import batch_items
 from gantrymq.producer.batching.splitting import split
 from gantrymq.producer.sending.preparing import Preparation
 from gantrymq.producer.settings import ProducerSettings
 
-PREPARATION = Preparation(ProducerSettings(), "")
+NOW_MS = 1_700_000_000_000
+PREPARATION = Preparation(ProducerSettings(), "", THIS_MACHINE)
 
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(50, 120))
@@ -25,7 +27,7 @@ def test_parts_keep_the_order_fit_and_are_as_few_as_possible(sizes, bytes_max):
 
 def test_a_full_request_ends_the_part():
     messages = [Message("T", bytes([n]) * 400) for n in range(10)]
-    parts = list(batch_items(messages, PREPARATION, 1600))
+    parts = list(batch_items(messages, PREPARATION, 1600, NOW_MS))
     assert [len(part) for part, _ in parts] == [3, 3, 3, 1]
     for part, items in parts:
         body = encode_batch(items)
@@ -47,4 +49,4 @@ def test_a_full_request_ends_the_part():
 )
 def test_invalid_batch_messages_are_refused_before_sending(messages, words):
     with pytest.raises(InvalidMessage, match=words):
-        batch_items(messages, PREPARATION, 1600)
+        batch_items(messages, PREPARATION, 1600, NOW_MS)

@@ -12,6 +12,7 @@ from gantry_wire.messages.properties import format_properties, parse_properties
 from gantry_wire.records.message_record import build_record, decode_record
 from gantrymq import InvalidMessage, Message, ReceivedMessage
 from gantrymq.formats.compression import UnreadableBody, decompress
+from gantrymq.machine import THIS_MACHINE
 from gantrymq.producer.recalls import RecallHandle, parse_handle
 from gantrymq.producer.replying import is_reply, reply_to, request_properties
 from gantrymq.producer.sending.preparing import Preparation
@@ -22,7 +23,7 @@ HOST = pack_host("10.0.0.1", 10911)
 
 
 def prepare(message, namespace="", **settings):
-    return Preparation(ProducerSettings(**settings), namespace).prepare(message, NOW)
+    return Preparation(ProducerSettings(**settings), namespace, THIS_MACHINE).prepare(message, NOW)
 
 
 def received(body=b"x", sys_flag=0, topic="T", **properties):
@@ -151,7 +152,7 @@ def test_keys_are_received_as_they_were_given(keys):
 
 
 def test_topics_are_checked_and_wrapped():
-    preparation = Preparation(ProducerSettings(), "ns")
+    preparation = Preparation(ProducerSettings(), "ns", THIS_MACHINE)
     assert preparation.topic("T") == "ns%T"
     assert preparation.topic("%RETRY%g") == "%RETRY%ns%g"
     for topic in ("a b", "x" * 128, "SCHEDULE_TOPIC_XXXX"):

@@ -5,8 +5,6 @@ A reset (220) moves its queues. RocketMQ's own lite consumer ignores it, so that
 
 from __future__ import annotations
 
-from time import monotonic
-
 from gantry_wire.bodies.clients import MessageModel
 from gantry_wire.bodies.consumers import ConsumerRunningInfo
 from gantry_wire.bodies.json_body import encode_body
@@ -38,7 +36,7 @@ def answer(reading: LiteReading, started_ms: int, command: Command) -> PushAnswe
 
 def running_info(reading: LiteReading, started_ms: int, command: Command) -> ConsumerRunningInfo:
     """Answer 307: assigned queues, subscriptions, rates; with stacks if the tool asks for them."""
-    settings, now = reading.settings, monotonic()
+    settings, now = reading.settings, reading.steady()
     header = command.read(ConsumerRunningInfoHeader)
     return ConsumerRunningInfo(
         jstack=stacks() if header.jstack_enable else None,

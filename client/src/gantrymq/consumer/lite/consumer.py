@@ -6,7 +6,6 @@ by `commit`, or every few seconds with `auto_commit`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from types import TracebackType
@@ -28,6 +27,7 @@ from gantrymq.consumer.subscriptions.naming import shown_queues, time_ms, wire_q
 from gantrymq.consumer.subscriptions.subscription import Subscription
 from gantrymq.errors import ConfigurationError, NotRunning, sdk_error
 from gantrymq.formats.namespaces import wrap
+from gantrymq.machine import wall_ms
 from gantrymq.message import MessageQueue, ReceivedMessage
 from gantrymq.settings import check_number, client_settings, make_settings, split_options
 
@@ -57,7 +57,8 @@ class LitePullConsumer:
         """Read this member's share of a topic's queues: all messages, or those of some tags or of an SQL92 condition."""
         if self._assigned:
             raise ConfigurationError("subscribe: queues are assigned already; use one of the two")
-        made = make_subscription(self._client_settings.namespace, topic, expression, sql)
+        now_ms = wall_ms(self._client_settings.machine)
+        made = make_subscription(self._client_settings.namespace, topic, expression, sql, now_ms)
         self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
         if self._reading is not None:
             self._reading.subscriptions_changed()
@@ -68,10 +69,11 @@ class LitePullConsumer:
         """Read only these queues, whatever other members read."""
         if self._subscriptions:
             raise ConfigurationError("assign: topics are subscribed already; use one of the two")
+        now_ms = wall_ms(self._client_settings.machine)
         self._assigned_queues = sorted({self._wire(queue) for queue in queues})
         self._assigned.update(
             {
-                queue.topic: make_subscription("", queue.topic, expression, sql)
+                queue.topic: make_subscription("", queue.topic, expression, sql, now_ms)
                 for queue in self._assigned_queues
             }
         )
@@ -219,7 +221,7 @@ class LitePullConsumer:
         is_member = bool(self._subscriptions)
         namespace = self._client_settings.namespace
         reading = LiteReading(instance, self._wire_group, namespace, self.settings, chosen)
-        self._started_ms = round(time.time() * 1000)
+        self._started_ms = wall_ms(self._client_settings.machine)
         if is_member and self._is_wanted:
             instance.register_consumer(self._wire_group, self)
             await instance.make_known()

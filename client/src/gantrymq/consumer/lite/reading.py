@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
-from time import monotonic
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from gantry_link.clients.store import StoreClient
@@ -25,6 +24,7 @@ from gantrymq.consumer.shared.statistics import SAMPLE_SECONDS, ConsumerStatisti
 from gantrymq.consumer.subscriptions.subscription import Subscription
 from gantrymq.errors import ConfigurationError, sdk_error
 from gantrymq.hooks import MessageFilter
+from gantrymq.machine import Machine
 from gantrymq.message import MessageQueue, ReceivedMessage
 
 log: logging.Logger = logging.getLogger("gantrymq")
@@ -45,6 +45,8 @@ class LiteReading:
         subscriptions: Mapping[str, Subscription],
     ) -> None:
         """`group` and topics are the names in the cluster."""
+        self.machine: Machine = instance.settings.machine
+        self.steady: Callable[[], float] = self.machine.steady
         self.group: str = group
         self.namespace: str = namespace
         self.flow: FlowLimits = settings.flow
@@ -67,7 +69,7 @@ class LiteReading:
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self.assigned: AssignedQueues = AssignedQueues(
-            instance, group, settings, self.offsets, None, self._work_of
+            instance, group, settings, self.offsets, None, self._work_of, self.steady
         )
         self.rebalancer: Rebalancer = Rebalancer(
             instance, self, group, subscriptions, settings.strategy, settings.rebalance_interval
@@ -115,10 +117,10 @@ class LiteReading:
 
     async def poll(self, seconds: float, count: int) -> list[ReceivedMessage]:
         """Return messages of one queue; an empty list if none came in time."""
-        end = monotonic() + seconds
+        end = self.steady() + seconds
         while True:
             found = self._take(count)
-            left = end - monotonic()
+            left = end - self.steady()
             if found or left <= 0 or self._closed:
                 return found
             self._came.clear()
@@ -242,7 +244,7 @@ class LiteReading:
             if len(messages) > count:
                 self._ready.appendleft((held, messages[count:]))
             held.remove(given)
-            held.last_consumed = now = monotonic()
+            held.last_consumed = now = self.steady()
             self.statistics.of(held.queue.topic, now).consumed += len(given)
             if held.on_room is not None:
                 held.on_room()
@@ -254,7 +256,7 @@ class LiteReading:
         await self.offsets.write()
 
     async def _sample(self) -> None:
-        self.statistics.sample(monotonic())
+        self.statistics.sample(self.steady())
 
     def _advance(self, queues: Collection[MessageQueue]) -> None:
         for queue in queues:
@@ -270,5 +272,5 @@ class LiteReading:
 
     def _work_of(self, queue: ProcessQueue) -> list[Coroutine[Any, Any, None]]:
         topic = queue.queue.topic
-        statistics = self.statistics.of(topic, monotonic())
+        statistics = self.statistics.of(topic, self.steady())
         return [Pipeline(self, queue, self.subscriptions[topic], statistics).run()]

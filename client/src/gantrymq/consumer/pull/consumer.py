@@ -25,6 +25,7 @@ from gantrymq.consumer.subscriptions.making import make_subscription
 from gantrymq.consumer.subscriptions.naming import shown_queues, time_ms, wire_queue
 from gantrymq.errors import ConfigurationError, NotRunning, sdk_error
 from gantrymq.formats.namespaces import wrap
+from gantrymq.machine import wall_ms
 from gantrymq.message import MessageQueue, ReceivedMessage
 from gantrymq.settings import ClientOptions, check_number, client_settings, make_settings, split_options
 
@@ -138,7 +139,7 @@ class PullConsumer:
         check_whole("max_messages", max_messages, 1, PULL_MESSAGES_MAX)
         check_number("wait", wait, 0, HOLD_SECONDS_MAX)
         queue = wire_queue(self._settings.namespace, queue)
-        subscription = make_subscription("", queue.topic, tags, sql)
+        subscription = make_subscription("", queue.topic, tags, sql, wall_ms(self._settings.machine))
         header = PullHeader(
             consumer_group=self._wire_group,
             topic=queue.topic,
@@ -197,7 +198,7 @@ class PullConsumer:
         check_whole("delay_level", delay_level, -1, 18)
         if not isinstance(message, ReceivedMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
             raise ConfigurationError(f"message: must be a ReceivedMessage, not {type(message).__name__}")
-        returning = Returning(self._client(), self._wire_group, -1, _nobody, _nobody)
+        returning = Returning(self._client(), self._wire_group, -1, _nobody, _nobody, self._settings.machine)
         return await returning.send_back(message, delay_level, reason)
 
     def _client(self) -> ClientInstance:

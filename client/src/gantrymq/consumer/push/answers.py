@@ -6,7 +6,6 @@ Resets of offsets (220), its offsets (221), its state (307), and consuming one m
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
 
 from gantry_wire.bodies.consumers import ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult
 from gantry_wire.bodies.json_body import encode_body
@@ -42,7 +41,7 @@ def answer(running: Running, started_ms: int, command: Command) -> PushAnswer:
 
 def running_info(running: Running, started_ms: int, command: Command) -> ConsumerRunningInfo:
     """Answer 307: assigned queues, subscriptions, rates; with stacks if the tool asks for them."""
-    plan, now = running.plan, monotonic()
+    plan, now = running.plan, running.steady()
     settings = plan.settings
     header = command.read(ConsumerRunningInfoHeader)
     return ConsumerRunningInfo(
@@ -73,9 +72,9 @@ async def consume_directly(running: Running, command: Command) -> PushReply:
     )
     plan = running.plan
     queue = MessageQueue(wrap(running.namespace, message.topic), message.broker, message.queue_id)
-    call = Call(ProcessQueue(queue, message.queue_offset, monotonic()), [message])
-    calling = Calling(plan.listener, plan.group, plan.hooks)
-    started = monotonic()
+    started = running.steady()
+    call = Call(ProcessQueue(queue, message.queue_offset, started), [message], started)
+    calling = Calling(plan.listener, plan.group, running.steady, plan.hooks)
     if plan.listener.way is Way.THREAD:
         await asyncio.to_thread(calling.run, calling.prepare(call))
         calling.conclude(call)
@@ -93,6 +92,6 @@ async def consume_directly(running: Running, command: Command) -> PushReply:
         order=plan.settings.orderly,
         consume_result=result,
         remark=remark,
-        spent_time_mills=round((monotonic() - started) * 1000),
+        spent_time_mills=round((running.steady() - started) * 1000),
     )
     return PushReply(body=encode_body(body))

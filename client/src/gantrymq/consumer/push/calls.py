@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from time import monotonic
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gantrymq.consumer.push.listeners import IN_CALL_OF, Listener, Waits, Way, begin
@@ -32,14 +31,15 @@ class Call:
         "waits",
     )
 
-    def __init__(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+    def __init__(self, queue: ProcessQueue, messages: list[ReceivedMessage], now: float) -> None:
+        """`now` is in seconds of the steady clock."""
         self.queue: ProcessQueue = queue
         self.messages: list[ReceivedMessage] = messages
         self.context: ConsumeContext | None = None
         self.hooked: ConsumeCall | None = None
         self.outcome: Outcome | None = None
         self.waits: Waits | None = None
-        self.started: float = monotonic()
+        self.started: float = now
         self.seconds: float = 0.0
         """The duration of the call."""
         self.expired: bool = False
@@ -61,8 +61,16 @@ class Call:
 class Calling:
     """Calls a listener, in the loop or in a thread, with the hooks around it. An exception of the listener becomes an outcome."""
 
-    def __init__(self, listener: Listener, group: str, hooks: Sequence[ConsumeHook] = ()) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        group: str,
+        steady: Callable[[], float],
+        hooks: Sequence[ConsumeHook] = (),
+    ) -> None:
+        """`steady` is a monotonic clock in seconds."""
         self.way: Way = listener.way
+        self.steady: Callable[[], float] = steady
         self._listener = listener
         self._function = listener.function
         self._group = group
@@ -85,7 +93,7 @@ class Calling:
             returned = failed(error)
         if returned is None or returned is ConsumeResult.SUCCESS:
             return None
-        call = Call(queue, messages)
+        call = Call(queue, messages, self.steady())
         call.take(returned)
         return call
 
@@ -101,7 +109,7 @@ class Calling:
                 raise  # the worker itself is being cancelled
             call.outcome = failed(error)
         call.waits = None
-        call.seconds = monotonic() - call.started
+        call.seconds = self.steady() - call.started
         self.conclude(call)
 
     def prepare(self, call: Call) -> Call:
@@ -117,7 +125,7 @@ class Calling:
         """Call the listener to its end, or to its first wait: in a thread, or in the loop."""
         if self.way is Way.THREAD:
             self.enter()
-        call.started = monotonic()
+        call.started = self.steady()
         try:
             returned: Any = self._listener.call(call.messages, call.context)
             if self.way is Way.COROUTINE:
@@ -129,7 +137,7 @@ class Calling:
                 raise  # SystemExit, for instance: in the loop it ends the program, in a thread only the thread
             returned = failed(error)
         call.take(returned)
-        call.seconds = monotonic() - call.started
+        call.seconds = self.steady() - call.started
 
     def conclude(self, call: Call) -> None:
         """Call the hooks after a call, in the loop."""
@@ -140,7 +148,7 @@ class Calling:
             run_after(self._hooks, hooked)
 
     def _start_with_context(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
-        call = self.prepare(Call(queue, messages))
+        call = self.prepare(Call(queue, messages, self.steady()))
         self.run(call)
         if call.waits is None:
             self.conclude(call)

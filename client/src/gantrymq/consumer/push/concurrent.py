@@ -12,7 +12,6 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic
 from typing import Protocol
 
 from gantrymq.consumer.push.calls import Call, Calling
@@ -56,6 +55,7 @@ class ConcurrentConsumer:
     def __init__(self, calling: Calling, sink: Sink, batch_size: int, workers_max: int) -> None:
         """Call with at most `batch_size` messages, and at most `workers_max` calls at a time."""
         self._calling = calling
+        self._steady = calling.steady
         self._sink = sink
         self._batch_size = batch_size
         self._workers_max = workers_max
@@ -76,15 +76,15 @@ class ConcurrentConsumer:
         """Queue messages for consumption."""
         size = self._batch_size
         if self._threads is not None:
-            prepare = self._calling.prepare
+            prepare, now = self._calling.prepare, self._steady()
             parts = [messages[at : at + size] for at in range(0, len(messages), size)]
-            self._threads.submit([prepare(Call(queue, part)) for part in parts])
+            self._threads.submit([prepare(Call(queue, part, now)) for part in parts])
         else:
             self._ready.append(Chunk(queue, messages))
             self._wake_worker()
 
     def expire(self, before: float) -> list[Call]:
-        """Return the running calls that began before a time (monotonic); their results are ignored from now on."""
+        """Return the running calls that began before a time (of the steady clock); their results are ignored from now on."""
         running = self._waiting if self._threads is None else self._threads.running()
         late = [call for call in running if call.started < before and not call.expired]
         for call in late:
@@ -122,31 +122,31 @@ class ConcurrentConsumer:
         self._calling.enter()
         loop = asyncio.get_running_loop()
         while True:
-            slice_end = monotonic() + LOOP_SLICE_SECONDS
+            slice_end = self._steady() + LOOP_SLICE_SECONDS
             while self._ready:
                 try:
                     await self._serve(self._ready.popleft(), slice_end)
                 except Exception:
                     log.exception("a fault of the SDK: consuming failed, these messages stay unconsumed")
-                if monotonic() > slice_end:
+                if self._steady() > slice_end:
                     await asyncio.sleep(0)
-                    slice_end = monotonic() + LOOP_SLICE_SECONDS
+                    slice_end = self._steady() + LOOP_SLICE_SECONDS
             waiting = loop.create_future()
             self._idle.append(waiting)
             await waiting
 
     async def _serve(self, chunk: Chunk, slice_end: float) -> None:
         """Call the listener for a chunk until a call does not succeed immediately, or the slice is over."""
-        queue, messages, size = chunk.queue, chunk.messages, self._batch_size
+        queue, messages, size, steady = chunk.queue, chunk.messages, self._batch_size, self._steady
         start = at = chunk.at
-        started = now = monotonic()
+        started = now = steady()
         call = None
         while at < len(messages) and now < slice_end and not queue.dropped:
             call = self._calling.start(queue, messages[at : at + size])
             if call is not None:
                 break
             at += size
-            now = monotonic()
+            now = steady()
         if at > start:
             done = messages if at - start >= len(messages) else messages[start:at]
             self._sink.done(queue, done, -(-len(done) // size), now - started)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import AsyncExitStack
 from enum import StrEnum
 from types import TracebackType
@@ -37,6 +36,7 @@ from gantrymq.consumer.subscriptions.subscription import Subscription
 from gantrymq.errors import ConfigurationError, NotRunning
 from gantrymq.formats.namespaces import wrap
 from gantrymq.hooks import ConsumeHook, MessageFilter
+from gantrymq.machine import wall_ms
 from gantrymq.message import MessageQueue
 from gantrymq.settings import client_settings, make_settings, split_options
 from gantrymq.tracing.consumption import ConsumeTrace
@@ -90,7 +90,8 @@ class PushConsumer:
 
         May be called again, also while running; the last call counts. Raises ConfigurationError.
         """
-        made = make_subscription(self._client_settings.namespace, topic, expression, sql)
+        now_ms = wall_ms(self._client_settings.machine)
+        made = make_subscription(self._client_settings.namespace, topic, expression, sql, now_ms)
         self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
         self._changed()
 
@@ -238,7 +239,7 @@ class PushConsumer:
 
     def rates(self) -> dict[str, Rates]:
         """Return the rates of the last minute, by topic."""
-        now = time.monotonic()
+        now = self._client_settings.machine.steady()
         return {topic: counts.rates(now) for topic, counts in self._at_work().statistics.items()}
 
     # Interface to the client and to brokers
@@ -309,7 +310,7 @@ class PushConsumer:
         await agreement.look(
             is_member=False
         )  # before the first heartbeat, which replaces the others' subscriptions with ours
-        self._started_ms = round(time.time() * 1000)
+        self._started_ms = wall_ms(self._client_settings.machine)
         instance.register_consumer(self._wire_group, self)
         await instance.make_known()
         if self.settings.trace:
@@ -321,7 +322,7 @@ class PushConsumer:
                 self._client_settings, self.group, CONSUME, self.settings.trace_topic, trace_producer
             )
             await self._tracer.start()
-            self._hooks.insert(0, ConsumeTrace(self._tracer, self.group))
+            self._hooks.insert(0, ConsumeTrace(self._tracer, self.group, self._client_settings.machine))
         if self.state is ConsumerState.SHUTDOWN_ALREADY:
             raise NotRunning(f"group {self.group}: the consumer was closed while it started")
         self._running.start()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from time import monotonic
 from typing import Protocol
 
 from gantrymq.consumer.push.calls import Call, Calling
@@ -64,6 +63,7 @@ class OrderlyConsumer:
     ) -> None:
         """`attempts_max` -1: no limit. Broadcasting members need no lock: no other member has their queues."""
         self._calling = calling
+        self._steady = calling.steady
         self._sink = sink
         self._batch_size = batch_size
         self._attempts_max = attempts_max
@@ -124,10 +124,10 @@ class OrderlyConsumer:
 
     async def _serve_some(self, queue: ProcessQueue) -> float:
         """Call the listener until the queue is empty, pauses or must let others go first; return the length of the pause."""
-        slice_end = monotonic() + LOOP_SLICE_SECONDS
+        slice_end = self._steady() + LOOP_SLICE_SECONDS
         while len(queue) and not queue.dropped and self._may_work(queue):
             messages = queue.take(self._batch_size)
-            started = monotonic()
+            started = self._steady()
             self._in_hand += 1
             try:
                 call = await self._call(queue, messages)
@@ -139,7 +139,7 @@ class OrderlyConsumer:
             rest = await self._end(queue, messages, call, started)
             if rest is not None:
                 return rest
-            if monotonic() > slice_end:
+            if self._steady() > slice_end:
                 break
         return 0.0
 
@@ -149,7 +149,7 @@ class OrderlyConsumer:
             if call is not None:
                 await self._calling.finish(call)
             return call
-        call = self._calling.prepare(Call(queue, messages))
+        call = self._calling.prepare(Call(queue, messages, self._steady()))
         ended = self._ends[call] = asyncio.get_running_loop().create_future()
         self._threads.submit([call])
         await ended
@@ -159,7 +159,7 @@ class OrderlyConsumer:
         self, queue: ProcessQueue, messages: list[ReceivedMessage], call: Call | None, started: float
     ) -> float | None:
         """Handle the outcome of a call; return how long the queue pauses, None if it continues."""
-        seconds = monotonic() - started
+        seconds = self._steady() - started
         if call is None or call.outcome is None or call.outcome.failure is None:
             self._commit(queue, len(messages), seconds)
             return None
@@ -181,7 +181,7 @@ class OrderlyConsumer:
         return rest
 
     def _may_work(self, queue: ProcessQueue) -> bool:
-        return not self._needs_lock or queue.has_valid_lock(monotonic())
+        return not self._needs_lock or queue.has_valid_lock(self._steady())
 
     def _commit(self, queue: ProcessQueue, count: int, seconds: float) -> None:
         offset = queue.commit()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 from gantry_link.clients.store import StoreClient
@@ -30,6 +29,7 @@ from gantrymq.consumer.shared.settings import ConsumerSettings, offsets_path
 from gantrymq.consumer.shared.statistics import SAMPLE_SECONDS, ConsumerStatistics
 from gantrymq.consumer.subscriptions.subscription import Subscription
 from gantrymq.hooks import ConsumeHook, MessageFilter
+from gantrymq.machine import Machine
 from gantrymq.message import ReceivedMessage
 from gantrymq.settings import DEFAULT_INSTANCE
 
@@ -64,6 +64,8 @@ class Running:
         settings = plan.settings
         self.instance = instance
         self.plan = plan
+        self.machine: Machine = instance.settings.machine
+        self.steady: Callable[[], float] = self.machine.steady
         self.group: str = plan.group
         self.namespace: str = plan.namespace
         self.filters: Sequence[MessageFilter] = plan.filters
@@ -77,9 +79,9 @@ class Running:
         self.statistics: ConsumerStatistics = ConsumerStatistics()
         self.offsets: OffsetStore = self._make_offsets()
         self._suggested: dict[str, int] = {}
-        self._failures = FailureLog(plan.group)
+        self._failures = FailureLog(plan.group, self.steady)
         attempts_max = attempts_max_of(settings.attempts_max, orderly=settings.orderly)
-        calling = Calling(plan.listener, plan.group, plan.hooks)
+        calling = Calling(plan.listener, plan.group, self.steady, plan.hooks)
         self._concurrent: ConcurrentConsumer | None = None
         self._orderly: OrderlyConsumer | None = None
         if settings.orderly:
@@ -91,11 +93,13 @@ class Running:
         else:
             self._concurrent = ConcurrentConsumer(calling, self, settings.batch_size, settings.concurrency)
         told_max = -1 if settings.attempts_max is None else settings.attempts_max
-        self.returning: Returning = Returning(instance, plan.group, told_max, self._returned, self._again)
+        self.returning: Returning = Returning(
+            instance, plan.group, told_max, self._returned, self._again, self.machine
+        )
         needs_locks = settings.orderly and not settings.is_broadcasting
         locks = Locks(plan.group, instance.client_id, instance.store) if needs_locks else None
         self.assigned: AssignedQueues = AssignedQueues(
-            instance, plan.group, settings, self.offsets, locks, self._work_of
+            instance, plan.group, settings, self.offsets, locks, self._work_of, self.steady
         )
         strategy = None if settings.is_broadcasting else settings.strategy
         self.rebalancer: Rebalancer = Rebalancer(
@@ -143,10 +147,10 @@ class Running:
             await asyncio.gather(rebalancing, return_exceptions=True)
         for held in self.assigned.queues.values():
             held.dropped = True
-        end = monotonic() + settings.close_timeout
+        end = self.steady() + settings.close_timeout
         if self._concurrent is not None:
             self._concurrent.stop_taking()
-        while self._is_busy() and monotonic() < end:  # noqa: ASYNC110 - rare, and short
+        while self._is_busy() and self.steady() < end:  # noqa: ASYNC110 - rare, and short
             await asyncio.sleep(STOP_LOOK_SECONDS)
         if self._is_busy():
             log.warning(
@@ -218,7 +222,7 @@ class Running:
         parts = split(outcome, call.messages, ack_index, broadcasting=is_broadcasting)
         self.done(call.queue, parts.done, 1, call.seconds)
         if parts.again:
-            self.statistics.of(call.queue.queue.topic, monotonic()).failed += len(parts.again)
+            self.statistics.of(call.queue.queue.topic, self.steady()).failed += len(parts.again)
             level = context.delay_level if context is not None else 0
             self._send_back(call.queue, parts.again, level, outcome)
         elif outcome.failure is not None:
@@ -239,11 +243,11 @@ class Running:
 
     def commit_orderly(self, queue: ProcessQueue, count: int, offset: int, seconds: float) -> None:
         """Record messages as consumed in order, and everything below `offset`."""
-        counts = self.statistics.of(queue.queue.topic, monotonic())
+        counts = self.statistics.of(queue.queue.topic, self.steady())
         counts.consumed += count
         counts.calls += 1
         counts.call_seconds += seconds
-        queue.last_consumed = monotonic()
+        queue.last_consumed = self.steady()
         if not queue.released:
             self.offsets.table.advance(queue.queue, offset)
 
@@ -256,7 +260,7 @@ class Running:
         rest_seconds: float,
     ) -> None:
         """Record that a queue pauses after a failure."""
-        counts = self.statistics.of(queue.queue.topic, monotonic())
+        counts = self.statistics.of(queue.queue.topic, self.steady())
         counts.failed += len(messages)
         counts.calls += 1
         counts.call_seconds += seconds
@@ -282,13 +286,13 @@ class Running:
 
     def _work_of(self, queue: ProcessQueue) -> list[Coroutine[Any, Any, None]]:
         topic = queue.queue.topic
-        statistics = self.statistics.of(topic, monotonic())
+        statistics = self.statistics.of(topic, self.steady())
         pipeline = Pipeline(self, queue, self.plan.subscriptions[topic], statistics)
         return [pipeline.run()] if self._orderly is None else [pipeline.run(), self._orderly.serve(queue)]
 
     def _remove(self, queue: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         offset = queue.remove(messages)
-        queue.last_consumed = monotonic()
+        queue.last_consumed = self.steady()
         if queue.on_room is not None:
             queue.on_room()
         if not queue.released:
@@ -310,11 +314,11 @@ class Running:
             self.rebalancer.soon()
 
     async def _sample(self) -> None:
-        self.statistics.sample(monotonic())
+        self.statistics.sample(self.steady())
 
     async def _expire(self) -> None:
         assert self._concurrent is not None
         limit = self.plan.settings.consume_timeout
-        for call in self._concurrent.expire(monotonic() - limit):
+        for call in self._concurrent.expire(self.steady() - limit):
             words = f"the listener took longer than {limit:g} s, its result is ignored"
             self._send_back(call.queue, call.messages, EXPIRED_LEVEL, Outcome(words))

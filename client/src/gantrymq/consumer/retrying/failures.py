@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from time import monotonic
+from collections.abc import Callable, Sequence
 
 from gantrymq.consumer.retrying.outcomes import ATTEMPTS_MAX, Outcome
 from gantrymq.message import ReceivedMessage
@@ -50,13 +49,15 @@ def next_delivery(delay_level: int, reconsume_times: int, attempts_max: int | No
 class FailureLog:
     """Writes the log lines of a consumer."""
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, steady: Callable[[], float]) -> None:
+        """`steady` is a monotonic clock in seconds."""
+        self._steady = steady
         self._group = group
         self._last_traceback = float("-inf")
 
     def write(self, messages: Sequence[ReceivedMessage], outcome: Outcome, then: Sequence[str]) -> None:
         """Log failed messages, and what happens to each (`then`)."""
-        error, now = outcome.error, monotonic()
+        error, now = outcome.error, self._steady()
         if error is not None and now - self._last_traceback < TRACEBACK_SECONDS:
             error = None
         if error is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from gantrymq.consumer.retrying.failures import FIRST_RETRY_LEVEL, named
 from gantrymq.consumer.retrying.outcomes import ATTEMPTS_MAX
 from gantrymq.consumer.shared.process_queue import ProcessQueue
 from gantrymq.errors import GantryError
+from gantrymq.machine import Machine, wall_ms
 from gantrymq.message import MessageQueue, ReceivedMessage
 
 log: logging.Logger = logging.getLogger("gantrymq")
@@ -78,8 +78,10 @@ class Returning:
         attempts_max: int,
         gone: Callable[[ProcessQueue, list[ReceivedMessage]], None],
         again: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        machine: Machine,
     ) -> None:
         """`group` is the name in the cluster; `attempts_max` is sent to brokers, below 0 for the group's configuration."""
+        self._machine = machine
         self._brokers = brokers
         self._group = group
         self._attempts_max = attempts_max
@@ -215,7 +217,7 @@ class Returning:
             default_topic_queue_nums=TOPIC_QUEUES_DEFAULT,
             queue_id=queue.queue_id,
             sys_flag=message.record.sys_flag & _KEPT_FLAGS,
-            born_timestamp=round(time.time() * 1000),
+            born_timestamp=wall_ms(self._machine),
             flag=message.flag,
             properties=format_properties(properties).decode(),
             reconsume_times=attempts,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import time
 import traceback
 from typing import Protocol
 
@@ -21,6 +20,7 @@ from gantrymq.consumer.shared.flow import MIB
 from gantrymq.consumer.shared.offsets import OffsetStore
 from gantrymq.consumer.shared.process_queue import ProcessQueue
 from gantrymq.consumer.shared.statistics import ConsumerStatistics, TopicStatistics
+from gantrymq.machine import Machine, wall_ms
 from gantrymq.message import MessageQueue
 
 log: logging.Logger = logging.getLogger("gantrymq")
@@ -32,6 +32,11 @@ class RunningConsumer(Protocol):
     @property
     def group(self) -> str:
         """The group's name in the cluster."""
+        ...
+
+    @property
+    def machine(self) -> Machine:
+        """Its clocks."""
         ...
 
     @property
@@ -101,6 +106,7 @@ def stacks() -> str:
 
 
 def _info(running: RunningConsumer, held: ProcessQueue, now: float) -> ProcessQueueInfo:
+    wall_now_ms = wall_ms(running.machine)
     return ProcessQueueInfo(
         cached_msg_count=len(held),
         cached_msg_max_offset=held.max_offset if len(held) else 0,
@@ -108,9 +114,9 @@ def _info(running: RunningConsumer, held: ProcessQueue, now: float) -> ProcessQu
         cached_msg_size_in_mi_b=held.bytes // MIB,
         commit_offset=running.offsets.table.get(held.queue) or 0,
         droped=held.dropped,
-        last_consume_timestamp=_wall_ms(held.last_consumed, now),
-        last_lock_timestamp=_wall_ms(held.last_locked, now) if held.is_locked else 0,
-        last_pull_timestamp=_wall_ms(held.last_pulled, now),
+        last_consume_timestamp=_wall_ms(held.last_consumed, now, wall_now_ms),
+        last_lock_timestamp=_wall_ms(held.last_locked, now, wall_now_ms) if held.is_locked else 0,
+        last_pull_timestamp=_wall_ms(held.last_pulled, now, wall_now_ms),
         locked=held.is_locked,
     )
 
@@ -127,8 +133,8 @@ def _status(counts: TopicStatistics, now: float) -> ConsumeStatus:
     )
 
 
-def _wall_ms(moment: float, now: float) -> int:
-    return round((time.time() - (now - moment)) * 1000)
+def _wall_ms(moment: float, now: float, wall_now_ms: int) -> int:
+    return wall_now_ms - round((now - moment) * 1000)
 
 
 def _on_wire(queue: MessageQueue) -> cluster_bodies.MessageQueue:

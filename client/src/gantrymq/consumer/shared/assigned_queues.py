@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from time import monotonic
 from typing import Any, Protocol
 
 from gantry_link.clients.store import StoreClient
@@ -53,8 +52,9 @@ class AssignedQueues:
         offsets: OffsetStore,
         locks: Locks | None,
         work: Work,
+        steady: Callable[[], float],
     ) -> None:
-        """`locks` is for orderly consumers in clustering."""
+        """`locks` is for orderly consumers in clustering; `steady` is a monotonic clock in seconds."""
         self.queues: dict[MessageQueue, ProcessQueue] = {}
         self._stores = stores
         self._group = group
@@ -62,6 +62,7 @@ class AssignedQueues:
         self._offsets = offsets
         self._locks = locks
         self._work = work
+        self._steady = steady
         self._tasks: dict[ProcessQueue, list[asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._behind: list[ProcessQueue] = []
@@ -97,10 +98,10 @@ class AssignedQueues:
             # Its lock is released in a moment, and nothing would drop it again. A call that still runs does not undo a reset.
             before.released = True
             return
-        locked = before.last_locked if before is not None and before.is_locked else monotonic()
+        locked = before.last_locked if before is not None and before.is_locked else self._steady()
         if before is not None:
             self._end(before)
-        held = ProcessQueue(queue, offset, monotonic())
+        held = ProcessQueue(queue, offset, self._steady())
         # Raises for an unsubscribed topic: then the queue is not assigned without work.
         jobs = self._work(held)
         self.queues[queue] = held
@@ -130,7 +131,7 @@ class AssignedQueues:
             queues = {held.queue for held in dropped}
             await self._wait_for_calls([*dropped, *(e for e in self._behind if e.queue in queues)], within)
         busy = {each.queue for each in [*dropped, *self._behind] if each.taken}
-        oldest = monotonic() - LOCK_RENEW_SECONDS
+        oldest = self._steady() - LOCK_RENEW_SECONDS
         ready = [
             held
             for held in dropped
@@ -159,7 +160,7 @@ class AssignedQueues:
             return False
         asked = list(self.queues.values())
         granted, unknown = await self._locks.lock([each.queue for each in asked])
-        now = monotonic()
+        now = self._steady()
         lost = False
         for each in asked:
             if each.dropped or each.queue in unknown:
@@ -221,8 +222,8 @@ class AssignedQueues:
             self._offsets.table.forget(queue)
 
     async def _wait_for_calls(self, held: Collection[ProcessQueue], within: float) -> None:
-        end = monotonic() + within
-        while any(each.taken for each in held) and monotonic() < end:  # noqa: ASYNC110 - rare, and short
+        end = self._steady() + within
+        while any(each.taken for each in held) and self._steady() < end:  # noqa: ASYNC110 - rare, and short
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _supervise(self, held: ProcessQueue, work: Coroutine[Any, Any, None]) -> None:

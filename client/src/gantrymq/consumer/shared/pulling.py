@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from time import monotonic
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantry_link.clients.store import Pulled, StoreClient
@@ -51,6 +50,8 @@ class PullSource(Protocol):
     pull_interval: float
     hold_seconds: float
     filters: Sequence[MessageFilter]
+    steady: Callable[[], float]
+    """A monotonic clock in seconds."""
 
     def gate(self, queue: ProcessQueue) -> asyncio.Event:
         """Return the event that is set while the queue may be pulled."""
@@ -142,7 +143,7 @@ class Pipeline:
 
     def _ask(self) -> bool:
         """Send a pull; False if there is no connection for it."""
-        self._queue.last_pulled = self._started = monotonic()
+        self._queue.last_pulled = self._started = self._source.steady()
         store = self._source.store_to_pull(self._queue.queue.broker)
         return store.begin_pull(self._header(), self._on_outcome, self._seconds)
 
@@ -197,7 +198,7 @@ class Pipeline:
         self._is_failing = False
         if pulled.code == ResponseCode.SUCCESS:
             self._statistics.pulls += 1
-            self._statistics.pull_seconds += monotonic() - self._started
+            self._statistics.pull_seconds += self._source.steady() - self._started
         messages = read_messages(pulled.records, queue.queue, self._subscription, source.namespace)
         if queue.dropped or not source.gate(queue).is_set():
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 
 from gantry_link.errors import BrokerRefused, LinkError
@@ -21,15 +20,16 @@ from gantrymq.formats.namespaces import wrap
 log: logging.Logger = logging.getLogger("gantrymq")
 
 
-def make_subscription(namespace: str, topic: str, expression: str, sql: str | None) -> Subscription:
-    """Return the subscription of a topic. Raises ConfigurationError."""
+def make_subscription(
+    namespace: str, topic: str, expression: str, sql: str | None, version: int
+) -> Subscription:
+    """Return the subscription of a topic. `version` is the time of the call (ms since 1970). Raises ConfigurationError."""
     for name, value in (("topic", topic), ("expression", expression), ("sql", sql or "")):
         if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users without a type checker
             raise ConfigurationError(f"{name}: must be text, not {value!r}")
     try:
         wire_topic = wrap(namespace, topic)
         check_topic(wire_topic)
-        version = round(time.time() * 1000)
         if sql is None:
             return Subscription(wire_topic, expression.strip() or "*", TAG, version)
     except (IllegalName, MalformedExpression) as error:

@@ -8,7 +8,6 @@ from typing import TypeAlias
 from gantry_wire.messages.batch import BatchItem
 from gantry_wire.messages.properties import GANTRY_KEY
 from gantrymq.errors import ConnectionFailed, GantryError, InvalidMessage, TimedOut
-from gantrymq.formats.unique_ids import now_ms
 from gantrymq.message import Message, MessageQueue, SendResult, check_flag, check_message
 from gantrymq.producer.batching.splitting import item_size, split
 from gantrymq.producer.sending.preparing import NOT_IN_BATCHES, Preparation
@@ -93,7 +92,7 @@ def is_keyed(message: Message) -> bool:
 
 
 def batch_items(
-    messages: Sequence[Message], preparation: Preparation, bytes_max: int
+    messages: Sequence[Message], preparation: Preparation, bytes_max: int, born_ms: int
 ) -> Iterator[tuple[list[Message], list[BatchItem]]]:
     """Yield messages and their items, as many together as fit a request. Raises InvalidMessage before yielding anything."""
     if not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
@@ -102,7 +101,6 @@ def batch_items(
         raise InvalidMessage("messages", "a batch has at least one")
     for message in messages:
         check_message(message)
-    born_ms = now_ms()
     preparation.topic(messages[0].topic)
     made: list[tuple[tuple[Message, BatchItem], int]] = []
     for number, message in enumerate(messages):

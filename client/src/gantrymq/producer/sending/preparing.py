@@ -26,7 +26,8 @@ from gantry_wire.names import SEND_FORBIDDEN_TOPICS, check_topic
 from gantrymq.errors import InvalidMessage
 from gantrymq.formats import namespaces
 from gantrymq.formats.compression import COMPRESSED_FLAGS, compress
-from gantrymq.formats.unique_ids import unique_ids
+from gantrymq.formats.unique_ids import ClientIds
+from gantrymq.machine import Machine
 from gantrymq.message import Message, check_flag
 from gantrymq.producer.settings import ProducerSettings
 
@@ -54,10 +55,11 @@ _new_prepared = cast("Callable[[type[Prepared], tuple[str, bytes, int]], Prepare
 class Preparation:
     """Prepares the messages of a producer."""
 
-    __slots__ = ("_compress_above", "_message_bytes_max", "_own", "_topics", "namespace")
+    __slots__ = ("_compress_above", "_ids", "_message_bytes_max", "_own", "_topics", "namespace")
 
-    def __init__(self, settings: ProducerSettings, namespace: str) -> None:
+    def __init__(self, settings: ProducerSettings, namespace: str, machine: Machine) -> None:
         self.namespace: str = namespace
+        self._ids = ClientIds(machine)
         self._compress_above = settings.compress_above or settings.message_bytes_max + 1
         self._message_bytes_max = settings.message_bytes_max
         self._topics: dict[str, str] = {}
@@ -103,7 +105,7 @@ class Preparation:
         """Return the properties as text, including the unique id: created here unless the message has one."""
         unique = message.unique_id
         if unique is None:
-            unique = message.unique_id = unique_ids.next(now_ms)
+            unique = message.unique_id = self._ids.next(now_ms)
         text = f"{UNIQ_KEY}\x01{unique}{_WAITS if message.wait_stored else _WAITS_NOT}{self._own}"
         tag, keys, more = message.tag, message.keys, message.properties
         if (

@@ -123,7 +123,9 @@ class Sender:
         refresh_at = None
         if self.instance.routing.has_template(wrapped):
             refresh_at = self.loop.time() + PROVISIONAL_SECONDS
-        made = self._topics[topic] = TopicTargets(topic, targets, refresh_at)
+        made = self._topics[topic] = TopicTargets(
+            topic, targets, self.instance.settings.machine.rng, refresh_at
+        )
         self._names.setdefault(wrapped, set()).add(topic)
         return made
 

@@ -15,15 +15,17 @@ class TopicTargets:
 
     __slots__ = ("_at", "_by_queue", "_count", "queues", "refresh_at", "targets", "topic")
 
-    def __init__(self, topic: str, targets: Sequence[Target], refresh_at: float | None = None) -> None:
-        """`refresh_at`: loop time from which the route should be queried again; None: only when it changes."""
+    def __init__(
+        self, topic: str, targets: Sequence[Target], rng: random.Random, refresh_at: float | None = None
+    ) -> None:
+        """`rng` chooses the first queue, which spreads producers over queues. `refresh_at`: loop time from which the route should be queried again; None: only when it changes."""
         self.topic: str = topic
         self.targets: list[Target] = list(targets)
         self.queues: list[MessageQueue] = [target.queue for target in self.targets]
         self.refresh_at: float | None = refresh_at
         self._count = len(self.targets)
         self._by_queue = {target.queue[1:]: target for target in self.targets}
-        self._at = random.randrange(self._count)  # noqa: S311 - spreads producers over queues
+        self._at = rng.randrange(self._count)
 
     def next(self) -> Target:
         """Return the next target in turn."""
