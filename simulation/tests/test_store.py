@@ -43,10 +43,10 @@ def pull_header(offset: int) -> PullHeader:
 class System:
     """One store, and a client that sends numbered messages."""
 
-    def __init__(self, world: World, directory: Path, nameservers: str = "") -> None:
+    def __init__(self, world: World, nameservers: str = "") -> None:
         self.world = world
         self.network = Network(world)
-        self.store = Store(Process(world, self.network, "store", "10.0.0.2"), directory, nameservers)
+        self.store = Store(Process(world, self.network, "store", "10.0.0.2"), nameservers)
         self.client = Process(world, self.network, "client", "10.0.0.20")
         self.sent = 0
         self.acknowledged: dict[int, bytes] = {}
@@ -90,9 +90,9 @@ def lost(system: System) -> dict[int, bytes]:
     return {offset: body for offset, body in system.acknowledged.items() if system.read.get(offset) != body}
 
 
-def life(seed: int, directory: Path, kills: int) -> tuple[System, str]:
+def life(seed: int, kills: int) -> tuple[System, str]:
     with World(seed) as world:
-        system = System(world, directory)
+        system = System(world)
         faults = random.Random(f"{seed}/faults")
         for _ in range(kills):
             world.run_for(faults.uniform(1, 4))
@@ -109,9 +109,9 @@ def life(seed: int, directory: Path, kills: int) -> tuple[System, str]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_acknowledged_is_readable_at_its_place_after_kills_and_power_cuts(
-    seed: int, tmp_path: Path
+    seed: int,
 ) -> None:
-    system, _ = life(seed, tmp_path, kills=3)
+    system, _ = life(seed, kills=3)
     assert system.world.violations == []
     assert len(system.acknowledged) > 50
     assert lost(system) == {}
@@ -120,7 +120,7 @@ def test_what_is_acknowledged_is_readable_at_its_place_after_kills_and_power_cut
 def test_a_store_registers_with_a_nameserver_and_again_after_the_nameserver_was_killed(
     world: World, tmp_path: Path
 ) -> None:
-    system = System(world, tmp_path / "store", "10.0.0.1:9876")
+    system = System(world, "10.0.0.1:9876")
     nameserver = Nameserver(Process(world, system.network, "nameserver", "10.0.0.1"), tmp_path / "nameserver")
     routes: list[str] = []
 
@@ -142,12 +142,12 @@ def test_a_store_registers_with_a_nameserver_and_again_after_the_nameserver_was_
     assert world.violations == []
 
 
-def test_a_disk_that_does_not_sync_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_does_not_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimulatedFile, "sync", lambda _file: None)
-    systems = [life(seed, tmp_path / str(seed), kills=3)[0] for seed in range(2)]
+    systems = [life(seed, kills=3)[0] for seed in range(2)]
     assert any(lost(system) or system.world.violations for system in systems)
 
 
-def test_a_seed_repeats_the_life_of_a_store(tmp_path: Path) -> None:
-    first, again = (life(5, tmp_path / name, kills=1)[1] for name in ("one", "two"))
+def test_a_seed_repeats_the_life_of_a_store() -> None:
+    first, again = (life(5, kills=1)[1] for _ in range(2))
     assert first == again

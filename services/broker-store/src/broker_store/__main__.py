@@ -57,8 +57,8 @@ def main(argv: list[str]) -> None:
     fast_paths = has_fast_paths(SERVICE)
 
     async def live(life: Life) -> None:
-        from broker_store.log.files.real_files import RealFiles
         from broker_store.process.assembly import StoreProcess
+        from broker_store.process.disk import real_disk
 
         get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
         get_logger().debug("settings", **masked(settings))
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> None:
             get_logger().warning(
                 "there is no access control: anybody who reaches this port can send and read"
             )
-        await StoreProcess(settings, life, RealFiles(), fast_paths=fast_paths).run()
+        await StoreProcess(settings, life, real_disk(), fast_paths=fast_paths).run()
 
     run(live, service=SERVICE)
 

@@ -1,17 +1,22 @@
-"""A real broker-store in a simulated process, on a simulated disk. Its lock file is a real one in a directory of the run."""
+"""A real broker-store in a simulated process, on a simulated disk."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.assembly import StoreProcess
+from broker_store.process.disk import Disk
 from broker_store.settings import Settings
 from gantry_chassis.process import Life
 from gantry_simulation.processes.process import Process
 
 PORT = 10_911
+DIRECTORY = Path("/store")
+"""On the store's own disk."""
 CRASH_STATES = 8
 """Disks to choose from after a power cut."""
 SMALL: dict[str, Any] = {
@@ -26,22 +31,41 @@ SMALL: dict[str, Any] = {
 """Small files: a life of seconds fills several of them."""
 
 
+class Unlocked:
+    """The lock of a directory that no other process reaches."""
+
+    def release(self) -> None:
+        """Do nothing."""
+
+
 class Store:
     """Starts a `StoreProcess`, in one life after the other, on what its disk kept."""
 
-    def __init__(self, process: Process, directory: Path, nameservers: str = "") -> None:
-        """`directory` names the store on its disk, and holds the lock."""
+    def __init__(
+        self, process: Process, nameservers: str = "", *, fast_paths: bool = True, **settings: Any
+    ) -> None:
+        """Replace settings of SMALL by those given here."""
         self.process = process
         self.address = f"{process.address}:{PORT}"
         self.files = SimulatedFiles()
         self._settings = Settings(
             listen=process.address,
             port=PORT,
-            store_dir=directory,
+            store_dir=DIRECTORY,
             nameservers=nameservers,
             broker_name=process.name,
-            **SMALL,
+            **{**SMALL, **settings},
         )
+        self._fast_paths = fast_paths
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of its next start."""
+        return self._settings
+
+    def configure(self, **settings: Any) -> None:
+        """Change settings from the next start on."""
+        self._settings = structs.replace(self._settings, **settings)
 
     def start(self) -> None:
         """Start it. It recovers what the disk holds, then serves."""
@@ -51,18 +75,16 @@ class Store:
         """Kill the process. Its disk keeps what was written, as the page cache of a living machine does."""
         self.process.kill()
         self.files = self.files.killed()
-        self._release_lock()
 
     def lose_power(self, seed: int) -> None:
         """Switch the machine off. Its disk keeps what was synced, and of the rest what `seed` chooses."""
         self.process.lose_power()
         states = list(self.files.crash_states(CRASH_STATES, seed))
         self.files = states[seed % len(states)]
-        self._release_lock()
-
-    def _release_lock(self) -> None:
-        """Release the lock, as a kernel does. The dead life still has the file open, so the next one makes another."""
-        (self._settings.store_dir / "lock").unlink(missing_ok=True)
 
     async def _main(self, life: Life) -> None:
-        await StoreProcess(self._settings, life, self.files, fast_paths=True).run()
+        await StoreProcess(self._settings, life, Disk(self.files, _take), fast_paths=self._fast_paths).run()
+
+
+def _take(_directory: Path) -> Unlocked:
+    return Unlocked()

@@ -34,10 +34,12 @@ class Process:
         self.clocks = Clocks(world, world.rng(f"clocks of {name}"))
         self.host = network.add_host(address)
         self.lives: int = 0
+        self.is_paused: bool = False
         self.refusal: str = ""
         """Why the last start was refused."""
         self._world, self._network, self._pace = world, network, pace or Pace()
         self._loop: ProcessLoop | None = None
+        self._is_stopping = False
 
     @property
     def is_running(self) -> bool:
@@ -48,6 +50,7 @@ class Process:
         """Start it in the next event. An error that leaves `main` is a violation, StartRefused is `refusal`."""
         assert self._loop is None, f"{self.name} runs"
         self.lives += 1
+        self.is_paused = self._is_stopping = False
         self.refusal = ""
         world = self._world
         world.record(self.name, "start", self.lives)
@@ -67,9 +70,22 @@ class Process:
         )
         loop.deliver(self._begin, loop, main, environment)
 
+    def deliver(self, callback: Callable[..., object], *arguments: object) -> None:
+        """Call back in one of its turns, as on input that the simulation itself provides. Nothing happens when it does not run."""
+        if self._loop is not None:
+            self._loop.deliver(callback, *arguments)
+
     def stop(self) -> None:
         """Send SIGTERM: it drains and returns. Send it once per life; the second ends a real process, and would end the simulation."""
+        self._is_stopping = True
         self._running.signal(signal.SIGTERM)
+
+    def stop_once(self) -> bool:
+        """Send SIGTERM unless it was sent in this life, or the process has not set its handler yet; False then."""
+        if self._is_stopping or not self._running.handles(signal.SIGTERM):
+            return False
+        self.stop()
+        return True
 
     def kill(self) -> None:
         """End it as SIGKILL does. Its kernel closes its connections."""
@@ -89,11 +105,13 @@ class Process:
     def pause(self) -> None:
         """Let it run no turn until `resume`, as SIGSTOP does."""
         self._world.record(self.name, "pause")
+        self.is_paused = True
         self._running.pause()
 
     def resume(self) -> None:
         """Let it run again."""
         self._world.record(self.name, "resume")
+        self.is_paused = False
         self._running.resume()
 
     @property

@@ -79,6 +79,10 @@ class ProcessLoop(BareLoop):
             self._ready.append(handle)
             self._plan()
 
+    def handles(self, number: int) -> bool:
+        """Whether the process has a handler for this signal."""
+        return number in self._signal_handlers
+
     def pause(self) -> None:
         """Run no turn until `resume`. Input and timers wait."""
         self._paused = True

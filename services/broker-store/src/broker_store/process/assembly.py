@@ -15,12 +15,11 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.commit_log.commit_log import LogState
-from broker_store.log.errors import LogError, StoreInUse
-from broker_store.log.files.files import Files
-from broker_store.log.lock import StoreLock
+from broker_store.log.errors import LogError
 from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
+from broker_store.process.disk import Disk
 from broker_store.process.extension_hooks import Hooks, build_hooks
 from broker_store.process.foundation import Foundation, Surroundings, build_foundation
 from broker_store.process.halves_and_features import (
@@ -43,7 +42,6 @@ from broker_store.settings import Settings
 from gantry_chassis.http.server import health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
-from gantry_chassis.machine.private_files import private_directory
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import show_budget
@@ -101,11 +99,10 @@ class Built:
 class StoreProcess:
     """One broker-store, from its ports to its last checkpoint."""
 
-    def __init__(self, settings: Settings, life: Life, files: Files, *, fast_paths: bool) -> None:
-        """`files` is the disk of the store directory; only its lock is always one of this machine."""
+    def __init__(self, settings: Settings, life: Life, disk: Disk, *, fast_paths: bool) -> None:
         self._settings = settings
         self._life = life
-        self._files = files
+        self._disk, self._files = disk, disk.files
         self._thread = life.environment.workers(1, "disk")
         self._clock = open_clock(self._files, str(settings.store_dir), life.environment)
         self._metrics = Metrics()
@@ -126,7 +123,7 @@ class StoreProcess:
     async def run(self) -> None:
         """Run until asked to stop. Raises StartRefused when the environment does not allow a start."""
         gc.set_threshold(*GC_THRESHOLDS)
-        lock = self._lock()
+        lock = self._disk.take(self._settings.store_dir)
         try:
             await self._listeners.listen()
             await self._open_and_serve()
@@ -134,16 +131,6 @@ class StoreProcess:
         finally:
             await self._stop()
             lock.release()
-
-    def _lock(self) -> StoreLock:
-        directory = str(self._settings.store_dir)
-        try:
-            private_directory(self._settings.store_dir)
-            return StoreLock(directory)
-        except StoreInUse as error:
-            raise StartRefused(str(error)) from error
-        except OSError as error:
-            raise StartRefused(f"store directory {directory} cannot be used: {error.strerror}") from error
 
     async def _open_and_serve(self) -> None:
         settings, port = self._settings, self._listeners.port
