@@ -19,6 +19,7 @@ def simulated_environment(
     pace: Pace,
     *,
     name: str,
+    boot_id: str,
     process_id: int,
 ) -> Environment:
     """Return the Environment of one life of a process. Each `name` has random numbers of its own."""
@@ -33,7 +34,7 @@ def simulated_environment(
         wall_ns=clocks.wall_ns,
         steady=clocks.steady,
         since_boot=clocks.since_boot,
-        boot_id=f"boot of {name}",
+        boot_id=boot_id,
         rng=world.rng(f"rng of {name}"),
         secret_bytes=world.rng(f"secrets of {name}").randbytes,
         process_id=process_id,

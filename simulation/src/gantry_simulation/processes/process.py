@@ -35,6 +35,8 @@ class Process:
         self.host = network.add_host(address)
         self.lives: int = 0
         self.is_paused: bool = False
+        self.boots: int = 1
+        """Boots of its machine."""
         self.refusal: str = ""
         """Why the last start was refused."""
         self._world, self._network, self._pace = world, network, pace or Pace()
@@ -55,6 +57,8 @@ class Process:
         world = self._world
         world.record(self.name, "start", self.lives)
         if not self.host.has_power:
+            self.boots += 1
+            self.clocks.boot()
             self._network.power_on(self.host)
         sockets = ProcessSockets(self._network, self.host)
         loop = ProcessLoop(world, self.name, self.clocks, sockets, self._make_default_threads)
@@ -66,6 +70,7 @@ class Process:
             sockets.listening_socket,
             self._pace,
             name=f"{self.name} in life {self.lives}",
+            boot_id=f"boot {self.boots} of {self.name}",
             process_id=FIRST_PROCESS_ID + self.lives,
         )
         loop.deliver(self._begin, loop, main, environment)

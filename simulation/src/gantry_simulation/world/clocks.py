@@ -41,6 +41,10 @@ class Clocks:
         """Return the wall clock in nanoseconds since 1970."""
         return self._wall_start_ns + int(self._world.now_ns * self._rate)
 
+    def boot(self) -> None:
+        """Start the machine again: the seconds since its boot begin at zero."""
+        self._boot_start = -self._world.now_ns * self._rate / 1e9
+
     def step_wall(self, seconds: float) -> None:
         """Set the wall clock ahead, or back by negative seconds. The steady clock does not notice."""
         self._wall_start_ns += round(seconds * 1e9)
