@@ -8,7 +8,6 @@ not pass within a turn.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import sys
 from asyncio import _set_running_loop  # pyright: ignore[reportPrivateUsage]  # "used by event loops", say its docs
@@ -27,6 +26,8 @@ TURN_NS, CALLBACK_NS = 2_000, 500
 """Least cost of a turn, and of each of its callbacks. The seed makes all of a turn slower by up to COST_SPREAD times that."""
 COST_SPREAD = 9.0
 NEVER_NS = 1 << 62
+CLOSES_MAX = 16
+"""Awaits in the `finally` of one coroutine of a dead process."""
 RESOLUTION_SECONDS = 1e-9
 """A timer that is due within this time is due."""
 
@@ -107,8 +108,7 @@ class ProcessLoop(BareLoop):
         _set_running_loop(self)  # their `finally` must find no other loop
         try:
             for _task, coroutine in tasks.values():
-                with contextlib.suppress(BaseException):  # the process is dead: its `finally` fails as it may
-                    coroutine.close()
+                _close(coroutine)
         finally:
             _set_running_loop(None)
 
@@ -321,3 +321,15 @@ class ProcessLoop(BareLoop):
     def _check_open(self) -> None:
         if self._closed and not self._is_buried:
             raise RuntimeError("Event loop is closed")
+
+
+def _close(coroutine: Any) -> None:
+    """End a coroutine of a dead process: its `finally` fails as it may, and where it awaits it is ended again."""
+    for _ in range(CLOSES_MAX):
+        try:
+            coroutine.close()
+        except RuntimeError:  # it awaited, or failed so: then it has ended
+            continue
+        except BaseException:  # noqa: BLE001 - it has ended
+            return
+        return

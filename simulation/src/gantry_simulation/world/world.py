@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import heapq
 import random
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class World:
         self._events: list[tuple[int, int, int, Action]] = []
         self._sequence = 0
         self._ties = self.rng("ties")
-        self._thresholds = gc.get_threshold()
+        self._thresholds, self._switch_seconds = gc.get_threshold(), sys.getswitchinterval()
         gc.freeze()  # what is imported by now need not be scanned by each collection
         self._at_close: list[Action] = []
 
@@ -96,7 +97,8 @@ class World:
             self._events.clear()
             gc.collect()
         gc.unfreeze()
-        gc.set_threshold(*self._thresholds)  # processes set them for all
+        gc.set_threshold(*self._thresholds)  # processes set both for all
+        sys.setswitchinterval(self._switch_seconds)
 
     def __enter__(self) -> Self:
         return self
