@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import random
 from pathlib import Path
 
 import pytest
 
-from broker_store.log.files.simulated_files import SimulatedFile
+from broker_store.log.files.simulated_files import Fault, SimulatedFile
 from gantry_chassis.process import Life
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
@@ -140,6 +141,28 @@ def test_a_store_registers_with_a_nameserver_and_again_after_the_nameserver_was_
         routes.clear()
         nameserver.start()
     assert world.violations == []
+
+
+@pytest.mark.parametrize("operation", ["open", "pwrite", "sync", "sync_dir", "rename"])
+def test_a_start_on_a_failing_disk_is_refused_with_the_file_and_a_later_one_succeeds(operation: str) -> None:
+    with World(4) as world:
+        system = System(world)
+        world.run_for(2)
+        refusals: list[str] = []
+        for skip in range(4):
+            system.store.kill()
+            system.store.files.faults.append(Fault(operation, errno.EIO, skip=skip))
+            system.store.start()
+            world.run_for(2)
+            if not system.store.process.is_running:  # some files are not necessary
+                refusals.append(system.store.process.refusal)
+                system.store.start()
+                world.run_for(2)
+        assert refusals
+        assert all("check the disk" in refusal and "/store" in refusal for refusal in refusals)
+        system.read_all()
+    assert world.violations == []
+    assert lost(system) == {}
 
 
 def test_a_disk_that_does_not_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,14 +26,17 @@ Apply = Callable[[System, Act], bool]
 
 
 def _restart(system: System, member: Member, span_ms: int) -> None:
-    """Start a member after a time, once its last life has ended."""
+    """Start a member after a time, once its life of now has ended."""
+    process, lives = member.process, member.process.lives
 
     def begin() -> None:
-        if member.process.is_running:
+        if process.lives != lives:
+            return  # another fault has restarted it
+        if process.is_running:
             system.world.after(AGAIN_NS, begin)
         else:
             member.start()
-            system.history.add(member.process.name, "starts")
+            system.history.add(process.name, "starts")
 
     system.world.after(span_ms * MS, begin)
 
@@ -201,7 +204,7 @@ def perform(system: System, act: Act) -> None:
 
 
 def end_all(system: System) -> None:
-    """End every fault. Stores with a failed disk restart; what is down starts when its time comes."""
+    """End every fault. Stores with a failed disk restart. What was refused a start starts; what is down for a while starts later."""
     for one in system.members().values():
         for other in system.members().values():
             system.network.heal(one.process.address, other.process.address)
@@ -210,6 +213,8 @@ def end_all(system: System) -> None:
     for name, store in system.stores.items():
         store.files.faults.clear()
         _empty(store)
-        if name in system.has_failed_disk and store.process.is_running and store.process.stop_once():
+        if store.process.refusal:
+            store.start()
+        elif name in system.has_failed_disk and store.process.is_running and store.process.stop_once():
             _after_failed_disk(system, name)
             _restart(system, store, 0)

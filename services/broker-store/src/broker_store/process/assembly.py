@@ -15,11 +15,10 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.commit_log.commit_log import LogState
-from broker_store.log.errors import LogError
 from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
-from broker_store.process.disk import Disk
+from broker_store.process.disk import Disk, refusing_start
 from broker_store.process.extension_hooks import Hooks, build_hooks
 from broker_store.process.foundation import Foundation, Surroundings, build_foundation
 from broker_store.process.halves_and_features import (
@@ -104,7 +103,8 @@ class StoreProcess:
         self._life = life
         self._disk, self._files = disk, disk.files
         self._thread = life.environment.workers(1, "disk")
-        self._clock = open_clock(self._files, str(settings.store_dir), life.environment)
+        with refusing_start(settings.store_dir):
+            self._clock = open_clock(self._files, str(settings.store_dir), life.environment)
         self._metrics = Metrics()
         self._classes = request_classes()
         self._fast_paths = fast_paths
@@ -136,7 +136,7 @@ class StoreProcess:
         settings, port = self._settings, self._listeners.port
         self._listeners.wait_for("recovering the log")
         store_host = pack_host(_resolve(settings.advertised_host), port)
-        try:
+        with refusing_start(settings.store_dir):
             self._opening = Opening(settings, self._files, self._clock, store_host, self._life.environment)
             slices = self._opening.run()
             if not await self._recover(self._opening, slices, until_rebuild=True):
@@ -144,8 +144,6 @@ class StoreProcess:
             self._built = built = self._build(self._opening)
             if self._opening.is_rebuild and not self._life.stopping.is_set():
                 await self._serve_reads(built, self._opening, slices)
-        except LogError as error:
-            raise StartRefused(str(error)) from error
         if not self._life.stopping.is_set():
             await self._serve(built, self._opening)
 

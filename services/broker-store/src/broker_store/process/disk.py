@@ -1,10 +1,11 @@
 """The disk of a store: its files, and how one process takes a directory for itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from broker_store.log.errors import StoreInUse
+from broker_store.log.errors import LogError, StoreInUse
 from broker_store.log.files.files import Files
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.lock import StoreLock
@@ -41,3 +42,16 @@ def _take(directory: Path) -> StoreLock:
         raise StartRefused(str(error)) from error
     except OSError as error:
         raise StartRefused(f"store directory {directory} cannot be used: {error.strerror}") from error
+
+
+@contextmanager
+def refusing_start(directory: Path) -> Generator[None]:
+    """Refuse a start whose directory cannot be opened: LogError and OSError become StartRefused."""
+    try:
+        yield
+    except LogError as error:
+        raise StartRefused(str(error)) from error
+    except OSError as error:
+        raise StartRefused(
+            f"store directory {directory} cannot be opened: {error.strerror} at {error.filename or 'its disk'}; check the disk"
+        ) from error
