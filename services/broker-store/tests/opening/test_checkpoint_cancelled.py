@@ -1,12 +1,15 @@
 """A stop during a checkpoint, at each of its steps: the last checkpoint is complete."""
 
 import asyncio
+import errno
+import gc
 from collections import deque
 from dataclasses import replace
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
+from broker_store.log.files.simulated_files import Fault
 from broker_store.opening import checkpoints
 from gantry_chassis.machine.environment import machine
 from gantry_wire.limits import INT64_MAX
@@ -87,3 +90,26 @@ async def test_a_stop_in_the_middle_of_a_checkpoint_leaves_everything_on_disk(mo
             assert jobs > 8
             return
     raise AssertionError("a checkpoint has more steps than were tried")
+
+
+async def test_a_checkpoint_that_fails_after_its_caller_was_cancelled_is_reported_by_the_stop_alone(capsys):
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+    thread = SteppedThread()
+    side, peer = SendingSide(environment=replace(machine(), workers=thread.workers)), ScriptedPeer()
+    side.send(peer, properties={"UNIQ_KEY": KEYS[0]})
+    side.flush()
+    taking = asyncio.create_task(side.sending.checkpoints.take())
+    assert await thread.until_waiting()
+    taking.cancel()
+    await asyncio.sleep(0)
+    side.files.faults.append(Fault("sync", errno.EIO, "log.note"))
+    closing = asyncio.create_task(side.sending.checkpoints.close())
+    await asyncio.sleep(0)
+    thread.free()
+    await closing
+    del taking, closing
+    gc.collect()
+    await asyncio.sleep(0)
+    assert reported == []
+    assert "no last checkpoint" in capsys.readouterr().out

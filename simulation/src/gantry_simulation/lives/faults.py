@@ -188,6 +188,8 @@ FAULTS: dict[str, Apply] = {
     "full disk": full_disk,
 }
 STORE_FAULTS = frozenset({"power cut", "reconfigure", "disk error", "full disk"})
+DISK_FAULTS = frozenset({"disk error", "full disk"})
+"""Faults after which the product logs exceptions rightly."""
 NETWORK_FAULTS = frozenset({"cut", "cut one way", "break connections"})
 
 

@@ -13,10 +13,11 @@ from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.lives.client import Client
-from gantry_simulation.lives.faults import MS, end_all, perform
+from gantry_simulation.lives.faults import DISK_FAULTS, MS, end_all, perform
 from gantry_simulation.lives.ledger import Place
 from gantry_simulation.lives.operations import note_records, pull_header
 from gantry_simulation.lives.plan import Plan
+from gantry_simulation.lives.product_logs import product_logs
 from gantry_simulation.lives.system import System
 from gantry_simulation.processes.process import Process
 from gantry_simulation.world.world import SECOND_NS, World
@@ -47,7 +48,11 @@ class Outcome:
 
 def live(plan: Plan) -> Outcome:
     """Run a plan in a temporary directory."""
-    with tempfile.TemporaryDirectory(prefix="gantry-simulation-") as directory, World(plan.seed) as world:
+    with (
+        tempfile.TemporaryDirectory(prefix="gantry-simulation-") as directory,
+        product_logs() as logs,
+        World(plan.seed) as world,
+    ):
         system = System(world, plan.shape, Path(directory))
         for act in plan.acts:
             world.at(act.at_ms * MS, partial(perform, system, act))
@@ -59,6 +64,9 @@ def live(plan: Plan) -> Outcome:
         if found is not None:
             system.ledger.check(found)
             _stop_all(system)
+        if not DISK_FAULTS.intersection(system.happened):
+            for line in logs.exceptions:
+                world.violate("log", line)
         for violation in world.violations:
             system.history.add(violation.process, f"VIOLATION: {violation.what}")
         return Outcome(

@@ -92,8 +92,13 @@ class Checkpoints:
         """
         taking = asyncio.ensure_future(self._take_alone())
         self._under_way.add(taking)
-        taking.add_done_callback(self._under_way.discard)
+        taking.add_done_callback(self._ended)
         return await asyncio.shield(taking)
+
+    def _ended(self, taking: asyncio.Future[int]) -> None:
+        self._under_way.discard(taking)
+        if not taking.cancelled():
+            taking.exception()  # its caller reports it, or `close` where the caller was cancelled
 
     async def _take_alone(self) -> int:
         async with self._lock:

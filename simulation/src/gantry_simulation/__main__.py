@@ -1,0 +1,124 @@
+"""`python -m gantry_simulation`: runs drawn lives, replays a failing one, shrinks it, and prints its history."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.life import Outcome, live
+from gantry_simulation.lives.many import Lives, run_many
+from gantry_simulation.lives.plan import Plan, load, save
+from gantry_simulation.lives.shrinking import Shrinker
+
+PROGRAM = "./gantry simulate"
+LIVES = 100
+PROGRESS_SECONDS = 2.0
+ENDLESS = 10**9
+
+
+def main(words: list[str]) -> int:
+    """Run one command line. 0: no violation, 1: at least one, 2: bad options."""
+    options = _parse(words)
+    if options.plan is not None:
+        try:
+            plan = load(options.plan)
+        except (OSError, msgspec.MsgspecError) as error:
+            sys.stderr.write(f"{PROGRAM}: {options.plan}: {error}\n")
+            return 2
+        return _replay(plan, shrink=options.shrink, out=options.save)
+    if options.seed is not None and options.lives is None and options.minutes is None:
+        return _replay(draw_plan(options.seed), shrink=options.shrink, out=options.save)
+    return _run(options)
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Run stores, nameserver and clients in one process under virtual time and faults. Docs: docs/simulation.md.",
+    )
+    parser.add_argument(
+        "--seed", type=int, help="replay this life with its history; with --lives, the first seed"
+    )
+    parser.add_argument("--lives", type=_positive, help=f"number of lives (default {LIVES})")
+    parser.add_argument("--minutes", type=float, help="run lives for this time")
+    parser.add_argument(
+        "--processes", type=_positive, default=os.cpu_count() or 1, help="processes (default: cores)"
+    )
+    parser.add_argument(
+        "--shrink", action="store_true", help="remove from a failing life what it does not need"
+    )
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the (shrunk) plan, for --plan")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="replay a saved plan")
+    return parser.parse_args(words)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _run(options: argparse.Namespace) -> int:
+    began = time.monotonic()
+    end = None if options.minutes is None else began + options.minutes * 60
+    count = options.lives or (LIVES if end is None else ENDLESS)
+    total, shown = Lives(), began
+    for lives in run_many(options.seed or 1, count, options.processes, end):
+        for seed, violation in lives.failing.items():
+            _say(f"seed {seed}: {violation}\n  replay: {PROGRAM} --seed {seed} --shrink")
+        total.add(lives)
+        now = time.monotonic()
+        if now - shown >= PROGRESS_SECONDS:
+            shown = now
+            _say(_summary(total, now - began))
+    _say("")
+    _say("lives by feature and fault:")
+    _say("\n".join(total.coverage().lines()))
+    _say(_summary(total, time.monotonic() - began))
+    return 1 if total.failing else 0
+
+
+def _summary(lives: Lives, seconds: float) -> str:
+    count = len(lives.seeds)
+    return (
+        f"{count:,} lives, {len(lives.failing)} with violations, {lives.acknowledged:,} acknowledged sends, "
+        f"{count / max(seconds, 1e-9):.1f} lives/s, {lives.virtual_seconds / max(lives.cpu_seconds, 1e-9):.0f} virtual seconds a CPU second"
+    )
+
+
+def _replay(plan: Plan, *, shrink: bool, out: Path | None) -> int:
+    outcome = live(plan)
+    if outcome.violations and shrink:
+        shrinker = Shrinker(plan, outcome)
+        shrinker.shrink()
+        plan, outcome = shrinker.plan, shrinker.outcome
+        _say(f"shrunk to {len(plan.acts)} acts in {shrinker.lives} lives")
+    _show(outcome)
+    if out is not None:
+        save(plan, out)
+    return 1 if outcome.violations else 0
+
+
+def _show(outcome: Outcome) -> None:
+    _say("\n".join(outcome.history))
+    _say(
+        f"{outcome.acknowledged} acknowledged sends, {outcome.virtual_seconds:.1f} virtual seconds, trace {outcome.digest}"
+    )
+    for violation in outcome.violations or ["no violation"]:
+        _say(violation)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
