@@ -1,4 +1,6 @@
 import asyncio
+import socket
+import struct
 
 import pytest
 from scripted_link import BULK, ECHO, RawClient, answer_echo, eventually, serving
@@ -142,3 +144,20 @@ async def test_a_late_answer_of_a_client_reaches_the_handler_once():
         client.ask(1)
         assert (await client.receive()).opaque == 1
     assert seen == [True, False]
+
+
+@pytest.mark.parametrize(("how", "by_client"), [("end", True), ("reset", False), ("here", False)])
+async def test_only_the_end_of_the_stream_says_that_the_client_closed_it(how, by_client):
+    async with serving() as (server, port), RawClient.connected(port) as client:
+        client.ask(1)
+        await client.receive()
+        peer = next(iter(server.peers.values()))
+        if how == "here":
+            peer.close()
+        else:
+            if how == "reset":
+                linger = struct.pack("ii", 1, 0)
+                client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.writer.transport.abort()
+        await eventually(lambda: not server.peers)
+        assert peer.closed_by_client is by_client

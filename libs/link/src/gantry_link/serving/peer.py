@@ -96,7 +96,7 @@ class Peer(asyncio.Protocol):
         "_turn",
         "_uncounted_bytes",
         "attributes",
-        "closed_here",
+        "closed_by_client",
         "id",
         "last_active",
         "local",
@@ -111,8 +111,8 @@ class Peer(asyncio.Protocol):
         self.local: Endpoint = ("", 0)
         self.attributes: dict[str, Any] = {}
         self.on_close: list[Callable[[Peer], None]] = []
-        self.closed_here = False
-        """Whether this side ended the connection. If it is closed and this is False, the client closed it or died."""
+        self.closed_by_client = False
+        """Whether the client closed the connection or died: it ended in order, and not here. A reset may come from the network."""
         self.last_active = 0.0
         """Loop time of the last idle sweep that saw traffic."""
         self.stalled_bytes = 0
@@ -212,13 +212,12 @@ class Peer(asyncio.Protocol):
         if self._closing:
             return
         self._flush()
-        self._closing = self.closed_here = True
+        self._closing = True
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close at once and drop the queued bytes."""
-        self.closed_here = self.closed_here or not self._closing
         self._closing = True
         self._parts.clear()
         self._gathered_bytes = 0
@@ -263,8 +262,9 @@ class Peer(asyncio.Protocol):
         self._paused_by_output = False
         self._resume()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+    def connection_lost(self, exc: Exception | None) -> None:
         """End all calls and free all buffers."""
+        self.closed_by_client = exc is None and not self._closing
         self._closing = True
         self._transport = None
         self._parts.clear()

@@ -121,8 +121,8 @@ class ClosedPeer(Protocol):
         ...
 
     @property
-    def closed_here(self) -> bool:
-        """Whether the store closed it, not the client."""
+    def closed_by_client(self) -> bool:
+        """Whether the client closed it or died; False if the store closed it or it broke."""
         ...
 
 

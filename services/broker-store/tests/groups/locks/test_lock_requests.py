@@ -101,13 +101,13 @@ async def test_a_queue_given_back_goes_to_the_next(broker):
     assert await broker.lock(peer, "c2", 0, 1) == [1]
 
 
-@pytest.mark.parametrize("closed_here", [True, False])
-async def test_a_connection_frees_its_queues_only_when_its_client_closed_it(broker, closed_here):
+@pytest.mark.parametrize("closed_by_client", [True, False])
+async def test_a_connection_frees_its_queues_only_when_its_client_closed_it(broker, closed_by_client):
     peer = ScriptedPeer(port=5)
     await broker.lock(peer, "c1", 0)
-    peer.closed_here = closed_here
+    peer.closed_by_client = closed_by_client
     broker.locks.closed(peer)
-    assert await broker.lock(ScriptedPeer(port=6), "c2", 0) == ([] if closed_here else [0])
+    assert await broker.lock(ScriptedPeer(port=6), "c2", 0) == ([0] if closed_by_client else [])
 
 
 async def test_a_client_that_unregisters_frees_its_queues(broker):

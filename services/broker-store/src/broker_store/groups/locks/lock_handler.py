@@ -30,13 +30,13 @@ LOCKS_MAX = 1_000_000
 
 
 class ClosedPeer(Protocol):
-    """A closed connection, and whether the store closed it."""
+    """A closed connection, and whether its client closed it or died."""
 
     @property
     def id(self) -> int: ...  # noqa: D102
 
     @property
-    def closed_here(self) -> bool: ...  # noqa: D102
+    def closed_by_client(self) -> bool: ...  # noqa: D102
 
 
 class QueueLocks:
@@ -93,7 +93,7 @@ class QueueLocks:
 
     def closed(self, peer: ClosedPeer) -> None:
         """Release the locks last refreshed over a connection that its client closed or whose client died."""
-        if self.table.closed(peer.id, by_client=not peer.closed_here):
+        if self.table.closed(peer.id, by_client=peer.closed_by_client):
             self._saver.changed()
 
     def is_orderly(self, group: str) -> bool:
