@@ -245,13 +245,14 @@ class ClientInstance:
             callback(connection.address)
 
     def _lost(self, connection: Connection, connection_class: str) -> None:
-        if connection_class != SMALL or self.routing.broker_of(connection.address) is None:
+        broker = self.routing.broker_of(connection.address)
+        if connection_class != SMALL or broker is None:
             return
         self.heartbeat_soon()
         for callback in self.lost:
             callback(connection.address)
         for member in self.members.consumers.values():
-            member.rebalance_soon()
+            member.connection_lost(broker)
 
     def _group_push(self, command: Command, address: str) -> PushAnswer:
         """Pass a request about a group to its member."""

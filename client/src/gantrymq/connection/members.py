@@ -33,6 +33,10 @@ class ConsumerMember(Protocol):
         """React to a change of the group or the brokers: 40 arrived, a broker appeared or disappeared."""
         ...
 
+    def connection_lost(self, broker: str) -> None:
+        """React to the loss of the connection to a broker."""
+        ...
+
     def handle_push(self, command: Command, address: str) -> PushAnswer:
         """Answer a request of a broker about the group (220, 221, 307, 309)."""
         ...

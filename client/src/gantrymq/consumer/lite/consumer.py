@@ -209,6 +209,12 @@ class LitePullConsumer:
         if self._reading is not None:
             self._reading.rebalancer.soon()
 
+    def connection_lost(self, broker: str) -> None:
+        """React to the loss of the connection to a broker."""
+        if self._reading is not None:
+            self._reading.offsets.write_again(broker)
+            self._reading.rebalancer.soon()
+
     def handle_push(self, command: Command, address: str) -> PushAnswer:
         """Answer a broker's request about the group."""
         del address

@@ -259,6 +259,12 @@ class PushConsumer:
         if self._running is not None:
             self._running.rebalancer.soon()
 
+    def connection_lost(self, broker: str) -> None:
+        """React to the loss of the connection to a broker."""
+        if self._running is not None:
+            self._running.offsets.write_again(broker)
+            self._running.rebalancer.soon()
+
     def handle_push(self, command: Command, address: str) -> PushAnswer:
         """Answer a broker's request about the group."""
         del address

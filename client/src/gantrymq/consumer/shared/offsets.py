@@ -37,7 +37,8 @@ class OffsetTable:
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
-        self._changed: set[MessageQueue] = set()
+        self._changed: dict[MessageQueue, None] = {}
+        """Written in the order in which they changed."""
 
     def get(self, queue: MessageQueue) -> int | None:
         """Return the offset of a queue, None if it is unknown here."""
@@ -48,12 +49,12 @@ class OffsetTable:
         known = self._offsets.get(queue)
         if known is None or offset > known:
             self._offsets[queue] = offset
-            self._changed.add(queue)
+            self._changed[queue] = None
 
     def put(self, queue: MessageQueue, offset: int) -> None:
         """Set an offset, forward or back."""
         self._offsets[queue] = offset
-        self._changed.add(queue)
+        self._changed[queue] = None
 
     def load(self, offsets: dict[MessageQueue, int]) -> None:
         """Take offsets that are already written."""
@@ -62,18 +63,19 @@ class OffsetTable:
     def forget(self, queue: MessageQueue) -> None:
         """Drop a queue: another member has it now."""
         self._offsets.pop(queue, None)
-        self._changed.discard(queue)
+        self._changed.pop(queue, None)
 
     def take_changed(self, only: Collection[MessageQueue] | None = None) -> dict[MessageQueue, int]:
         """Return the changed offsets, and count them as written."""
-        taken = self._changed if only is None else self._changed & set(only)
-        self._changed = self._changed - taken
-        return {queue: self._offsets[queue] for queue in taken}
+        wanted = self._changed if only is None else set(only)
+        taken = {queue: self._offsets[queue] for queue in self._changed if queue in wanted}
+        self._changed = {queue: None for queue in self._changed if queue not in taken}
+        return taken
 
     def not_written(self, queue: MessageQueue) -> None:
         """Record that a write failed: it is due again."""
         if queue in self._offsets:
-            self._changed.add(queue)
+            self._changed[queue] = None
 
     def snapshot(self) -> dict[MessageQueue, int]:
         """Return all offsets."""
@@ -96,6 +98,10 @@ class OffsetStore(Protocol):
         """Write changed offsets, and return the failed ones: they are due again, unless refused. `wait`: until they are saved."""
         ...
 
+    def write_again(self, broker: str) -> None:
+        """Count the offsets of a broker's queues as not written: with the connection to it the last ones may be lost."""
+        ...
+
 
 class BrokerOffsets:
     """Offsets at the brokers, where every member of the group finds them."""
@@ -116,6 +122,12 @@ class BrokerOffsets:
             *[self._write_one(queue, offset, wait) for queue, offset in changed.items()]
         )
         return {queue: error for queue, error in zip(changed, outcomes, strict=True) if error is not None}
+
+    def write_again(self, broker: str) -> None:
+        """As `OffsetStore.write_again`: a one-way write promises nothing, and a broker that died forgets the last seconds."""
+        for queue in self.table.snapshot():
+            if queue.broker == broker:
+                self.table.not_written(queue)
 
     async def _write_one(self, queue: MessageQueue, offset: int, wait: bool) -> Exception | None:
         try:
@@ -161,6 +173,9 @@ class FileOffsets:
                 log.warning("cannot write offsets to %s: %s", self.path, error)
                 return dict.fromkeys(changed, error)
         return {}
+
+    def write_again(self, broker: str) -> None:
+        """Do nothing: the file does not depend on brokers."""
 
 
 def load_offsets(path: Path) -> dict[MessageQueue, int]:
