@@ -42,7 +42,7 @@ class Pushes:
 
     def __init__(self) -> None:
         self._handlers: dict[int, PushHandler] = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
 
     def on(self, code: int, handler: PushHandler) -> None:
         """Register the handler of a request code. A code has one handler."""
@@ -64,8 +64,8 @@ class Pushes:
             return
         if inspect.isawaitable(answer):
             task = asyncio.get_running_loop().create_task(self._answer_later(connection, command, answer))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._running[task] = None
+            task.add_done_callback(self._running.pop)
         else:
             self._answer(connection, command, answer)
 

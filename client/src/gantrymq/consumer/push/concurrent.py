@@ -61,8 +61,9 @@ class ConcurrentConsumer:
         self._workers_max = workers_max
         self._ready: deque[Chunk] = deque()
         self._idle: list[asyncio.Future[None]] = []
-        self._workers: set[asyncio.Task[None]] = set()
-        self._waiting: set[Call] = set()
+        self._workers: dict[asyncio.Task[None], None] = {}
+        self._waiting: dict[Call, None] = {}
+        # In the order of their start: a set's order depends on addresses in memory.
         self._threads: ListenerThreads | None = None
         if calling.way is Way.THREAD:
             self._threads = ListenerThreads(calling.run, self._threads_ended, workers_max)
@@ -85,7 +86,7 @@ class ConcurrentConsumer:
 
     def expire(self, before: float) -> list[Call]:
         """Return the running calls that began before a time (of the steady clock); their results are ignored from now on."""
-        running = self._waiting if self._threads is None else self._threads.running()
+        running = list(self._waiting) if self._threads is None else self._threads.running()
         late = [call for call in running if call.started < before and not call.expired]
         for call in late:
             call.expired = True
@@ -115,8 +116,8 @@ class ConcurrentConsumer:
                 return
         if len(self._workers) < self._workers_max:
             worker = asyncio.get_running_loop().create_task(self._work(), name="gantry listener")
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            self._workers[worker] = None
+            worker.add_done_callback(self._workers.pop)
 
     async def _work(self) -> None:
         self._calling.enter()
@@ -160,11 +161,11 @@ class ConcurrentConsumer:
 
     async def _finish(self, call: Call) -> None:
         if call.waits is not None:
-            self._waiting.add(call)
+            self._waiting[call] = None
             try:
                 await self._calling.finish(call)
             finally:
-                self._waiting.discard(call)
+                del self._waiting[call]
         self._end(call)
 
     # In threads

@@ -64,7 +64,7 @@ class AssignedQueues:
         self._work = work
         self._steady = steady
         self._tasks: dict[ProcessQueue, list[asyncio.Task[None]]] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending: dict[asyncio.Task[None], None] = {}
         self._behind: list[ProcessQueue] = []
         """Restarted or released while a call ran: that call continues, and no other member may start before its end."""
         self._is_closed = False
@@ -181,9 +181,9 @@ class AssignedQueues:
         tasks = self._tasks.pop(held, [])
         if held.taken:  # a call runs: it is not interrupted, and its task ends by itself after it
             self._behind.append(held)
-            self._ending.update(tasks[1:])
             for task in tasks[1:]:
-                task.add_done_callback(self._ending.discard)
+                self._ending[task] = None
+                task.add_done_callback(self._ending.pop)
             del tasks[1:]
         for task in tasks:
             if task is not asyncio.current_task():

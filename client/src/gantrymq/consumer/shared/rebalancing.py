@@ -135,7 +135,7 @@ class Rebalancer:
         """Rebalance every topic once; False if something could not be done yet."""
         complete = await self._holder.finish_drops()
         members: dict[str, list[str]] = {}
-        for topic in self._holder.topics() - self._subscriptions.keys():
+        for topic in sorted(self._holder.topics() - self._subscriptions.keys()):
             complete &= await self._holder.drop(self._holder.held(topic))
         for topic in list(self._subscriptions):
             complete &= await self._balance_topic(topic, members)

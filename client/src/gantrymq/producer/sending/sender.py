@@ -66,7 +66,7 @@ class Sender:
         self._topics: dict[str, TopicTargets] = {}
         self._names: dict[str, set[str]] = {}
         """The users' names of a topic, by the cluster's."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._idle = asyncio.Event()
         self._closed = False
         self._backlog = Backlog(self._launch, self._end)
@@ -331,11 +331,11 @@ class Sender:
     def _spawn(self, work: Coroutine[Any, Any, None], send: Send | None = None) -> None:
         """Run work that waits. If closing cancels it, its send fails too, so that nothing waits for it without end."""
         task = self.loop.create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(lambda done: self._worked(done, send))
 
     def _worked(self, done: asyncio.Task[None], send: Send | None) -> None:
-        self._tasks.discard(done)
+        del self._tasks[done]
         if done.cancelled() and send is not None:
             words = "the producer was closed before the message could be sent"
             self._end(send, ConnectionFailed(words, sent=send.tries_done > 0))
