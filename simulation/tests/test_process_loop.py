@@ -182,11 +182,39 @@ def test_what_the_loop_cannot_do_fails_with_its_name() -> None:
         loop = asyncio.get_running_loop()
         with pytest.raises(NotSimulated, match="add_reader"):
             loop.add_reader(0, print)
-        with pytest.raises(NotSimulated, match="create_datagram_endpoint"):
-            await loop.create_datagram_endpoint(asyncio.DatagramProtocol)
+        with pytest.raises(NotSimulated, match="connect_write_pipe"):
+            await loop.connect_write_pipe(asyncio.Protocol, None)
 
     world, _ = run(main)
     assert world.violations == []
+
+
+def test_a_dead_process_whose_finally_awaits_leaves_nothing_behind(
+    world: World, recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(1)
+            seen.append("ended")
+
+    async def main(_life: Life) -> None:
+        try:
+            await waits()
+        finally:
+            asyncio.get_running_loop().create_task(waits())
+
+    process = one_process(world)
+    process.start(main)
+    world.run_for(1)
+    process.kill()
+    world.close()
+    assert seen == []
+    assert not recwarn.list
+    assert capsys.readouterr().err == ""
 
 
 def digest(seed: int) -> str:

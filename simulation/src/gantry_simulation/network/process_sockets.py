@@ -8,6 +8,7 @@ import heapq
 import socket
 from typing import Any
 
+from gantry_simulation.network.datagram import DatagramTransport
 from gantry_simulation.network.endpoint import Address, Endpoint
 from gantry_simulation.network.fake_socket import AcceptedSocket, FakeSocket, ListeningSocket
 from gantry_simulation.network.network import Host, Listener, Network
@@ -19,7 +20,9 @@ from gantry_simulation.world.process_loop import ProcessLoop
 
 BACKLOG = 100
 FIRST_DESCRIPTOR = 10
-UNUSED_OPTIONS = frozenset({"ssl", "family", "flags", "proto", "type", "reuse_address", "start_serving"})
+UNUSED_OPTIONS = frozenset(
+    {"ssl", "family", "flags", "proto", "type", "reuse_address", "start_serving", "local_addr"}
+)
 """Accepted while they are empty or say what happens anyway."""
 
 
@@ -106,6 +109,23 @@ class ProcessSockets:
         endpoint = await waiter
         return await self._begin(endpoint, factory, self._socket_of(endpoint))
 
+    async def open_datagram(
+        self, factory: ProtocolFactory, **options: Any
+    ) -> tuple[DatagramTransport, asyncio.BaseProtocol]:
+        """Return an endpoint that is connected to `remote_addr`."""
+        remote = options.pop("remote_addr", None)
+        _check(options)
+        if remote is None:
+            raise NotSimulated("the simulated network has no datagrams without remote_addr")
+        loop = self._loop
+        local = Address(self._host.address, self._network.free_port(self._host))
+        protocol = factory()
+        transport = DatagramTransport(loop, protocol, FakeSocket(local, Address(*remote), self))
+        started: asyncio.Future[None] = loop.create_future()
+        loop.call_soon(transport.start, started)
+        await started
+        return transport, protocol
+
     async def serve(
         self, factory: ProtocolFactory, sock: Any, **options: Any
     ) -> tuple[Transport, asyncio.BaseProtocol]:
@@ -152,5 +172,5 @@ def _fail(waiter: asyncio.Future[Endpoint], error: OSError) -> None:
 
 def _check(options: dict[str, Any]) -> None:
     for name, value in options.items():
-        if name not in UNUSED_OPTIONS or (name == "ssl" and value is not None):
+        if name not in UNUSED_OPTIONS or (name in ("ssl", "local_addr") and value is not None):
             raise NotSimulated(f"the simulated network has no option {name}={value!r}")

@@ -30,6 +30,10 @@ class Sockets(Protocol):
         """As `create_connection`, with `ssl=None`."""
         ...
 
+    async def open_datagram(self, factory: ProtocolFactory, **options: Any) -> Any:
+        """As `create_datagram_endpoint`, with `remote_addr`."""
+        ...
+
     async def serve(self, factory: ProtocolFactory, sock: Any, **options: Any) -> Any:
         """As `connect_accepted_socket`."""
         ...

@@ -104,11 +104,10 @@ class ProcessLoop(BareLoop):
         """Close the coroutines that never ended, so that garbage collection closes none amid a later run."""
         self.drop()
         self._is_buried = True
-        tasks, self._tasks = self._tasks, {}
         _set_running_loop(self)  # their `finally` must find no other loop
         try:
-            for _task, coroutine in tasks.values():
-                _close(coroutine)
+            while self._tasks:  # a `finally` may begin another task
+                _close(self._tasks.popitem()[1][1])
         finally:
             _set_running_loop(None)
 
@@ -271,6 +270,14 @@ class ProcessLoop(BareLoop):
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:  # fmt: skip
         """Connect; see `Sockets.connect`."""
         return await self._sockets.connect(protocol_factory, host, port, **options)
+
+    async def create_datagram_endpoint(
+        self, protocol_factory: Any, local_addr: Any = None, remote_addr: Any = None, **options: Any
+    ) -> Any:
+        """Open a connected endpoint, whose addresses can be read; see `Sockets.open_datagram`."""
+        return await self._sockets.open_datagram(
+            protocol_factory, local_addr=local_addr, remote_addr=remote_addr, **options
+        )
 
     async def connect_accepted_socket(self, protocol_factory: Any, sock: Any, **options: Any) -> Any:
         """Serve a connection that the product accepted by itself; see `Sockets.serve`."""

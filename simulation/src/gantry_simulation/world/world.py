@@ -90,12 +90,17 @@ class World:
     def close(self) -> None:
         """End the run: what killed processes left behind is released now, and garbage is collected."""
         actions, self._at_close = self._at_close, []
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # killed processes close no file
-            for action in actions:
-                action()
-            self._events.clear()
-            gc.collect()
+        hook = sys.unraisablehook
+        sys.unraisablehook = _ignore  # what a dead `finally` awaited is complained about when it is collected
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # killed processes close no file
+                for action in actions:
+                    action()
+                self._events.clear()
+                gc.collect()
+        finally:
+            sys.unraisablehook = hook
         gc.unfreeze()
         gc.set_threshold(*self._thresholds)  # processes set both for all
         sys.setswitchinterval(self._switch_seconds)
@@ -122,3 +127,7 @@ class World:
             if collects:
                 gc.enable()
         return False
+
+
+def _ignore(_error: object) -> None:
+    """Do nothing."""

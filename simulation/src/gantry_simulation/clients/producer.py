@@ -1,0 +1,108 @@
+"""A program that sends numbered messages with the SDK's Producer: plain ones, keyed ones, batches, and some in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from gantry_chassis.process import Life
+from gantry_simulation.clients.ledger import Ledger, Place
+from gantry_simulation.processes.process import Process
+from gantry_wire.messages.properties import GANTRY_KEY
+from gantrymq import GantryError, Message, Producer, SendResult
+from gantrymq.producer.batching.batches import BatchIncomplete
+
+SEND_SECONDS = 2.0
+KEYED_TRIES = 4
+"""How often a keyed message is sent until its outcome is known."""
+BURST_MAX = 4
+SHARDING_KEYS = 3
+
+
+class SendingProgram:
+    """Sends in one life of its process after the other; numbers continue. `stop` ends it after outstanding sends."""
+
+    def __init__(
+        self, process: Process, ledger: Ledger, nameservers: str, topic: str, orderly_topic: str
+    ) -> None:
+        self.process = process
+        self.pause_seconds: float = 0.2
+        """Mean pause between two bursts."""
+        self._ledger, self._nameservers = ledger, nameservers
+        self._topic, self._orderly_topic = topic, orderly_topic
+        self._sent = 0
+
+    def start(self) -> None:
+        """Start it."""
+        self.process.start(self._main)
+
+    async def _main(self, life: Life) -> None:
+        rng = self._ledger.world.rng(f"sends of {self.process.name} in life {self.process.lives}")
+        async with Producer(
+            "senders",
+            nameservers=self._nameservers,
+            machine=life.environment,
+            send_timeout=SEND_SECONDS,
+            route_poll_interval=5.0,
+        ) as producer:
+            kinds = (self._plain, self._keyed, self._batch, self._in_order)
+            while not await life.sleep(rng.uniform(0, 2 * self.pause_seconds)):
+                try:
+                    await rng.choice(kinds)(producer, rng)
+                except GantryError:
+                    continue
+
+    def _text(self) -> str:
+        self._sent += 1
+        return f"{self.process.name}-{self._sent}"
+
+    def _message(self, topic: str, **options: str) -> Message:
+        return Message(topic, self._text().encode(), **options)  # pyright: ignore[reportArgumentType]
+
+    async def _plain(self, producer: Producer, rng: random.Random) -> None:
+        messages = [self._message(self._topic) for _ in range(rng.randint(1, BURST_MAX))]
+        sent = [producer.send_soon(message) for message in messages]
+        results = await asyncio.gather(*sent, return_exceptions=True)
+        self._note(messages, results)
+
+    async def _keyed(self, producer: Producer, _rng: random.Random) -> None:
+        text = self._text()
+        self._ledger.once[text] = None
+        message = Message(self._topic, text.encode(), properties={GANTRY_KEY: text})
+        queues = await producer.queues(self._topic)
+        for _ in range(KEYED_TRIES):
+            try:
+                self._note([message], [await producer.send(message, queue=queues[0])])
+            except GantryError:
+                continue
+            return
+
+    async def _batch(self, producer: Producer, rng: random.Random) -> None:
+        messages = [self._message(self._topic) for _ in range(rng.randint(2, BURST_MAX))]
+        try:
+            self._note(messages, await producer.send_batch(messages))
+        except BatchIncomplete as incomplete:
+            self._note(messages, incomplete.results)
+
+    async def _in_order(self, producer: Producer, rng: random.Random) -> None:
+        key = f"key {rng.randrange(SHARDING_KEYS)}"
+        before = -1
+        for _ in range(rng.randint(1, BURST_MAX)):
+            message = self._message(self._orderly_topic, sharding_key=key)
+            result = await producer.send(message)
+            self._note([message], [result])
+            if result.queue_offset <= before:
+                words = (
+                    f"{message.body.decode()} is stored at {result.queue_offset}, the one before at {before}"
+                )
+                self._ledger.world.violate(self.process.name, words)
+            before = result.queue_offset
+
+    def _note(self, messages: Sequence[Message], results: Sequence[SendResult | BaseException]) -> None:
+        for message, result in zip(messages, results, strict=True):
+            if isinstance(result, SendResult):
+                place = Place(message.topic, result.queue.queue_id, result.queue_offset)
+                self._ledger.stored(message.body.decode(), place)
+            elif not isinstance(result, GantryError):
+                raise result
