@@ -316,7 +316,10 @@ def test_a_member_that_begins_at_the_start_of_its_queues_is_found(
 
 def digest(seed: int) -> str:
     with tempfile.TemporaryDirectory() as directory:
-        return life(seed, Path(directory), seconds=4)[3]
+        system = System(seed, Path(directory))
+        with system.world:
+            Faults(system).run(6)
+        return system.world.trace.digest()
 
 
 def test_a_seed_repeats_the_life_of_the_sdk_also_in_another_process() -> None:
