@@ -29,6 +29,19 @@ def test_progress_never_goes_back_and_is_written_once() -> None:
     assert table.take_changed() == {A: 3}
 
 
+def test_only_offsets_that_were_written_from_here_are_written_again() -> None:
+    table = OffsetTable()
+    table.load({A: 5})
+    table.advance(B, 1)
+    table.write_again([A])
+    assert table.take_changed() == {B: 1}
+    table.write_again([A, B])
+    assert table.take_changed() == {B: 1}
+    table.forget(B)
+    table.write_again([B])
+    assert table.take_changed() == {}
+
+
 def test_a_file_has_the_java_clients_format(tmp_path: Path) -> None:
     path = tmp_path / "c" / "g" / "offsets.json"
     save_offsets(path, {A: 7})

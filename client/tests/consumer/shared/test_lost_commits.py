@@ -1,4 +1,4 @@
-"""Commits that a consumer did not wait for may be lost with a connection, or with the broker's process: they are written again."""
+"""Commits that a consumer did not wait for may be lost with a connection or the broker's process, or overtaken: they are written again."""
 
 import pytest
 from scripted_cluster import cluster, eventually
@@ -19,21 +19,36 @@ def consumer_of(kind: str, address: str) -> PushConsumer | LitePullConsumer:
     return push
 
 
+def has_all(broker: GroupBroker) -> bool:
+    return broker.offsets.get(("T", 0)) == broker.offsets.get(("T", 1)) == MESSAGES
+
+
+async def consume(consumer: PushConsumer | LitePullConsumer) -> None:
+    seen = 0
+    while isinstance(consumer, LitePullConsumer) and seen < 2 * MESSAGES:
+        seen += len(await consumer.poll(30))
+
+
 @pytest.mark.parametrize("kind", ["push", "lite"])
 async def test_offsets_are_written_again_after_a_lost_connection_although_nothing_more_was_consumed(
     kind: str,
 ):
     broker = GroupBroker()
 
-    def is_written() -> bool:
-        return broker.offsets.get(("T", 0)) == broker.offsets.get(("T", 1)) == MESSAGES
-
     async with cluster(broker) as (_, address), consumer_of(kind, address) as consumer:
-        seen = 0
-        while isinstance(consumer, LitePullConsumer) and seen < 2 * MESSAGES:
-            seen += len(await consumer.poll(30))
-        await eventually(is_written)
+        await consume(consumer)
+        await eventually(lambda: has_all(broker))
         broker.offsets.clear()
         for peer in set(broker.peers):
             peer.close()
-        await eventually(is_written)
+        await eventually(lambda: has_all(broker))
+
+
+@pytest.mark.parametrize("kind", ["push", "lite"])
+async def test_a_hand_over_writes_offsets_that_a_late_pull_has_set_back(kind: str):
+    broker = GroupBroker()
+    async with cluster(broker) as (_, address), consumer_of(kind, address) as consumer:
+        await consume(consumer)
+        await eventually(lambda: has_all(broker))
+        broker.offsets[("T", 1)] = MESSAGES - 1
+    assert has_all(broker)

@@ -139,6 +139,8 @@ class AssignedQueues:
         ]
         if ready:
             names = [held.queue for held in ready]
+            # A pull carries an offset too. One that was late may have set the broker's back.
+            self._offsets.table.write_again(names)
             failed = await self._offsets.write(names, wait=True)
             for queue, error in failed.items():
                 log.warning(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -33,12 +33,14 @@ NotWritten: TypeAlias = dict[MessageQueue, Exception]
 class OffsetTable:
     """The offsets in memory, and which of them are not written yet. Pure."""
 
-    __slots__ = ("_changed", "_offsets")
+    __slots__ = ("_changed", "_offsets", "_written")
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
         self._changed: dict[MessageQueue, None] = {}
         """Written in the order in which they changed."""
+        self._written: dict[MessageQueue, None] = {}
+        """Queues whose offset was written from here."""
 
     def get(self, queue: MessageQueue) -> int | None:
         """Return the offset of a queue, None if it is unknown here."""
@@ -64,18 +66,26 @@ class OffsetTable:
         """Drop a queue: another member has it now."""
         self._offsets.pop(queue, None)
         self._changed.pop(queue, None)
+        self._written.pop(queue, None)
 
     def take_changed(self, only: Collection[MessageQueue] | None = None) -> dict[MessageQueue, int]:
         """Return the changed offsets, and count them as written."""
         wanted = self._changed if only is None else set(only)
         taken = {queue: self._offsets[queue] for queue in self._changed if queue in wanted}
         self._changed = {queue: None for queue in self._changed if queue not in taken}
+        self._written.update(dict.fromkeys(taken))
         return taken
 
     def not_written(self, queue: MessageQueue) -> None:
         """Record that a write failed: it is due again."""
         if queue in self._offsets:
             self._changed[queue] = None
+
+    def write_again(self, queues: Iterable[MessageQueue]) -> None:
+        """Count those of these offsets that were written from here as not written: the broker may not have them."""
+        for queue in queues:
+            if queue in self._written:
+                self._changed[queue] = None
 
     def snapshot(self) -> dict[MessageQueue, int]:
         """Return all offsets."""
@@ -125,9 +135,7 @@ class BrokerOffsets:
 
     def write_again(self, broker: str) -> None:
         """As `OffsetStore.write_again`: a one-way write promises nothing, and a broker that died forgets the last seconds."""
-        for queue in self.table.snapshot():
-            if queue.broker == broker:
-                self.table.not_written(queue)
+        self.table.write_again([queue for queue in self.table.snapshot() if queue.broker == broker])
 
     async def _write_one(self, queue: MessageQueue, offset: int, wait: bool) -> Exception | None:
         try:
