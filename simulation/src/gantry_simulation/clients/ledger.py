@@ -70,11 +70,9 @@ class Ledger:
 
     def missing(self, group: str, topic: str) -> list[str]:
         """Return the acknowledged messages of a topic that the group has not consumed."""
-        consumed = self.consumed.get(group, {})
+        consumed = self.consumed.get(group, Counter())
         return [
-            text
-            for text, place in self.acknowledged.items()
-            if place.topic == topic and not consumed.get(text)
+            text for text, place in self.acknowledged.items() if place.topic == topic and not consumed[text]
         ]
 
     def _at(self, text: str, place: Place) -> None:

@@ -10,6 +10,7 @@ from gantry_simulation.processes.process import Process
 from gantrymq import GantryError, Message, ReceivedMessage, TransactionProducer, TransactionState
 
 COMMIT, ROLLBACK = TransactionState.COMMIT_MESSAGE, TransactionState.ROLLBACK_MESSAGE
+UNKNOWN = TransactionState.UNKNOW
 SEND_SECONDS = 2.0
 
 
@@ -55,8 +56,8 @@ class TransactionProgram:
         """Run the transaction of a message; return what is known at once."""
         self._outcomes[text] = rng.choice((COMMIT, COMMIT, ROLLBACK))
         if rng.random() < self.unknown_chance:
-            self.decided[text] = TransactionState.UNKNOWN
-            return TransactionState.UNKNOWN
+            self.decided[text] = UNKNOWN
+            return UNKNOWN
         return self.decide(text)
 
     def decide(self, text: str) -> TransactionState:
