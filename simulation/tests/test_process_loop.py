@@ -196,7 +196,7 @@ def test_a_dead_process_whose_finally_awaits_leaves_nothing_behind(
 
     async def waits() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
         finally:
             await asyncio.sleep(1)
             seen.append("ended")
