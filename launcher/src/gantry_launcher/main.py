@@ -102,6 +102,12 @@ def _load(words: list[str]) -> int:
     return load(words)
 
 
+def _simulate(words: list[str]) -> NoReturn:
+    from gantry_launcher.commands.simulate import simulate
+
+    simulate(words)
+
+
 def _complete(words: list[str]) -> int:
     from gantry_launcher.commands.completing import complete
     from gantry_launcher.install import RUN_LOCK, is_ready
@@ -146,6 +152,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "report": _report,
     "export": _export,
     "load": _load,
+    "simulate": _simulate,
 }
-WITH_OWN_HELP = frozenset({"bench", "report", "export", "load"})
+WITH_OWN_HELP = frozenset({"bench", "report", "export", "load", "simulate"})
 """Commands that answer --help themselves."""

@@ -27,6 +27,9 @@ usage: ./gantry COMMAND [options]
   bench     [NAME...]              measure; without NAME everything, with one table at the end (--list: the names)
               --against SYSTEMS    compare with other installed brokers: rocketmq,nats,redis,rabbitmq
               --out DIR, --only NAME..., --skip NAME..., --quick, --jars DIR:DIR, --table FILE..., --into DOCUMENT   bench/README.md
+  simulate  [--lives N]            let stores, nameserver and clients live under virtual time and faults (docs/simulation.md)
+              --seed N             replay one life with its history; --shrink: without what its failure does not need
+              --minutes M, --processes N, --save FILE, --plan FILE    options: ./gantry simulate --help
 
   report    [--data DIR | --store DIR...]  report on the stores' logs as one HTML page, JSON and Parquet (docs/reports.md)
   export    --topic T --to parquet|delta|iceberg --out DIR  export a topic to a table, every message once (docs/spark.md)

@@ -74,6 +74,13 @@ OWN_COMMANDS = {
         },
         frozenset({"--topic", "--store", "--http"}),
     ),
+    "simulate": OwnWord(
+        "the system under virtual time and faults",
+        {
+            "--seed": ANYTHING, "--lives": ANYTHING, "--minutes": ANYTHING, "--processes": ANYTHING, "--shrink": None,
+            "--save": ANYTHING, "--plan": ANYTHING,
+        },
+    ),
     "load": OwnWord(
         "load a system over HTTP and judge it",
         {
