@@ -149,10 +149,10 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": _check,
     "demo": _demo,
     "bench": _bench,
+    "simulate": _simulate,
     "report": _report,
     "export": _export,
     "load": _load,
-    "simulate": _simulate,
 }
 WITH_OWN_HELP = frozenset({"bench", "report", "export", "load", "simulate"})
 """Commands that answer --help themselves."""

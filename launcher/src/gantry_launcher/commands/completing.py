@@ -56,6 +56,13 @@ OWN_COMMANDS = {
             "--jars": ANYTHING, "--table": ANYTHING, "--into": ANYTHING,
         },
     ),
+    "simulate": OwnWord(
+        "the system under virtual time and faults",
+        {
+            "--seed": ANYTHING, "--lives": ANYTHING, "--minutes": ANYTHING, "--processes": ANYTHING, "--shrink": None,
+            "--save": ANYTHING, "--plan": ANYTHING,
+        },
+    ),
     "report": OwnWord(
         "what the logs of the stores say, as a page",
         {
@@ -73,13 +80,6 @@ OWN_COMMANDS = {
             "--master": ANYTHING, "--json": None,
         },
         frozenset({"--topic", "--store", "--http"}),
-    ),
-    "simulate": OwnWord(
-        "the system under virtual time and faults",
-        {
-            "--seed": ANYTHING, "--lives": ANYTHING, "--minutes": ANYTHING, "--processes": ANYTHING, "--shrink": None,
-            "--save": ANYTHING, "--plan": ANYTHING,
-        },
     ),
     "load": OwnWord(
         "load a system over HTTP and judge it",

@@ -20,13 +20,14 @@ def features_of(shape: Shape) -> list[str]:
     found += ["slow disk"] if any(store.has_slow_disk for store in shape.stores) else []
     found += ["two stores"] if len(shape.stores) > 1 else []
     found += ["nameserver"] if shape.has_nameserver else []
+    found += ["last power cut"] if shape.ends_with_power_cut else []
     found += ["rough network"] if shape.has_rough_network else []
     return found
 
 
 FEATURES = (
     *OPERATIONS, "flush=sync", "flush=async", "no index", "slow paths", "slow disk", "two stores", "nameserver",
-    "rough network",
+    "last power cut", "rough network",
 )  # fmt: skip
 
 

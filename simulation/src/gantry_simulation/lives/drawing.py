@@ -41,6 +41,7 @@ def _draw_shape(rng: random.Random) -> Shape:
                 fast_paths=rng.random() < 0.7,
                 checkpoint_seconds=rng.choice(CHECKPOINT_SECONDS),
                 has_slow_disk=rng.random() < 0.2,
+                zero_ahead_bytes=rng.choice((0, 128 << 10)),
             )
             for _ in range(1 if rng.random() < 0.8 else 2)
         ),
@@ -49,6 +50,7 @@ def _draw_shape(rng: random.Random) -> Shape:
         queues=rng.choice((1, 1, 2, 4)),
         has_nameserver=rng.random() < 0.2,
         has_rough_network=rng.random() < 0.3,
+        ends_with_power_cut=rng.random() < 0.5,
     )
 
 

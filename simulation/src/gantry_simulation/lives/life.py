@@ -16,7 +16,7 @@ from gantry_simulation.lives.client import Client
 from gantry_simulation.lives.faults import DISK_FAULTS, MS, end_all, perform
 from gantry_simulation.lives.ledger import Place
 from gantry_simulation.lives.operations import note_records, pull_header
-from gantry_simulation.lives.plan import Plan
+from gantry_simulation.lives.plan import Act, Plan
 from gantry_simulation.lives.product_logs import product_logs
 from gantry_simulation.lives.system import System
 from gantry_simulation.processes.process import Process
@@ -60,10 +60,11 @@ def live(plan: Plan) -> Outcome:
         world.run_for(plan.seconds)
         end_all(system)
         world.run_for(CALM_SECONDS)
-        found = _read_all(system, plan)
-        if found is not None:
-            system.ledger.check(found)
-            _stop_all(system)
+        if _is_whole(system, plan, "first reader") and plan.shape.ends_with_power_cut:
+            for number, store in enumerate(system.stores):
+                perform(system, Act(at_ms=0, kind="power cut", on=store, number=plan.seed + number))
+            _is_whole(system, plan, "last reader")
+        _stop_all(system)
         if not DISK_FAULTS.intersection(system.happened):
             for line in logs.exceptions:
                 world.violate("log", line)
@@ -79,11 +80,18 @@ def live(plan: Plan) -> Outcome:
         )
 
 
-def _read_all(system: System, plan: Plan) -> dict[Place, str] | None:
-    """Read every queue of every store with a new client. None when that does not succeed in time."""
+def _is_whole(system: System, plan: Plan, name: str) -> bool:
+    """Read everything with a new client and compare it. False when that does not succeed in time: a violation."""
+    found = _read_all(system, plan, name)
+    if found is not None:
+        system.ledger.check(found)
+    return found is not None
+
+
+def _read_all(system: System, plan: Plan, name: str) -> dict[Place, str] | None:
     found: dict[Place, str] = {}
-    client = system.add_client("reader", "10.0.3.1")
-    reader = Process(system.world, system.network, "last reader", "10.0.3.2")
+    client = system.add_client(f"{name}'s client", f"{name}'s client")
+    reader = Process(system.world, system.network, name, name)
     queues = [
         (store, f"Topic{topic}", queue)
         for store in system.stores

@@ -25,6 +25,8 @@ class StoreShape(msgspec.Struct, frozen=True, kw_only=True):
     index: bool = True
     fast_paths: bool = True
     checkpoint_seconds: float = 5.0
+    zero_ahead_bytes: int = 128 << 10
+    """With 0, a full disk is met by the write of a message, not only by that of the next segment."""
     has_slow_disk: bool = False
     """Syncs and other calls in threads stall often."""
 
@@ -39,6 +41,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     has_nameserver: bool = False
     has_rough_network: bool = False
     """Connections break by themselves."""
+    ends_with_power_cut: bool = False
+    """All stores lose their power before the last reading: what is not durable by then was not durable."""
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

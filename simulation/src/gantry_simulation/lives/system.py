@@ -47,6 +47,7 @@ class System:
                 Process(world, self.network, name, f"10.0.1.{number + 1}", pace),
                 f"10.0.0.1:{PORT}" if self.nameserver else "", fast_paths=of_store.fast_paths, flush=of_store.flush,
                 index_enable=of_store.index, checkpoint_seconds=of_store.checkpoint_seconds,
+                zero_ahead_bytes=of_store.zero_ahead_bytes,
             )  # fmt: skip
         self.clients: dict[str, Client] = {}
         for number in range(shape.clients):

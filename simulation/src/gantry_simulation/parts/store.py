@@ -72,9 +72,8 @@ class Store:
         self.process.start(self._main)
 
     def kill(self) -> None:
-        """Kill the process. Its disk keeps what was written, as the page cache of a living machine does."""
+        """Kill the process. Its machine keeps what was written, synced or not."""
         self.process.kill()
-        self.files = self.files.killed()
 
     def lose_power(self, seed: int) -> None:
         """Switch the machine off. Its disk keeps what was synced, and of the rest what `seed` chooses."""

@@ -98,10 +98,10 @@ class World:
                 for action in actions:
                     action()
                 self._events.clear()
+                gc.unfreeze()  # first: the run before this one is garbage by now
                 gc.collect()
         finally:
             sys.unraisablehook = hook
-        gc.unfreeze()
         gc.set_threshold(*self._thresholds)  # processes set both for all
         sys.setswitchinterval(self._switch_seconds)
 

@@ -1,0 +1,160 @@
+"""Faults planted in the product, one at a time: lives must find each. What they do not find, they do not test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from broker_store.commit.appends import Appends
+from broker_store.commit.message import Mode
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.record_writer import RecordWriter
+from broker_store.log.checkpoint.checkpoint import Checkpoint
+from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.log.consume_queues.consume_queue import ConsumeQueue
+from broker_store.log.recovery.recovery import Recovery
+from broker_store.opening.queue_saving import QueueSaving
+from broker_store.sending.idempotency import Window
+from broker_store.sending.key_journal import KeyJournal
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes the faulty method from the right one."""
+
+
+@contextmanager
+def _replaced(owner: type, name: str, wrap: Wrap) -> Generator[None]:
+    right = getattr(owner, name)
+    setattr(owner, name, wrap(right))
+    try:
+        yield
+    finally:
+        setattr(owner, name, right)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One fault: a method that does something else than it should."""
+
+    name: str
+    owner: type
+    method: str
+    wrap: Wrap
+
+    def planted(self) -> AbstractContextManager[None]:
+        """Plant it for a while, in this process."""
+        return _replaced(self.owner, self.method, self.wrap)
+
+
+def _nothing(_right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *_arguments, **_options: None
+
+
+def _sync_nothing(_right: Callable[..., Any]) -> Callable[..., Any]:
+    def sync(log: CommitLog) -> int:
+        log.durable_end = log.written_end
+        return log.written_end
+
+    return sync
+
+
+def _ignore_failed_sync(right: Callable[..., Any]) -> Callable[..., Any]:
+    def sync(log: CommitLog) -> int:
+        segments = log._unsynced  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - it plants a fault there
+        for segment in segments:
+            try:
+                segment.file.sync()
+            except OSError:
+                continue
+        segments.clear()
+        return right(log)
+
+    return sync
+
+
+def _answer_what_is_written(right: Callable[..., Any]) -> Callable[..., Any]:
+    def synced(appends: Appends, _position: int) -> None:
+        appends.log.durable_end = appends.log.written_end
+        right(appends, appends.log.written_end)
+
+    return synced
+
+
+def _answer_early(right: Callable[..., Any]) -> Callable[..., Any]:
+    def after_write(appends: Appends, start: int, placed: list[Any]) -> None:
+        for entry in placed:
+            if entry.mode == Mode.SYNC:
+                entry.answer(appends.records)
+        right(appends, start, placed)
+
+    return after_write
+
+
+def _confirm_too_far(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda checkpoint, position: right(checkpoint, position + 4096)
+
+
+def _forget_offsets(right: Callable[..., Any]) -> Callable[..., Any]:
+    def remove(queues: QueueTable, topic: str) -> dict[int, int]:
+        offsets = right(queues, topic)
+        for queue_id in offsets:
+            offsets[queue_id] = 0
+        return offsets
+
+    return remove
+
+
+def _one_offset_back(right: Callable[..., Any]) -> Callable[..., Any]:
+    def make(queues: QueueTable, topic: str, queue_id: int) -> Any:
+        queue = right(queues, topic, queue_id)
+        queue.next_offset = max(queue.next_offset - 1, 0)
+        return queue
+
+    return make
+
+
+def _drop_one_record(right: Callable[..., Any]) -> Callable[..., Any]:
+    def whole(recovery: Recovery, found: list[Any]) -> int:
+        count = right(recovery, found)
+        return count - 1 if found[-1][0] >= recovery.confirm and count > 1 else count
+
+    return whole
+
+
+def _shift_unit(right: Callable[..., Any]) -> Callable[..., Any]:
+    def append_all(queue: ConsumeQueue, first: int, positions: Any, sizes: Any, codes: Any) -> None:
+        if len(positions) > 1:
+            positions = [positions[1], positions[0], *positions[2:]]
+            sizes = [sizes[1], sizes[0], *sizes[2:]]
+        right(queue, first, positions, sizes, codes)
+
+    return append_all
+
+
+def _no_saved_keys(_right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _journal, _window, below: below
+
+
+async def _saved(*_arguments: Any) -> None:
+    """Save nothing."""
+
+
+PLANTED = (
+    Planted("a flush returns without its sync", CommitLog, "_sync_written", _sync_nothing),
+    Planted("a failed sync counts as done", CommitLog, "_sync_written", _ignore_failed_sync),
+    Planted("a flush answers what was written after it began", Appends, "synced", _answer_what_is_written),
+    Planted("a send is answered before its flush", Appends, "_after_write", _answer_early),
+    Planted("names of new segments are not synced", CommitLog, "_sync_names", _nothing),
+    Planted("the confirm offset is ahead of the flush", Checkpoint, "write_confirm", _confirm_too_far),
+    Planted("a deleted topic's offsets begin at 0", QueueTable, "remove", _forget_offsets),
+    Planted("a queue continues one offset too early", QueueTable, "_make", _one_offset_back),
+    Planted("a refused batch keeps its offsets", RecordWriter, "_take_back", _nothing),
+    Planted("recovery drops the last record", Recovery, "_whole", _drop_one_record),
+    Planted("recovery does not sync what it keeps", Recovery, "_sync_kept", _nothing),
+    Planted("recovery trusts the page cache", Recovery, "_reread", _nothing),
+    Planted("queue units of a batch are exchanged", ConsumeQueue, "append_all", _shift_unit),
+    Planted("a checkpoint saves no queue", QueueSaving, "save", lambda _right: _saved),
+    Planted("keys are not remembered", Window, "remember", _nothing),
+    Planted("saved keys are not loaded", KeyJournal, "load", _no_saved_keys),
+)

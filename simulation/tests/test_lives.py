@@ -1,0 +1,131 @@
+"""Drawn lives of stores and clients: no promise is broken, a seed repeats its life, planted faults are found and shrunk."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gantry_simulation.__main__ import main
+from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.life import live
+from gantry_simulation.lives.many import Lives, run_many
+from gantry_simulation.lives.plan import load, save
+from gantry_simulation.lives.planted import PLANTED, Planted
+from gantry_simulation.lives.shrinking import Shrinker, kind_of
+
+LIVES = 100
+SOAK_LIVES = 2_000
+SHRUNK_ACTS_MAX = 20
+FOUND_AT = {
+    "a flush returns without its sync": 2,
+    "names of new segments are not synced": 2,
+    "a deleted topic's offsets begin at 0": 4,
+    "a queue continues one offset too early": 4,
+    "queue units of a batch are exchanged": 2,
+    "keys are not remembered": 2,
+}
+"""A seed that finds a fault, for those that few lives find."""
+
+
+def violations(count: int, first_seed: int) -> dict[int, str]:
+    """Run lives and return the first violation of each seed that has one."""
+    total = Lives()
+    for lives in run_many(first_seed, count, processes=1):
+        total.add(lives)
+    assert len(total.seeds) == count
+    assert total.acknowledged > 20 * count
+    return total.failing
+
+
+def test_drawn_lives_keep_every_promise() -> None:
+    assert violations(LIVES, first_seed=1) == {}
+
+
+@pytest.mark.soak
+def test_drawn_lives_of_new_seeds_keep_every_promise() -> None:
+    assert violations(SOAK_LIVES, first_seed=random.randrange(1_000_000, 1_000_000_000)) == {}
+
+
+def test_a_seed_repeats_its_life_also_in_another_process() -> None:
+    here = live(draw_plan(7)).digest
+    assert here != live(draw_plan(8)).digest
+    program = (
+        "from gantry_simulation.lives.drawing import draw_plan; from gantry_simulation.lives.life import live;"
+        "print(live(draw_plan(7)).digest)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONHASHSEED": "99", "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert ran.stdout.split() == [here]
+
+
+@pytest.mark.parametrize(
+    "planted", [each for each in PLANTED if each.name in FOUND_AT], ids=lambda each: each.name
+)
+def test_a_planted_fault_is_found(planted: Planted) -> None:
+    plan = draw_plan(FOUND_AT[planted.name])
+    with planted.planted():
+        assert live(plan).violations
+    assert live(plan).violations == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.name)
+def test_every_planted_fault_is_found_within_2000_lives(planted: Planted) -> None:
+    with planted.planted():
+        assert any(live(draw_plan(seed)).violations for seed in range(1, SOAK_LIVES + 1))
+
+
+def test_a_failing_life_is_shrunk_to_a_few_acts_that_fail_in_the_same_way(tmp_path: Path) -> None:
+    plan = draw_plan(2)
+    with PLANTED[0].planted():
+        outcome = live(plan)
+        shrinker = Shrinker(plan, outcome)
+        shrinker.shrink()
+        save(shrinker.plan, tmp_path / "plan.json")
+        again = live(load(tmp_path / "plan.json"))
+    assert len(shrinker.plan.acts) <= SHRUNK_ACTS_MAX < len(plan.acts)
+    assert again.digest == shrinker.outcome.digest
+    assert kind_of(again.violations[0]) == kind_of(outcome.violations[0])
+    assert any("VIOLATION" in line for line in again.history)
+
+
+def test_the_command_replays_a_life_and_saves_its_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "plan.json"
+    assert main(["--seed", "9", "--save", str(path)]) == 0
+    first = capsys.readouterr().out
+    assert "is stored at" in first
+    assert "no violation" in first
+    assert main(["--plan", str(path)]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_the_command_counts_lives_and_prints_what_happened_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--lives", "4", "--seed", "20", "--processes", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "4 lives, 0 with violations" in shown
+    assert "lives by feature and fault" in shown
+
+
+def test_the_command_names_the_seed_of_a_failing_life(capsys: pytest.CaptureFixture[str]) -> None:
+    with PLANTED[0].planted():
+        assert main(["--lives", "2", "--seed", "1", "--processes", "1"]) == 1
+    assert "replay: ./gantry simulate --seed 2 --shrink" in capsys.readouterr().out
+
+
+def test_the_command_refuses_an_unreadable_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plan.json"
+    assert main(["--plan", str(path)]) == 2
+    path.write_text('{"seed": "x"}')
+    assert main(["--plan", str(path)]) == 2
+    assert "Expected `int`" in capsys.readouterr().err
