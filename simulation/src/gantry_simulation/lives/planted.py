@@ -92,7 +92,10 @@ def _answer_early(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _confirm_too_far(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda checkpoint, position: right(checkpoint, position + 4096)
+    def write_confirm(checkpoint: Checkpoint, position: int) -> None:
+        right(checkpoint, position + 4096)
+
+    return write_confirm
 
 
 def _forget_offsets(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,7 +136,10 @@ def _shift_unit(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _no_saved_keys(_right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda _journal, _window, below: below
+    def load(_journal: KeyJournal, _window: Window, below: int) -> int:
+        return below
+
+    return load
 
 
 async def _saved(*_arguments: Any) -> None:
