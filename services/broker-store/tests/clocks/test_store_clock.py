@@ -95,9 +95,9 @@ def test_store_time_returns_to_a_wall_clock_that_stays_where_it_is(first_s, seco
     clocks.error_s = first_s
     clocks.pass_time(clock, STEP_LASTS_SECONDS * 2)
     clocks.error_s = second_s
-    clocks.look(clock)
+    clocks.pass_time(clock, STEP_LASTS_SECONDS * 2)
     ahead_s = max(-clock.difference_s(), 0.0)
-    clocks.pass_time(clock, STEP_LASTS_SECONDS * 2 + (ahead_s + STEP_SECONDS_MIN) / SLOWER_RATE, 400)
+    clocks.pass_time(clock, (ahead_s + STEP_SECONDS_MIN) / SLOWER_RATE, 400)
     clocks.pass_time(clock, STEP_SECONDS_MIN / FASTER_RATE)
     assert -AHEAD_SECONDS_MAX - 0.01 <= clock.difference_s() <= 0.01
 
@@ -156,6 +156,24 @@ def test_a_crash_between_saving_a_shift_and_its_time_neither_loses_nor_doubles_i
     again.advance_to(last_ms)
     assert again.now_ms() == pytest.approx(last_ms, abs=2)
     assert again.since_ms(begun_ms) == pytest.approx(ms(clocks) - true_ms, abs=2)
+
+
+@pytest.mark.parametrize("step_s", [-0.6, -0.7, -0.9])
+@pytest.mark.parametrize("seconds", [0.5, 4.0, 30.0])
+def test_a_kill_soon_after_a_small_step_back_ends_no_delay_early(step_s, seconds):
+    clocks = Clocks()
+    clock = clocks.open()
+    clocks.pass_time(clock, 5)
+    clocks.error_s = step_s
+    for tenth in range(int(seconds * 10)):  # requests read the clock between two looks of its loop
+        clocks.true_s += 0.1
+        clock.now_ms()
+        if tenth % 10 == 9:
+            clocks.look(clock)
+    begun_ms = clock.now_ms()
+    again = clocks.open()
+    again.advance_to(begun_ms)
+    assert again.since_ms(begun_ms) <= 3
 
 
 def test_a_clock_that_is_wrong_at_a_start_is_not_trusted():

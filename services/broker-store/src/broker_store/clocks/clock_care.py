@@ -25,6 +25,7 @@ class ClockKeeping:
         self._kept_s = clock.monotonic()
         self._trusted_s = clock.wall.offset_s
         self._planned: Shift | None = None
+        self._note: ClockNote | None = None
         self._is_open = False
         """The saved note holds a shift that has not happened yet."""
 
@@ -35,13 +36,17 @@ class ClockKeeping:
         self._planned = planned = clock.plan()
         is_over = self._is_open and not clock.is_planned  # it happened, or the wall clock has stepped again
         has_moved = abs(trusted_s - self._trusted_s) >= STEP_SECONDS_MIN
-        if planned is None and not is_over and not has_moved and now_s - self._kept_s < KEEP_SECONDS:
+        is_old = now_s - self._kept_s >= KEEP_SECONDS
+        if planned is None and not (is_over or has_moved or is_old or clock.must_be_noted):
             return None
         self._kept_s, self._trusted_s, self._is_open = now_s, trusted_s, planned is not None
-        return clock.note(planned)
+        self._note = clock.note(planned)
+        return self._note
 
     def written(self) -> None:
         """Record that the last note is durable."""
+        if self._note is not None:
+            self._clock.noted(self._note)
         if self._planned is not None:
             self._clock.confirm(self._planned)
 

@@ -15,6 +15,8 @@ FASTER_RATE = 1 / 2000
 """How much faster it runs while it is behind: as fast as systems let clocks run."""
 READ_SECONDS_MAX = 0.1
 """If reading both clocks takes longer than this, their difference is meaningless."""
+NOTE_SECONDS = 0.005
+"""A wall clock that was set back by more than this, and would slow store time down, is saved first."""
 PLAN_MS = 3000
 """A shift is saved this long before it happens."""
 
@@ -52,6 +54,8 @@ class StoreClock:
             self._offset_s = note.store_ms / 1000 - now_s
             self.shifts = _shifts_until(note, note.store_ms)
             self.wall = SteadyWall(note.wall_ms / 1000 - now_s, is_known=False)
+        self._noted_s = self.wall.offset_s
+        """The trusted offset of the wall clock in the last saved note."""
 
     def now_ms(self) -> int:
         """Store time in milliseconds since 1970."""
@@ -114,6 +118,19 @@ class StoreClock:
         wall_ms = int((steady_s + self.wall.offset_s) * 1000)
         return ClockNote(self._boot, int(steady_s * 1000), store_ms, wall_ms, self.wall.is_known, shifts.all)
 
+    def noted(self, note: ClockNote) -> None:
+        """Record that a note is durable. Store time may now run slower until it agrees with the wall clock in the note.
+
+        Not before: a crash would forget that, and store time would jump ahead.
+        """
+        self._noted_s = (note.wall_ms - note.steady_ms) / 1000
+
+    @property
+    def must_be_noted(self) -> bool:
+        """Whether store time runs slower only once a note is saved."""
+        is_ahead = self.wall.offset_s - self._offset_s < -AHEAD_SECONDS_MAX
+        return is_ahead and self._noted_s - self.wall.offset_s > NOTE_SECONDS
+
     def plan(self) -> Shift | None:
         """Return the shift of store time to plan: the wall clock stepped ahead, and that has lasted.
 
@@ -157,8 +174,9 @@ class StoreClock:
         lead_s = wall.offset_s - self._offset_s
         if lead_s > 0:
             self._offset_s += min(lead_s, passed_s * FASTER_RATE)
-        elif lead_s < -AHEAD_SECONDS_MAX:
-            self._offset_s -= min(-lead_s, passed_s * SLOWER_RATE)
+        too_far_s = self._offset_s - max(wall.offset_s, self._noted_s) - AHEAD_SECONDS_MAX
+        if too_far_s > 0:
+            self._offset_s -= min(too_far_s, passed_s * SLOWER_RATE)
         return steady_s
 
     def _trust(self, steady_s: float) -> None:

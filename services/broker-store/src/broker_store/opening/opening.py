@@ -167,11 +167,13 @@ class Opening:
 
     def _keep_clock(self) -> None:
         """Save the point where store time continues, so that the next start need not trust the wall clock."""
-        file = clock_file(self._files, self._directory)
+        file, note = clock_file(self._files, self._directory), self._clock.note()
         try:
-            store_clock_note(file, self._clock.note())
+            store_clock_note(file, note)
         except OSError as error:
             _log.warning("the clock note cannot be saved", path=file.path, error=str(error))
+        else:
+            self._clock.noted(note)
 
     def abandon(self) -> None:
         """Close everything halfway. The next start begins like this one."""
