@@ -28,6 +28,8 @@ CLAIM_SECONDS = 1.0
 """Time of a claim: shorter than the product's 3 s, so that short lives see many takeovers."""
 WORKER = {"nameservers": NAMESERVER, "claim_ttl_ms": int(CLAIM_SECONDS * 1000), "poll_seconds": 1.0}
 REQUEST_SECONDS = 1.0
+FASTER = 1 / 2000 + 2e-4
+"""Store time follows the wall clock by at most 1 part in 2,000 (docs/operations.md, Clocks), and clocks drift."""
 
 
 class Part(Protocol):
@@ -154,6 +156,9 @@ class Faults:
             process.pause()
             world.run_for(wait)
             process.resume()
+        elif kind == "lasting step":
+            system.store.process.clocks.step_wall(3600)
+            world.run_for(wait)
         elif kind == "step":
             self._step(rng.choice([system.store.process, process]), wait)
         elif kind == "break":

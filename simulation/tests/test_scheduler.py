@@ -14,8 +14,9 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
-from simulated_workers import KINDS, REQUEST_SECONDS, WORKER, Faults, Read, System, send_header
+from simulated_workers import FASTER, KINDS, REQUEST_SECONDS, WORKER, Faults, Read, System, send_header
 
+from broker_store.clocks import steady_wall
 from broker_store.settling.states import ANSWERS, Ask, ItemState
 from gantry_chassis.process import Life
 from gantry_link.clients.scheduler import SchedulerClient
@@ -43,8 +44,6 @@ NEAR = partial(DueIndex, horizon_ms=3_000, near_max=20, load_max=5)
 SENDS_PER_SECOND, ORDERS_PER_SECOND = 5, 1
 ORDERED = 30
 """Orders name one of this many latest messages."""
-FASTER = 1 / 2000 + 2e-4
-"""Store time follows the wall clock by at most 1 part in 2,000 (docs/operations.md, Clocks), and clocks drift."""
 LATE_SECONDS = 60.0
 NOT_DONE = ("alreadyDelivered", "unknown")
 """Answers to an order that changed nothing."""
@@ -62,6 +61,9 @@ class Due(NamedTuple):
         waited = (read.seen_ns - self.from_ns) / SECOND_NS
         least = self.wait_seconds * (1 - FASTER) - 0.001
         return waited >= least and read.record.store_timestamp >= self.instant_ms
+
+
+LIVES = 500
 
 
 class Sent:
@@ -216,6 +218,23 @@ def test_delayed_messages_are_delivered_once_and_never_early_whatever_fails(tmp_
     orders = sum((system.orders for system, _ in lives), Counter[str]())
     assert orders["cancelled"] > 5
     assert orders["moved"] > 5
+
+
+def test_a_step_ahead_that_the_store_trusts_ends_no_delay_of_a_level_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steady_wall, "STEP_LASTS_SECONDS", 2.0)  # not 15 minutes
+    system, _ = life(1, tmp_path, ("lasting step", "kill", "kill store", "break"))
+    assert system.faults() == []
+    first, *_, last = (read for _, read in sorted(system.reads.items()))
+    assert last.record.store_timestamp - first.record.store_timestamp > 3_600_000
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_many_lives_of_schedulers(seed: int, tmp_path: Path) -> None:
+    for number in range(seed, seed + LIVES):
+        assert (number, life(number, tmp_path / str(number))[0].faults()) == (number, [])
 
 
 def is_found(directory: Path, fault: str, *kinds: str) -> bool:
