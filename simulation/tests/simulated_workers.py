@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -123,58 +124,68 @@ KINDS = (
 
 
 class Faults:
-    """Strikes with one fault after the other, and ends each of them."""
+    """Strikes with one fault after the other. They overlap: each ends after a time of its own."""
 
     def __init__(self, system: System) -> None:
-        self._system = system
+        self._system, self._world = system, system.world
         self._rng = random.Random(f"{system.world.seed}/faults")
+        self._struck: set[str] = set()
+        """Processes that are down or paused."""
+        self._lasting = 0
 
     def run(self, kinds: Sequence[str]) -> None:
-        """Strike with these faults in a drawn order, with pauses."""
+        """Strike with these faults in a drawn order, and let all of them end."""
         for kind in self._rng.sample(kinds, len(kinds)):
-            self._system.world.run_for(self._rng.uniform(0.1, 2))
-            self.strike(kind)
+            self._world.run_for(self._rng.uniform(0.1, 3))
+            part = self._system.store if "store" in kind else self._rng.choice(self._system.workers)
+            assert self._world.run_until(lambda part=part: part.process.name not in self._struck, within=10)
+            self._strike(kind, part)
+        assert self._world.run_until(lambda: self._lasting == 0, within=10)
 
-    def strike(self, kind: str) -> None:
-        """Let one fault begin and end."""
-        system, rng, world = self._system, self._rng, self._system.world
-        worker = rng.choice(system.workers)
-        process = system.store.process if "store" in kind else worker.process
-        wait = rng.choice([rng.uniform(0.01, 0.8), rng.uniform(1, 3 * CLAIM_SECONDS)])
-        if kind in ("kill store", "lose power of store"):
-            if kind == "kill store":
-                system.store.kill()
-            else:
-                system.store.lose_power(rng.getrandbits(16))
-            world.run_for(wait)
-            system.store.start()
-        elif kind in ("kill", "lose power"):
-            (worker.kill if kind == "kill" else worker.lose_power)()
-            world.run_for(wait)
-            worker.start()
-        elif kind.startswith("pause"):
+    def _strike(self, kind: str, part: Part | Store) -> None:
+        process, store = part.process, self._system.store
+        if kind in ("kill", "lose power", "kill store", "lose power of store"):
+            self._end_process(part, has_power="kill" in kind)
+            self._later(part.start, process)
+        elif kind in ("pause", "pause store"):
             process.pause()
-            world.run_for(wait)
-            process.resume()
-        elif kind == "lasting step":
-            system.store.process.clocks.step_wall(3600)
-            world.run_for(wait)
-        elif kind == "step":
-            self._step(rng.choice([system.store.process, process]), wait)
+            self._later(process.resume, process)
         elif kind == "break":
-            system.network.break_connections(
-                system.store.process.address, process.address, half=rng.random() < 0.5
-            )
+            half = self._rng.random() < 0.5
+            self._system.network.break_connections(store.process.address, process.address, half=half)
+        elif kind in ("cut", "cut one way"):
+            pair = self._rng.sample([store.process.address, process.address], 2)
+            self._system.network.cut(*pair, both=kind == "cut")
+            self._later(partial(self._system.network.heal, *pair))
+        elif kind == "lasting step":
+            store.process.clocks.step_wall(3600)
         else:
-            pair = [system.store.process.address, process.address]
-            rng.shuffle(pair)
-            system.network.cut(*pair, both=kind == "cut")
-            world.run_for(wait)
-            system.network.heal(*pair)
+            self._step(self._rng.choice([store.process, process]))
 
-    def _step(self, process: Process, wait: float) -> None:
+    def _end_process(self, part: Part | Store, *, has_power: bool) -> None:
+        if has_power:
+            part.kill()
+        elif isinstance(part, Store):
+            part.lose_power(self._rng.getrandbits(16))
+        else:
+            part.lose_power()
+
+    def _step(self, process: Process) -> None:
         """Set a wall clock wrong for a while. The store trusts a step only after minutes."""
         seconds = self._rng.choice([self._rng.uniform(-10_000, 10_000), self._rng.uniform(-3, 3)])
         process.clocks.step_wall(seconds)
-        self._system.world.run_for(wait)
-        process.clocks.step_wall(-seconds)
+        self._later(partial(process.clocks.step_wall, -seconds))
+
+    def _later(self, end: Callable[[], None], struck: Process | None = None) -> None:
+        """End a fault after a drawn time; some outlast a claim."""
+        wait = self._rng.choice([self._rng.uniform(0.01, 0.8), self._rng.uniform(1, 3 * CLAIM_SECONDS)])
+        names = {struck.name} if struck is not None else set[str]()
+        self._struck |= names
+        self._lasting += 1
+
+        def ends() -> None:
+            self._struck -= names
+            self._lasting -= 1
+            end()
+
+        self._world.after(round(wait * SECOND_NS), ends)

@@ -192,6 +192,7 @@ class Delays(System):
         """Send no more, and wait until everything acknowledged is delivered."""
         for client in self.clients:
             client.stop()
+        assert self.world.run_until(lambda: not any(client.is_running for client in self.clients), within=10)
         wanted = {number for number, sent in enumerate(self.sent) if sent.is_acknowledged and not sent.is_perhaps_cancelled}  # fmt: skip
         self.world.run_until(lambda: wanted <= set(self.delivered()), within=LATE_SECONDS)
         self.read_again()

@@ -184,6 +184,7 @@ class Transactions(System):
         """Send no more, and wait until no half is open and everything committed is read."""
         self.is_sending = False
         self.operator.stop()
+        self.world.run_for(2 * REQUEST_SECONDS)  # until the last half is acknowledged, or never will be
         auditor = self.process("auditor", 23)
         auditor.start(self._waits_for_decisions)
         if not self.world.run_until(lambda: not auditor.is_running, within=DECIDED_SECONDS):

@@ -46,6 +46,7 @@ class World:
         self._sequence = 0
         self._ties = self.rng("ties")
         self._thresholds, self._switch_seconds = gc.get_threshold(), sys.getswitchinterval()
+        gc.collect()  # what an earlier run left would be frozen and stay
         gc.freeze()  # what is imported by now need not be scanned by each collection
         self._at_close: list[Action] = []
 
