@@ -16,6 +16,8 @@ SPAN_MS = (10, 4_000)
 QUIET_SHARE = 0.1
 """Share of the lives without a fault."""
 FAULTS_BEGIN_MS = 500
+NEAR_MS = 8
+"""A fault that strikes at an operation strikes within this time after it: requests take some of it to arrive."""
 BODY_SIZES = (16, 16, 100, 100, 1_000, 20_000)
 CHECKPOINT_SECONDS = (0.1, 0.5, 5.0)
 KEYS = 8
@@ -28,7 +30,8 @@ def draw_plan(seed: int) -> Plan:
     shape = _draw_shape(rng)
     seconds = rng.uniform(*SECONDS)
     end_ms = int(seconds * 1000)
-    acts = [*_draw_operations(rng, shape, end_ms), *_draw_faults(rng, shape, end_ms)]
+    operations = _draw_operations(rng, shape, end_ms)
+    acts = [*operations, *_draw_faults(rng, shape, end_ms, [act.at_ms for act in operations])]
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
 
 
@@ -84,7 +87,8 @@ def _draw_operations(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]
     return acts
 
 
-def _draw_faults(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
+def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[int]) -> list[Act]:
+    """Half of the faults strike within a few milliseconds of an operation, at one of `busy_ms`: their windows are short."""
     if rng.random() < QUIET_SHARE:
         return []
     kinds = _subset(rng, list(FAULTS))
@@ -100,9 +104,10 @@ def _draw_faults(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
             on, by = store, ""
         elif kind not in NETWORK_FAULTS:
             on, by = rng.choice(others), ""
+        at_ms = rng.randint(FAULTS_BEGIN_MS, max(end_ms, FAULTS_BEGIN_MS + 1))
         acts.append(
             Act(
-                at_ms=rng.randint(FAULTS_BEGIN_MS, max(end_ms, FAULTS_BEGIN_MS + 1)),
+                at_ms=rng.choice(busy_ms) + rng.randint(0, NEAR_MS) if rng.random() < 0.5 else at_ms,
                 kind=kind,
                 on=on,
                 by=by,

@@ -84,9 +84,9 @@ class SimulatedWorkers:
 
 
 class SimulatedThread:
-    """A thread in steps: a step is one event, a drawn time after a wake. What it reports reaches the loop in that event.
+    """A thread in steps. What a step does happens in one event, a drawn time after its wake. What it reports reaches the loop later.
 
-    So a slow step is a late one: until it happens, nothing of it has happened.
+    So a sync covers what was written before it began, and its process works on until it hears of it.
     """
 
     def __init__(self, world: World, loop: ProcessLoop, step: Step, name: str, pace: Pace) -> None:
@@ -97,11 +97,13 @@ class SimulatedThread:
         self._planned = 0
         self._is_soon = False
         """The planned step follows a wake, not a wait."""
+        self._reports: list[asyncio.Handle] | None = None
+        """Of a step that has not ended."""
 
     def wake(self) -> None:
-        """Run a step soon."""
+        """Run a step soon, or after the one under way."""
         self._is_woken = True
-        if self._is_started and not self._is_soon:
+        if self._is_started and not self._is_soon and self._reports is None:
             self._is_soon = True
             self._plan(self._pace.draw_ns(self._rng))
 
@@ -113,6 +115,7 @@ class SimulatedThread:
 
     def stop(self) -> None:
         """End, after one more step if it was woken."""
+        self._deliver()
         if self._is_started and self._is_woken and not self._is_stopped:
             self._is_woken = False
             self._step()
@@ -127,9 +130,24 @@ class SimulatedThread:
             return
         self._world.record(self._loop.name, "thread", self._name)
         self._is_woken = self._is_soon = False
-        wait_seconds = self._step()
-        if wait_seconds is not None and not self._is_soon:
+        with self._loop.holding_reports() as self._reports:
+            wait_seconds = self._step()
+        rest_ns = self._rng.randint(0, self._pace.draw_ns(self._rng))
+        self._world.after(rest_ns, partial(self._end, self._planned, wait_seconds))
+
+    def _end(self, planned: int, wait_seconds: float | None) -> None:
+        if planned != self._planned or self._is_stopped or self._loop.is_closed():
+            return
+        self._deliver()
+        if self._is_woken:
+            self.wake()
+        elif wait_seconds is not None:
             self._plan(round(wait_seconds * SECOND_NS) + self._pace.draw_ns(self._rng))
+
+    def _deliver(self) -> None:
+        reports, self._reports = self._reports, None
+        if reports:
+            self._loop.deliver_reports(reports)
 
 
 def _settle(future: asyncio.Future[object], result: object, error: Exception | None) -> None:

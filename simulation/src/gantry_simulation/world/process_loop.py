@@ -8,6 +8,7 @@ not pass within a turn.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import sys
 from asyncio import _set_running_loop  # pyright: ignore[reportPrivateUsage]  # "used by event loops", say its docs
@@ -63,6 +64,7 @@ class ProcessLoop(BareLoop):
         self._handler: ExceptionHandler | None = None
         self._signal_handlers: dict[int, asyncio.Handle] = {}
         self._debug = False
+        self._held: list[asyncio.Handle] | None = None
         world.at_close(self._bury)
 
     # What the World does to it
@@ -204,8 +206,29 @@ class ProcessLoop(BareLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`: all simulated threads share one real thread."""
-        return self.call_soon(callback, *args, context=context)
+        """As `call_soon`: all simulated threads share one real thread. What a thread's step reports is held until that ends."""
+        if self._held is None:
+            return self.call_soon(callback, *args, context=context)
+        self._check_open()
+        handle = asyncio.Handle(callback, args, self, context)
+        self._held.append(handle)
+        return handle
+
+    @contextlib.contextmanager
+    def holding_reports(self) -> Generator[list[asyncio.Handle]]:
+        """Hold what a thread reports meanwhile, for `deliver_reports`."""
+        self._held = held = list[asyncio.Handle]()
+        try:
+            yield held
+        finally:
+            self._held = None
+
+    def deliver_reports(self, reports: list[asyncio.Handle]) -> None:
+        """Call back, in a turn from now on, what a thread has reported."""
+        if not self._closed:
+            self._ready.extend(reports)
+            if not self._in_turn:
+                self._plan()
 
     def call_later(
         self,
