@@ -23,6 +23,7 @@ from gantry_simulation.clients.push_consumer import ConsumingProgram, Trouble
 from gantry_simulation.clients.transactions import COMMIT, TransactionProgram
 from gantry_simulation.network.network import Network
 from gantry_simulation.parts.nameserver import Nameserver
+from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.parts.store import Store
 from gantry_simulation.processes.process import Process
 from gantry_simulation.world.world import World
@@ -67,8 +68,11 @@ class System:
             for group, topic, address in (("concurrent", PLAIN, 30), ("orderly", ORDERLY, 40))
             for number in range(2)
         ]  # fmt: skip
-        self.nameserver.start()
-        self.store.start()
+        self.scheduler = Scheduler(
+            world, process("scheduler", "10.0.0.3"), directory / "scheduler", NAMESERVER
+        )
+        for part in (self.nameserver, self.store, self.scheduler):
+            part.start()
         admin = process("admin", "10.0.0.9")
         world.run_for(1)
         admin.start(self._prepares)

@@ -280,6 +280,15 @@ async def test_a_held_pull_commits_once_when_it_arrives(side):
     assert side.consuming.offsets.find("readers", "orders", 0) == 5
 
 
+async def test_a_pull_that_a_commit_has_overtaken_does_not_set_the_offset_back(side):
+    side.consuming.offsets.commit("readers", "orders", 0, 5)
+    side.put(b"m")
+    await side.ask(11, pull_fields(0, commitOffset=3, sysFlag=WITH_SUBSCRIPTION | COMMIT))
+    assert side.consuming.offsets.find("readers", "orders", 0) == 5
+    await side.ask(11, pull_fields(0, commitOffset=6, sysFlag=WITH_SUBSCRIPTION | COMMIT))
+    assert side.consuming.offsets.find("readers", "orders", 0) == 6
+
+
 async def test_a_held_pull_ends_by_its_number_and_only_over_its_own_connection(side):
     for number in (7, 8):
         side.send(11, pull_held(0, gantryWaitId=number))

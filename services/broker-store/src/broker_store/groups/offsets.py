@@ -57,6 +57,12 @@ class OffsetTable:
         else:
             moved.add(queue_id)
 
+    def advance(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """As `commit`, but never back."""
+        known = self.find(group, topic, queue_id)
+        if known is None or offset > known:
+            self.commit(group, topic, queue_id, offset)
+
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the committed offset, None if the group never committed one there."""
         of_queues = self._committed.get((topic, group))

@@ -85,7 +85,8 @@ class Pulls:
         if group != GATEWAY_GROUP and not header.browse:
             is_reset = self.resets and self.resets.is_pending(group, request.topic, header.queue_id)
             if flags & FLAG_COMMIT and not is_reset:
-                self.offsets.commit(group, request.topic, header.queue_id, header.commit_offset)
+                # Never back: it may be older than a commit that came over another connection of the client.
+                self.offsets.advance(group, request.topic, header.queue_id, header.commit_offset)
             self.offsets.pulled(group, request.topic, header.queue_id, header.queue_offset)
         if not command.is_oneway:
             self._pull(request, header.queue_offset, may_hold=bool(flags & FLAG_SUSPEND))
