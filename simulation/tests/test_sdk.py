@@ -45,7 +45,7 @@ QUIET_SECONDS = 120.0
 
 
 class System:
-    """A nameserver, a store, a producer, and two members of a concurrent and of an orderly group."""
+    """A nameserver, a store, a scheduler, a producer, and two members of a concurrent and of an orderly group."""
 
     def __init__(self, seed: int, directory: Path, trouble: Trouble | None = None) -> None:
         self.world = world = World(seed)
