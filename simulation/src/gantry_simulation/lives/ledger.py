@@ -1,6 +1,6 @@
 """What clients know: which messages were acknowledged where, and what was read there. Finds what contradicts a promise.
 
-The promises are those of docs/architecture: an acknowledged message stays readable at its place, a place names one message for ever, and
+The promises are those of ARCHITECTURE.md: an acknowledged message stays readable at its place, a place names one message for ever, and
 under sync flush nothing is delivered that a power cut can take. What was acknowledged or read as written only, a power cut may take.
 """
 

@@ -61,8 +61,8 @@ class System:
         return client
 
     def is_sync(self, store: str) -> bool:
-        """Whether a store delivers only what is durable."""
-        return self.stores[store].settings.flush == "sync"
+        """Whether a store delivers only what is durable, in its present life."""
+        return self.stores[store].flush == "sync"
 
     def members(self) -> dict[str, Member]:
         """Return everything that runs in a process, by name."""

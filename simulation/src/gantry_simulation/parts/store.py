@@ -57,6 +57,8 @@ class Store:
             **{**SMALL, **settings},
         )
         self._fast_paths = fast_paths
+        self.flush: str = self._settings.flush
+        """That of its present life."""
 
     @property
     def settings(self) -> Settings:
@@ -69,6 +71,7 @@ class Store:
 
     def start(self) -> None:
         """Start it. It recovers what the disk holds, then serves."""
+        self.flush = self._settings.flush
         self.process.start(self._main)
 
     def kill(self) -> None:

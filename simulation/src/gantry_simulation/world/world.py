@@ -20,6 +20,15 @@ COLLECT_EVENTS = 20_000
 KEPT_EVENTS = 2_000
 
 Action = Callable[[], None]
+_collect, _freeze = gc.collect, gc.freeze
+
+
+def _collect_nothing(generation: int = 2) -> int:  # noqa: ARG001 - as gc.collect
+    return 0
+
+
+def _freeze_nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +55,12 @@ class World:
         self._sequence = 0
         self._ties = self.rng("ties")
         self._thresholds, self._switch_seconds = gc.get_threshold(), sys.getswitchinterval()
-        gc.collect()  # what an earlier run left would be frozen and stay
-        gc.freeze()  # what is imported by now need not be scanned by each collection
+        _collect()  # what an earlier run left would be frozen and stay
+        _freeze()  # what exists by now need not be scanned by each collection
+        gc.collect, gc.freeze = (
+            _collect_nothing,
+            _freeze_nothing,
+        )  # processes freeze what they have, and would keep it for ever
         self._at_close: list[Action] = []
 
     def rng(self, name: str) -> random.Random:
@@ -99,10 +112,10 @@ class World:
                 for action in actions:
                     action()
                 self._events.clear()
-                gc.unfreeze()  # first: the run before this one is garbage by now
-                gc.collect()
+                _collect()
         finally:
             sys.unraisablehook = hook
+        gc.collect, gc.freeze = _collect, _freeze
         gc.set_threshold(*self._thresholds)  # processes set both for all
         sys.setswitchinterval(self._switch_seconds)
 
@@ -120,7 +133,7 @@ class World:
                 self.now_ns, _, number, action = heapq.heappop(self._events)
                 action()
                 if number % COLLECT_EVENTS == 0:
-                    gc.collect()
+                    _collect()
                 if is_so():
                     return True
             self.now_ns = end_ns
