@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from repeats import digest_elsewhere
 
 from gantry_simulation.__main__ import main
 from gantry_simulation.lives.drawing import draw_plan
@@ -50,19 +49,15 @@ def test_drawn_lives_of_new_seeds_keep_every_promise() -> None:
     assert violations(SOAK_LIVES, first_seed=random.randrange(1_000_000, 1_000_000_000)) == {}
 
 
+def digest(seed: int) -> str:
+    return live(draw_plan(seed)).digest
+
+
 def test_a_seed_repeats_its_life_also_in_another_process() -> None:
-    here = live(draw_plan(7)).digest
-    assert here != live(draw_plan(8)).digest
-    program = (
-        "from gantry_simulation.lives.drawing import draw_plan; from gantry_simulation.lives.life import live;"
-        "print(live(draw_plan(7)).digest)"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONHASHSEED": "99", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert ran.stdout.split() == [here]
+    here = digest(7)
+    assert here != digest(8)
+    assert digest_elsewhere("test_lives", 7) == here
+    assert digest(7) == here
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from repeats import digest_elsewhere
 
 from gantry_chassis.process import Life
 from gantry_link.clients.nameservers import NameserverClient, Registered
@@ -199,11 +198,5 @@ def digest(seed: int) -> str:
 def test_a_seed_repeats_the_life_of_the_whole_system_also_in_another_process() -> None:
     here = digest(3)
     assert here != digest(4)
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_nameserver as t; print(t.digest(3))"
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert ran.stdout.splitlines()[-1] == here
+    assert digest_elsewhere("test_nameserver", 3) == here
     assert digest(3) == here

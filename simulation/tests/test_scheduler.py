@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +12,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import pytest
+from repeats import digest_elsewhere
 from simulated_workers import FASTER, KINDS, REQUEST_SECONDS, WORKER, Faults, Read, System, send_header
 
 from broker_store.clocks import steady_wall
@@ -285,11 +284,5 @@ def digest(seed: int) -> str:
 
 def test_a_seed_repeats_the_life_of_schedulers_also_in_another_process() -> None:
     here = digest(3)
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_scheduler as t; print(t.digest(3))"
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert ran.stdout.splitlines()[-1] == here
+    assert digest_elsewhere("test_scheduler", 3) == here
     assert digest(3) == here

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
+from repeats import digest_elsewhere
 
 from gantry_chassis.process import Life
 from gantry_link.clients.store import StoreClient
@@ -328,11 +327,5 @@ def digest(seed: int) -> str:
 
 def test_a_seed_repeats_the_life_of_the_sdk_also_in_another_process() -> None:
     here = digest(3)
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_sdk as t; print(t.digest(3))"
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert ran.stdout.splitlines()[-1] == here
+    assert digest_elsewhere("test_sdk", 3) == here
     assert digest(3) == here

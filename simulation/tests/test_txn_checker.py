@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from repeats import digest_elsewhere
 from simulated_workers import (
     FASTER,
     KINDS,
@@ -288,11 +287,5 @@ def digest(seed: int) -> str:
 
 def test_a_seed_repeats_the_life_of_checkers_also_in_another_process() -> None:
     here = digest(3)
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_txn_checker as t; print(t.digest(3))"
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert ran.stdout.splitlines()[-1] == here
+    assert digest_elsewhere("test_txn_checker", 3) == here
     assert digest(3) == here

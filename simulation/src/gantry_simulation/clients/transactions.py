@@ -24,7 +24,7 @@ class TransactionProgram:
         self.unknown_chance: float = 0.2
         """Chance that the listener cannot tell the outcome at once. The broker asks for it, if a txn-checker runs."""
         self.decided: dict[str, TransactionState] = {}
-        """What the listener told the SDK, by the text of the message; UNKNOWN until it told more."""
+        """The decision of the listener, by the text of the message; UNKNOWN before there is one."""
         self._ledger, self._nameservers, self._topic = ledger, nameservers, topic
         self._outcomes: dict[str, TransactionState] = {}
         self._sent = 0
