@@ -155,6 +155,49 @@ def test_it_recovers_after_the_server_refused_a_connection_with_an_error() -> No
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("refusal", [b"-ERR 'Authorization Violation'\r\n", b""], ids=["an answer", "an end"])
+def test_each_connection_uses_the_token_that_the_file_holds_now(
+    refusal: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a connection: NATS may come back with another token. A refusal may be lost with its connection."""
+    monkeypatch.setattr(nats_hints, "RECONNECT_SECONDS", 0.05)
+    right = "first"
+    refused = 0
+    served = list[asyncio.StreamWriter]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal refused
+        writer.write(b'INFO {"server_id":"x","version":"2.10.0","max_payload":1048576,"auth_required":true}\r\n')
+        while line := await reader.readline():
+            if line.startswith(b"CONNECT") and f'"auth_token":"{right}"' not in line.decode().replace(" ", ""):
+                refused += 1
+                writer.write(refusal)
+                break
+            if line == b"PING\r\n":
+                writer.write(b"PONG\r\n")
+                served.append(writer)
+        writer.close()
+
+    async def scenario() -> None:
+        nonlocal right
+        token = tmp_path / "token"
+        token.write_text(right)
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        hints = Hints(url, "a", random.Random(1), str(token))
+        async with running(hints):
+            await until(lambda: hints.is_connected)
+            right = "second"
+            served[-1].close()
+            await until(lambda: refused > 2)
+            assert not hints.is_connected
+            token.write_text(right)
+            await until(lambda: hints.is_connected)
+        server.close()
+
+    asyncio.run(scenario())
+
+
 NASTY_SUBJECTS = [
     b"gantry.route.\xff\xfe",
     b"gantry.route." + b"x" * 3000,

@@ -108,31 +108,38 @@ class Hints:
         return True
 
     async def _connect(self) -> "Client":
-        import nats
+        from nats.aio.client import Client
 
         logging.getLogger("nats").setLevel(logging.CRITICAL)  # it logs tracebacks of errors we recover from
         while True:
             # An unreachable server at our start is not an error: it may start later.
+            client = Client()
             try:
-                async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                    client = await nats.connect(
-                        self._url,
-                        name=self._service,
-                        token=self._read_token(),
-                        max_reconnect_attempts=-1,
-                        reconnect_time_wait=RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]  # any number
-                        connect_timeout=1,
-                        allow_reconnect=True,
-                        error_cb=self._failed,
-                        closed_cb=self._closed,
-                        pending_size=256 * 1024,
-                    )
+                await self._attempt(client)
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
                 _log.debug("no hints yet: NATS is unreachable", error=str(error))
+                with contextlib.suppress(Exception):
+                    await client.close()
                 await _pause(self._rng)
             else:
                 self._refusal = ""
                 return client
+
+    async def _attempt(self, client: "Client") -> None:
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            await client.connect(
+                self._url,
+                name=self._service,
+                token=self._read_token(),
+                reconnect_time_wait=RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]  # any number
+                connect_timeout=1,
+                allow_reconnect=False,  # it would keep the token of its first connection
+                error_cb=self._failed,
+                closed_cb=self._closed,
+                pending_size=256 * 1024,
+            )
+        if not client.is_connected:
+            raise ConnectionError("NATS closed the connection before it answered")
 
     def _read_token(self) -> str | None:
         try:
