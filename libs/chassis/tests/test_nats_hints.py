@@ -167,9 +167,13 @@ def test_each_connection_uses_the_token_that_the_file_holds_now(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal refused
-        writer.write(b'INFO {"server_id":"x","version":"2.10.0","max_payload":1048576,"auth_required":true}\r\n')
+        writer.write(
+            b'INFO {"server_id":"x","version":"2.10.0","max_payload":1048576,"auth_required":true}\r\n'
+        )
         while line := await reader.readline():
-            if line.startswith(b"CONNECT") and f'"auth_token":"{right}"' not in line.decode().replace(" ", ""):
+            if line.startswith(b"CONNECT") and f'"auth_token":"{right}"' not in line.decode().replace(
+                " ", ""
+            ):
                 refused += 1
                 writer.write(refusal)
                 break
