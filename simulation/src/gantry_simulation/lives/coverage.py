@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gantry_simulation.lives.faults import FAULTS
+from gantry_simulation.lives.faults.table import FAULTS
 from gantry_simulation.lives.operations import OPERATIONS
 from gantry_simulation.lives.plan import Shape
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from gantry_simulation.lives.faults import FAULTS, NETWORK_FAULTS, STORE_FAULTS
+from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, STORE_FAULTS
 from gantry_simulation.lives.operations import DELETE, OPERATIONS, SENDS
 from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape, client_name, store_name
 

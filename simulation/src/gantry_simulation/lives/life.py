@@ -13,14 +13,14 @@ from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.lives.client import Client
-from gantry_simulation.lives.faults import DISK_FAULTS, MS, end_all, perform
+from gantry_simulation.lives.faults.table import DISK_FAULTS, end_all, perform
 from gantry_simulation.lives.ledger import Place
 from gantry_simulation.lives.operations import note_records, pull_header
 from gantry_simulation.lives.plan import Act, Plan
 from gantry_simulation.lives.product_logs import product_logs
 from gantry_simulation.lives.system import System
 from gantry_simulation.processes.process import Process
-from gantry_simulation.world.world import SECOND_NS, World
+from gantry_simulation.world.world import MS_NS, SECOND_NS, World
 from gantry_wire.codes import ResponseCode
 
 CALM_SECONDS = 5.0
@@ -55,7 +55,7 @@ def live(plan: Plan) -> Outcome:
     ):
         system = System(world, plan.shape, Path(directory))
         for act in plan.acts:
-            world.at(act.at_ms * MS, partial(perform, system, act))
+            world.at(act.at_ms * MS_NS, partial(perform, system, act))
         system.start()
         world.run_for(plan.seconds)
         end_all(system)

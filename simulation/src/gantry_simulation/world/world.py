@@ -13,7 +13,7 @@ from typing import Self
 
 from gantry_simulation.world.trace import Trace
 
-SECOND_NS = 1_000_000_000
+SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
 TIE_BITS = 32
 COLLECT_EVENTS = 20_000
 """Events between collections of cyclic garbage. An automatic one would end objects at another event in each run."""

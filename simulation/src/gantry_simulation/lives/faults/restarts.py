@@ -1,0 +1,32 @@
+"""What follows the end of a process: it starts again, and what its disk had lost counts as lost."""
+
+from __future__ import annotations
+
+from gantry_simulation.lives.system import Member, System
+from gantry_simulation.world.world import MS_NS
+
+AGAIN_NS = 100 * MS_NS
+"""How often a start looks whether the last life has ended."""
+
+
+def restart(system: System, member: Member, span_ms: int) -> None:
+    """Start a member after a time, once its life of now has ended."""
+    process, lives = member.process, member.process.lives
+
+    def begin() -> None:
+        if process.lives != lives:
+            return  # another fault has restarted it
+        if process.is_running:
+            system.world.after(AGAIN_NS, begin)
+        else:
+            member.start()
+            system.history.add(process.name, "starts")
+
+    system.world.after(span_ms * MS_NS, begin)
+
+
+def after_failed_disk(system: System, name: str) -> None:
+    """Take into account that the next life of a store reads what the device has, which may be less than what was written."""
+    if name in system.has_failed_disk:
+        system.has_failed_disk.discard(name)
+        system.ledger.lost_undurable(name)
