@@ -11,7 +11,7 @@ from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.ledger import Ledger
-from gantry_simulation.lives.operations import OPERATIONS
+from gantry_simulation.lives.operations.table import OPERATIONS
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.processes.process import Process
 

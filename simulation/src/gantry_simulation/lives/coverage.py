@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from gantry_simulation.lives.faults.table import FAULTS
-from gantry_simulation.lives.operations import OPERATIONS
+from gantry_simulation.lives.operations.table import OPERATIONS
 from gantry_simulation.lives.plan import Shape
 
 NONE = "no fault"

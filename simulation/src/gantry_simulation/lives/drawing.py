@@ -6,7 +6,9 @@ import random
 from collections.abc import Sequence
 
 from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, STORE_FAULTS
-from gantry_simulation.lives.operations import DELETE, OPERATIONS, SENDS
+from gantry_simulation.lives.operations.sends import KEYED
+from gantry_simulation.lives.operations.table import OPERATIONS, SENDS
+from gantry_simulation.lives.operations.topics import DELETE
 from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape, client_name, store_name
 
 SECONDS = (6.0, 16.0)
@@ -71,7 +73,7 @@ def _draw_operations(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]
     for number in range(1, rng.randint(*OPERATIONS_COUNT) + 1):
         kind = rng.choice(kinds)
         key = rng.randrange(KEYS)
-        is_keyed = kind == "send with key"
+        is_keyed = kind == KEYED
         acts.append(
             Act(
                 at_ms=rng.randint(100, end_ms),

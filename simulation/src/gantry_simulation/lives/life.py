@@ -15,7 +15,7 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.lives.client import Client
 from gantry_simulation.lives.faults.table import DISK_FAULTS, end_all, perform
 from gantry_simulation.lives.ledger import Place
-from gantry_simulation.lives.operations import note_records, pull_header
+from gantry_simulation.lives.operations.reading import note_records, pull_header
 from gantry_simulation.lives.plan import Act, Plan
 from gantry_simulation.lives.product_logs import product_logs
 from gantry_simulation.lives.system import System

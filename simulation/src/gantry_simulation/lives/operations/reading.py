@@ -1,0 +1,47 @@
+"""Pulls, and what delivered records say to the ledger."""
+
+from __future__ import annotations
+
+from gantry_simulation.lives.ledger import Place, Since
+from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, message_of, topic_of
+from gantry_simulation.lives.plan import Act
+from gantry_wire.headers.messages import PullHeader
+from gantry_wire.records.message_record import scan_records
+
+READ_AT_ONCE = 32
+
+
+def pull_header(topic: str, queue: int, offset: int) -> PullHeader:
+    """Return a pull that is answered at once."""
+    return PullHeader(
+        consumer_group=GROUP, topic=topic, queue_id=queue, queue_offset=offset, max_msg_nums=READ_AT_ONCE, sys_flag=4,
+        subscription="*",
+    )  # fmt: skip
+
+
+def note_records(
+    doing: Doing, records: bytes, on: str, topic: str, queue: int, since: Since
+) -> dict[Place, str]:
+    """Put delivered records into the ledger, and return them by place."""
+    is_durable = doing.is_sync(on)
+    found: dict[Place, str] = {}
+    for record in scan_records(records):
+        place, message = Place(on, topic, queue, record.queue_offset), message_of(record.body)
+        doing.ledger.read(message, place, since, is_durable=is_durable)
+        found[place] = message
+    return found
+
+
+async def pull(doing: Doing, act: Act) -> None:
+    """Read from somewhere in a queue."""
+    topic = topic_of(act)
+    since = doing.ledger.since(act.on, topic)
+    store = doing.store(act.on)
+    end = await store.max_offset(topic, act.queue)
+    offset = act.number % (end + 1)
+    pulled = await store.pull(pull_header(topic, act.queue, offset))
+    found = note_records(doing, pulled.records, act.on, topic, act.queue, since)
+    doing.history.add(doing.name, f"pulls {act.on} {topic}/{act.queue} from {offset}: {len(found)} messages")
+
+
+OPERATIONS: dict[str, Operation] = {"pull": pull}

@@ -1,0 +1,94 @@
+"""Sends: plain, answered early, with an idempotency key, in batches."""
+
+from __future__ import annotations
+
+from gantry_link.clients.store import BatchStored, batch_stored_of
+from gantry_simulation.lives.ledger import Place
+from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, topic_of
+from gantry_simulation.lives.plan import Act
+from gantry_wire.codes import RequestCode
+from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.messages.batch import BatchItem, encode_batch
+from gantry_wire.messages.properties import GANTRY_KEY, UNIQ_KEY, WAIT
+
+BATCH = 5
+FSYNC = "fsync"
+BODY_BYTES_MAX = 64 * 1024
+KEYED = "send with key"
+
+
+def _body(message: str, size: int) -> bytes:
+    return f"{message}|".encode() + b"x" * min(size, BODY_BYTES_MAX)
+
+
+def _header(doing: Doing, act: Act, properties: str, *, batch: bool = False) -> SendHeaderV2:
+    return SendHeaderV2(
+        producer_group=GROUP, topic=topic_of(act), default_topic="TBW102", default_topic_queue_nums=4, queue_id=act.queue,
+        sys_flag=0, born_timestamp=doing.wall_ms(), flag=0, properties=properties, batch=batch or None,
+    )  # fmt: skip
+
+
+def _unique(message: str) -> str:
+    return f"{UNIQ_KEY}\x01{message.replace('.', 'x').upper():0>32}\x02"
+
+
+async def _send(doing: Doing, act: Act, message: str, properties: str, key: str = "") -> None:
+    doing.ledger.sent.add(message)
+    topic = topic_of(act)
+    since = doing.ledger.since(act.on, topic)
+    stored = await doing.store(act.on).send(_header(doing, act, properties), _body(message, act.size))
+    reply = stored.reply
+    place = Place(act.on, topic, reply.queue_id, reply.queue_offset)
+    durability = reply.durability or "no durability"
+    doing.history.add(doing.name, f"{message} is stored at {place}: {durability}, code {stored.code}")
+    is_durable = reply.durability == FSYNC
+    doing.ledger.stored(message, place, since, is_durable=is_durable, key=key)
+
+
+async def send(doing: Doing, act: Act) -> None:
+    """Send a plain message."""
+    message = f"m{act.number}"
+    await _send(doing, act, message, _unique(message) + f"{WAIT}\x01true\x02")
+
+
+async def send_early(doing: Doing, act: Act) -> None:
+    """Send a message that is answered before its flush."""
+    message = f"e{act.number}"
+    await _send(doing, act, message, _unique(message) + f"{WAIT}\x01false\x02")
+
+
+async def send_with_key(doing: Doing, act: Act) -> None:
+    """Send a message with an idempotency key. The same number is the same key and the same content."""
+    message = f"k{act.number}"
+    properties = f"{_unique(message)}{GANTRY_KEY}\x01key{act.number}\x02"
+    await _send(doing, act, message, properties, key=message)
+
+
+async def send_batch(doing: Doing, act: Act) -> None:
+    """Send messages that are stored together."""
+    topic = topic_of(act)
+    since = doing.ledger.since(act.on, topic)
+    messages = [f"b{act.number}.{number}" for number in range(BATCH)]
+    doing.ledger.sent.update(messages)
+    items = [
+        BatchItem(0, _body(message, act.size // BATCH), f"{_unique(message)}{WAIT}\x01true\x02".encode())
+        for message in messages
+    ]
+    header = _header(doing, act, "", batch=True)
+    answer = await doing.store(act.on).call(
+        RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items, 1 << 20)
+    )
+    stored: BatchStored = batch_stored_of(answer)
+    first = Place(act.on, topic, stored.reply.queue_id, stored.reply.queue_offset)
+    doing.history.add(doing.name, f"{messages[0]}.. are stored from {first}: {stored.reply.durability}")
+    for number, message in enumerate(messages):
+        place = first._replace(offset=first.offset + number)
+        doing.ledger.stored(message, place, since, is_durable=stored.reply.durability == FSYNC)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "send": send,
+    "send early": send_early,
+    KEYED: send_with_key,
+    "send batch": send_batch,
+}
