@@ -23,9 +23,11 @@ class Clocks:
     def steady(self) -> float:
         return self.true_s - self.started_s
 
-    def open(self) -> StoreClock:
-        """Start the store's clock, and save its note at once."""
+    def open(self, newest_ms: int = 0) -> StoreClock:
+        """Start the store's clock over a log whose newest record has this store time. Save its note at once."""
         clock = StoreClock(self.wall, self.steady, f"run {self.run}", self.kept)
+        if newest_ms:
+            clock.advance_to(newest_ms)
         self.kept = clock.note()
         self.keeping = ClockKeeping(clock)
         return clock

@@ -202,7 +202,66 @@ def test_after_a_start_of_the_machine_a_clock_is_trusted_only_once_it_is_set():
     clocks.error_s = 0.0
     clocks.pass_time(clock, START_LASTS_SECONDS + 10)
     assert clock.now_ms() - before_ms == pytest.approx(ms(clocks), abs=5)
-    assert clock.shifts.all == []
+    assert [shift.by_ms for shift in clock.shifts.all] == [pytest.approx(300_000, abs=2)]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("pass"), st.sampled_from([0.5, 5.0, 60.0, 130.0])),
+            st.tuples(st.just("machine"), st.sampled_from([0.2, 3.0, 300.0, HOUR])),
+            st.tuples(st.just("restart"), st.floats(0.01, 10)),
+            st.tuples(st.just("begin"), st.just(0.0)),
+        ),
+        min_size=3,
+        max_size=25,
+    )
+)
+@settings(max_examples=400, deadline=None)
+def test_nothing_ends_early_while_machines_start_again_with_a_right_clock(events):
+    """What began while the clock was trusted counts the time the machine was off. What began before it was trusted again does not."""
+    clocks = Clocks()
+    clock = clocks.open()
+    begun: list[tuple[float, int, bool]] = []
+    for kind, value in events:
+        if kind == "pass":
+            clocks.pass_time(clock, value)
+        elif kind == "begin":
+            begun.append((clocks.true_s, clock.now_ms(), clock.wall.is_known))
+        else:
+            last_ms = clock.now_ms()
+            if kind == "machine":
+                clocks.start_machine(value)
+            else:
+                clocks.true_s += value
+            clock = clocks.open(last_ms)
+        for true_s, store_ms, _ in begun:
+            assert clock.since_ms(store_ms) <= (clocks.true_s - true_s) * 1000 * (1 + FASTER_RATE) + 3
+    clocks.pass_time(clock, START_LASTS_SECONDS + 20)
+    assert clock.difference_s() < STEP_SECONDS_MIN
+    for true_s, store_ms, was_known in begun:
+        if was_known:
+            passed_ms = (clocks.true_s - true_s) * 1000
+            assert clock.since_ms(store_ms) >= passed_ms * (1 - SLOWER_RATE) - STEP_SECONDS_MIN * 1000 * len(
+                events
+            )
+
+
+def test_a_delay_that_began_before_the_wall_clock_is_trusted_again_is_not_shortened():
+    clocks = Clocks()
+    clock = clocks.open()
+    before_ms = clock.now_ms()
+    clocks.start_machine(HOUR)
+    clock = clocks.open(before_ms)
+    clocks.pass_time(clock, 30)
+    begun_ms = clock.now_ms()
+    clocks.start_machine(HOUR)  # once more, before the clock was trusted
+    clock = clocks.open(begun_ms)
+    clocks.pass_time(clock, START_LASTS_SECONDS + 20)
+    passed_ms = (START_LASTS_SECONDS + 20) * 1000
+    assert clock.since_ms(before_ms) == pytest.approx(2 * HOUR * 1000 + 30_000 + passed_ms, abs=5)
+    assert clock.since_ms(begun_ms) == pytest.approx(passed_ms, abs=5)
+    assert clock.steady_ms() - before_ms == pytest.approx(30_000 + passed_ms, abs=5)
 
 
 def test_after_a_start_of_the_machine_with_a_clock_of_1970_time_continues_and_then_follows():
@@ -248,13 +307,25 @@ def test_store_time_starts_after_the_newest_record_and_returns_slowly():
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 10_000), st.integers(1, 10_000)), max_size=6), st.integers(0, 40_000)
+    st.lists(
+        st.tuples(st.integers(1, 10_000), st.integers(1, 10_000), st.integers(0, 9_999) | st.none()),
+        max_size=6,
+    ),
+    st.integers(0, 60_000),
 )
 def test_shifts_turn_a_store_time_into_a_distance_and_back(gaps, passed_ms):
     shifts, now_ms = Shifts(), 1_000_000
-    for gap_ms, by_ms in gaps:
+    for gap_ms, by_ms, since_ms in gaps:
+        from_ms = 0 if since_ms is None else now_ms + since_ms % gap_ms
         now_ms += gap_ms
-        shifts = shifts.plus(Shift(now_ms, by_ms))
+        shifts = shifts.plus(Shift(now_ms, by_ms, from_ms))
         now_ms += by_ms
+
+    def passed_since(store_ms: int) -> int:
+        return now_ms - store_ms - shifts.since(store_ms)
+
     then_ms = shifts.before(now_ms, passed_ms)
-    assert now_ms - then_ms - shifts.since(then_ms) == passed_ms
+    is_off = any(shift.from_ms == then_ms for shift in shifts.all)
+    assert passed_since(then_ms) == passed_ms or (
+        is_off and passed_since(then_ms) < passed_ms < passed_since(then_ms - 1)
+    )

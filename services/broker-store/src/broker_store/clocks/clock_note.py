@@ -21,6 +21,8 @@ class ClockNote(msgspec.Struct, rename="camel"):
     """Whether the wall clock was trusted in that run of the machine."""
     shifts: list[Shift] = []
     """The last one may be in the future."""
+    unknown_from_ms: int = 0
+    """Store time since which the machine has not trusted its wall clock, 0 if `is_known`."""
 
 
 def load_clock_note(file: ConfigFile) -> ClockNote | None:
@@ -36,6 +38,7 @@ def store_clock_note(file: ConfigFile, note: ClockNote) -> None:
     file.store(
         {
             "boot": note.boot, "steadyMs": note.steady_ms, "storeMs": note.store_ms, "wallMs": note.wall_ms,
-            "isKnown": note.is_known, "shifts": [list(shift) for shift in note.shifts],
+            "isKnown": note.is_known, "unknownFromMs": note.unknown_from_ms,
+            "shifts": [list(shift if shift.from_ms else shift[:2]) for shift in note.shifts],
         }
     )  # fmt: skip

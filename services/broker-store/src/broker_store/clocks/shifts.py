@@ -12,6 +12,9 @@ class Shift(NamedTuple):
 
     at_ms: int
     by_ms: int
+    from_ms: int = 0
+    """It moves what began at or after this store time. The machine was off for `by_ms` just before it, so for older
+    messages that time has passed."""
 
 
 class Shifts:
@@ -28,17 +31,19 @@ class Shifts:
     def since(self, store_ms: int) -> int:
         """Return how far store time was moved in total after it was `store_ms`."""
         moved_ms = 0
-        for at_ms, by_ms in reversed(self.all):
-            if at_ms <= store_ms:
+        for shift in reversed(self.all):
+            if shift.at_ms <= store_ms:
                 break
-            moved_ms += by_ms
+            if store_ms >= shift.from_ms:
+                moved_ms += shift.by_ms
         return moved_ms
 
     def before(self, now_ms: int, passed_ms: int) -> int:
-        """Return the store time `passed_ms` before `now_ms`."""
+        """Return the store time `passed_ms` before `now_ms`. While the machine was off, that of its next start."""
         then_ms = now_ms - passed_ms
-        for at_ms, by_ms in reversed(self.all):
-            if at_ms + by_ms <= then_ms:
+        for shift in reversed(self.all):
+            if shift.at_ms + shift.by_ms <= then_ms:
                 break
-            then_ms -= by_ms
+            if then_ms >= shift.from_ms:  # else that long ago was before the machine was off
+                then_ms = max(then_ms - shift.by_ms, shift.from_ms)
         return then_ms

@@ -44,6 +44,9 @@ class StoreClock:
         self._boot = boot
         self._seen_s = now_s = monotonic_s()
         self._planned: Shift | None = None
+        self._unknown_from_ms = 0 if note is None else note.unknown_from_ms
+        self._is_first_start = False
+        """The first start of the store since the machine started, after a run that trusted its wall clock."""
         if note is None:
             self._offset_s = offset_s = max(wall_s() - monotonic_s() for _ in range(3))
             self.shifts, self.wall = Shifts(), SteadyWall(offset_s, is_known=True)
@@ -54,6 +57,8 @@ class StoreClock:
             self._offset_s = note.store_ms / 1000 - now_s
             self.shifts = _shifts_until(note, note.store_ms)
             self.wall = SteadyWall(note.wall_ms / 1000 - now_s, is_known=False)
+            self._is_first_start = not self._unknown_from_ms
+            self._unknown_from_ms = self._unknown_from_ms or note.store_ms
         self._noted_s = self.wall.offset_s
         """The trusted offset of the wall clock in the last saved note."""
 
@@ -106,6 +111,9 @@ class StoreClock:
 
     def advance_to(self, store_ms: int) -> None:
         """Never return less than `store_ms` from now on: the newest store timestamp that recovery found."""
+        if self._is_first_start:
+            store_ms += 1  # no message of this run of the machine has a store time of the last one
+            self._unknown_from_ms = max(self._unknown_from_ms, store_ms)
         offset_s = (store_ms + 0.5) / 1000 - self.monotonic()
         self._offset_s = max(self._offset_s, offset_s)
 
@@ -116,7 +124,11 @@ class StoreClock:
         store_ms, steady_s = self.now_ms(), self.monotonic()
         shifts = self.shifts.plus(planned) if planned is not None else self.shifts
         wall_ms = int((steady_s + self.wall.offset_s) * 1000)
-        return ClockNote(self._boot, int(steady_s * 1000), store_ms, wall_ms, self.wall.is_known, shifts.all)
+        is_known = self.wall.is_known
+        unknown_from_ms = 0 if is_known else self._unknown_from_ms
+        return ClockNote(
+            self._boot, int(steady_s * 1000), store_ms, wall_ms, is_known, shifts.all, unknown_from_ms
+        )
 
     def noted(self, note: ClockNote) -> None:
         """Record that a note is durable. Store time may now run slower until it agrees with the wall clock in the note.
@@ -135,14 +147,15 @@ class StoreClock:
         """Return the shift of store time to plan: the wall clock stepped ahead, and that has lasted.
 
         It happens once it is saved (`confirm`). Otherwise a crash after it would deliver early what was
-        begun before it.
+        begun before it. After a start of the machine it is the time that the machine was off, and moves only
+        what began since.
         """
         now_ms = self.now_ms()
         wall = self.wall
         by_s = wall.offset_s + wall.step_s - self._offset_s
         if self._planned is not None or not wall.has_lasted(self._seen_s) or by_s < STEP_SECONDS_MIN:
             return None
-        return Shift(now_ms + PLAN_MS, int(by_s * 1000))
+        return Shift(now_ms + PLAN_MS, int(by_s * 1000), 0 if wall.is_known else self._unknown_from_ms)
 
     @property
     def is_planned(self) -> bool:
@@ -175,7 +188,7 @@ class StoreClock:
         if lead_s > 0:
             self._offset_s += min(lead_s, passed_s * FASTER_RATE)
         too_far_s = self._offset_s - max(wall.offset_s, self._noted_s) - AHEAD_SECONDS_MAX
-        if too_far_s > 0:
+        if too_far_s > 0 and wall.is_known:
             self._offset_s -= min(too_far_s, passed_s * SLOWER_RATE)
         return steady_s
 
@@ -183,9 +196,7 @@ class StoreClock:
         """Follow a step that has lasted: move store time if it is behind, once the shift is saved."""
         wall, planned = self.wall, self._planned
         offset_s = wall.offset_s + wall.step_s
-        if not wall.is_known or offset_s - self._offset_s < STEP_SECONDS_MIN:
-            if not wall.is_known:  # the machine was off that long: time has passed
-                self._offset_s = max(self._offset_s, offset_s)
+        if offset_s - self._offset_s < STEP_SECONDS_MIN:
             wall.trust()
         elif planned is not None and (steady_s + self._offset_s) * 1000 >= planned.at_ms:
             self._offset_s += planned.by_ms / 1000
@@ -195,7 +206,7 @@ class StoreClock:
 
 def _continued(note: ClockNote, now_s: float) -> tuple[float, Shifts, float]:
     """Return the offset of store time, its shifts, and the trusted offset of the wall clock, within one run of the machine."""
-    ahead_s = (note.store_ms - note.wall_ms) / 1000 - AHEAD_SECONDS_MAX
+    ahead_s = (note.store_ms - note.wall_ms) / 1000 - AHEAD_SECONDS_MAX if note.is_known else 0.0
     slower_s = min(max(ahead_s, 0.0), (now_s - note.steady_ms / 1000) * SLOWER_RATE)
     offset_s = (note.store_ms - note.steady_ms) / 1000 - slower_s
     shifts = _shifts_until(note, (now_s + offset_s) * 1000)
