@@ -27,8 +27,9 @@ SMALL: dict[str, Any] = {
     "queue_file_units": 512,
     "ballast_bytes": 0,
     "free_bytes_min": 0,
+    "idempotency_keys_max": 4096,
 }
-"""Small files: a life of seconds fills several of them."""
+"""Small files and tables: a life of seconds fills several of the files, and a start allocates little."""
 
 
 class Unlocked:
@@ -81,8 +82,7 @@ class Store:
     def lose_power(self, seed: int) -> None:
         """Switch the machine off. Its disk keeps what was synced, and of the rest what `seed` chooses."""
         self.process.lose_power()
-        states = list(self.files.crash_states(CRASH_STATES, seed))
-        self.files = states[seed % len(states)]
+        self.files = self.files.crash_state(CRASH_STATES, seed)
 
     async def _main(self, life: Life) -> None:
         await StoreProcess(self._settings, life, Disk(self.files, _take), fast_paths=self._fast_paths).run()

@@ -16,13 +16,13 @@ SECTOR_BYTES = 512
 class Inode:
     """One file: its visible bytes, those certainly on the device, and the versions a crash may leave between.
 
-    Versions are kept per sector, so a change costs what it touches, not the size of the file.
+    A change costs a copy of the sectors it touches. They are told apart only for a crash.
     """
 
     seen: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
-    sectors: dict[int, list[bytes]] = field(default_factory=dict[int, list[bytes]])
-    """Contents of each sector after each unsynced change of it, oldest first."""
+    changes: list[tuple[int, int, bytes]] = field(default_factory=list[tuple[int, int, bytes]])
+    """First sector, sector after the last, and their bytes after each unsynced change, oldest first."""
     sizes: list[int] = field(default_factory=list[int])
     """Sizes of the file after each unsynced change."""
     blocks: set[int] = field(default_factory=set[int])
@@ -30,8 +30,8 @@ class Inode:
 
     def changed(self, start: int, end: int) -> None:
         """Record a change of these bytes. The device may hold it from now on."""
-        for sector in range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES)):
-            self.sectors.setdefault(sector, []).append(_sector_of(self.seen, sector))
+        first, after = start // SECTOR_BYTES, -(-end // SECTOR_BYTES)
+        self.changes.append((first, after, bytes(self.seen[first * SECTOR_BYTES : after * SECTOR_BYTES])))
         self.sizes.append(len(self.seen))
 
     def synced(self) -> None:
@@ -39,42 +39,54 @@ class Inode:
         seen, durable = self.seen, self.durable
         del durable[len(seen) :]
         durable.extend(bytes(len(seen) - len(durable)))
-        for sector in self.sectors:
-            at = sector * SECTOR_BYTES
-            durable[at : at + SECTOR_BYTES] = seen[at : at + SECTOR_BYTES]
+        for first, after, _ in self.changes:
+            at, end = first * SECTOR_BYTES, after * SECTOR_BYTES
+            durable[at:end] = seen[at:end]
         self.forget_unsynced()
 
     def forget_unsynced(self) -> None:
         """Count everything as clean, as a failed sync does, though the device has not changed."""
-        self.sectors.clear()
+        self.changes.clear()
         self.sizes.clear()
 
 
-def _sector_of(content: bytearray, sector: int) -> bytes:
-    """Return a sector, zeros behind the end of the file."""
-    at = sector * SECTOR_BYTES
+def _sector_of(content: bytes | bytearray, at: int) -> bytes:
+    """Return the sector at this byte, zeros behind the end."""
     return bytes(content[at : at + SECTOR_BYTES]).ljust(SECTOR_BYTES, b"\0")
 
 
 Names = dict[str, Inode]
 
 
-def crash_states(name_choices: Sequence[Names], states_max: int, seed: int) -> Iterator[dict[str, bytes]]:
-    """Yield {path: content} of every legal state if there are at most states_max, else of a sample of that many."""
-    inodes = list({id(inode): inode for names in name_choices for inode in names.values()}.values())
-    sizes = [sorted({len(inode.durable), *inode.sizes}) for inode in inodes]
-    sectors = [(inode, at, options) for inode in inodes for at, options in _sector_options(inode)]
-    counts = [len(name_choices), *map(len, sizes), *(len(options) for _, _, options in sectors)]
-    for picked in _picks(counts, states_max, seed):
+class CrashStates:
+    """Every legal state if there are at most `states_max`, else a sample of that many: the extremes and random mixtures."""
+
+    def __init__(self, name_choices: Sequence[Names], states_max: int, seed: int) -> None:
+        self._name_choices = name_choices
+        self._inodes = list({id(inode): inode for names in name_choices for inode in names.values()}.values())
+        self._sizes = [sorted({len(inode.durable), *inode.sizes}) for inode in self._inodes]
+        self._sectors = [
+            (inode, at, options) for inode in self._inodes for at, options in _sector_options(inode)
+        ]
+        counts = [len(name_choices), *map(len, self._sizes), *(len(options) for *_, options in self._sectors)]
+        self._picks = list(_picks(counts, states_max, seed))
+
+    def __len__(self) -> int:
+        return len(self._picks)
+
+    def state(self, number: int) -> dict[str, bytes]:
+        """Return {path: content} of one state."""
+        picked = self._picks[number]
         contents: dict[int, bytearray] = {}
-        for inode, options, number in zip(inodes, sizes, picked[1:], strict=False):
-            size = options[number]
+        for inode, options, chosen in zip(self._inodes, self._sizes, picked[1:], strict=False):
+            size = options[chosen]
             contents[id(inode)] = bytearray(inode.durable[:size].ljust(size, b"\0"))
-        for (inode, at, options), number in zip(sectors, picked[1 + len(sizes) :], strict=True):
+        for (inode, at, options), chosen in zip(self._sectors, picked[1 + len(self._sizes) :], strict=True):
             content = contents[id(inode)]
-            kept = options[number][: max(len(content) - at, 0)]
+            kept = options[chosen][: max(len(content) - at, 0)]
             content[at : at + len(kept)] = kept
-        yield {name: bytes(contents[id(inode)]) for name, inode in name_choices[picked[0]].items()}
+        names = self._name_choices[picked[0]]
+        return {name: bytes(contents[id(inode)]) for name, inode in names.items()}
 
 
 def _picks(counts: Sequence[int], states_max: int, seed: int) -> Iterator[Sequence[int]]:
@@ -93,7 +105,12 @@ def _picks(counts: Sequence[int], states_max: int, seed: int) -> Iterator[Sequen
 
 def _sector_options(inode: Inode) -> Iterator[tuple[int, list[bytes]]]:
     """Return where each sector lies that differs between versions, and what it may hold."""
-    for sector in sorted(inode.sectors):
-        distinct = list(dict.fromkeys([_sector_of(inode.durable, sector), *inode.sectors[sector]]))
+    versions: dict[int, list[bytes]] = {}
+    for first, after, content in inode.changes:
+        for sector in range(first, after):
+            at = (sector - first) * SECTOR_BYTES
+            versions.setdefault(sector * SECTOR_BYTES, []).append(_sector_of(content, at))
+    for at in sorted(versions):
+        distinct = list(dict.fromkeys([_sector_of(inode.durable, at), *versions[at]]))
         if len(distinct) > 1:
-            yield sector * SECTOR_BYTES, distinct
+            yield at, distinct

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from broker_store.log.files.crash_states import Inode, crash_states
+from broker_store.log.files.crash_states import CrashStates, Inode
 from broker_store.log.files.files import Data
 
 _BLOCK_BYTES = 4096
@@ -264,8 +264,14 @@ class SimulatedFiles:
 
         The sample holds the extremes (nothing unsynced survived, all of it did) and random mixtures.
         """
-        for contents in crash_states(self._name_choices(), states_max, seed):
-            yield self._copy(contents)
+        states = CrashStates(self._name_choices(), states_max, seed)
+        for number in range(len(states)):
+            yield self._copy(states.state(number))
+
+    def crash_state(self, states_max: int, seed: int) -> "SimulatedFiles":
+        """Return one disk of those that `crash_states` yields; `seed` also chooses which."""
+        states = CrashStates(self._name_choices(), states_max, seed)
+        return self._copy(states.state(seed % len(states)))
 
     def _copy(self, contents: dict[str, bytes]) -> "SimulatedFiles":
         copy = SimulatedFiles(self.capacity)
