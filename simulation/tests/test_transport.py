@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 
 import pytest
 from hypothesis import given, settings
@@ -161,16 +163,22 @@ def test_an_end_of_the_stream_leaves_the_other_direction_open(world: World) -> N
     assert (one.calls, bytes(one.received)) == (["made", "eof", "lost"], b"answer")
 
 
-def test_an_abort_drops_what_is_unsent_and_resets_the_peer(world: World) -> None:
+@pytest.mark.parametrize("resets", [False, True])
+def test_an_abort_drops_what_is_unsent_and_resets_the_peer_if_it_may_not_linger(
+    world: World, resets: bool
+) -> None:
     pair = Pair(world, conditions=Conditions(window_bytes=(1000, 1000)))
     one, other = pair.connect()
     one.transport.write(b"x" * 5000)
+    if resets:
+        linger = struct.pack("ii", 1, 0)
+        one.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     one.transport.abort()
     pair.world.run_for(5)
     assert len(other.received) <= 1000
     assert (one.calls[-1], one.error) == ("lost", None)
     assert other.calls[-1] == "lost"
-    assert isinstance(other.error, ConnectionResetError)
+    assert isinstance(other.error, ConnectionResetError) == resets
 
 
 def test_a_killed_process_ends_its_connections(world: World) -> None:

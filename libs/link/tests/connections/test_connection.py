@@ -170,6 +170,27 @@ async def test_a_connection_to_a_silent_server_is_closed(monkeypatch):
         assert not connection.is_open
 
 
+async def test_a_connection_is_given_up_with_a_reset(monkeypatch):
+    """A server frees the queue locks of a client whose connection ends in order: its process may have ended."""
+    monkeypatch.setattr(connection_module, "SILENT_SECONDS", 0.1)
+    ends: list[Exception | None] = []
+
+    class Silent(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            ends.append(exc)
+
+    server = await asyncio.get_running_loop().create_server(Silent, "127.0.0.1", 0)
+    connection = await to(server.sockets[0].getsockname()[1])
+    for _ in range(10):
+        if not connection.is_open:
+            break
+        with pytest.raises((RequestTimedOut, ConnectionLost)):
+            await connection.request(SILENT, timeout=0.1)
+    await eventually(lambda: ends)
+    server.close()
+    assert isinstance(ends[0], ConnectionResetError)
+
+
 async def test_a_connection_with_some_answers_is_not_closed(monkeypatch):
     monkeypatch.setattr(connection_module, "SILENT_SECONDS", 0.2)
     async with serving() as (_, port):

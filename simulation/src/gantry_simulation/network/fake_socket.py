@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections import deque
 from typing import Protocol
 
@@ -31,6 +32,8 @@ class FakeSocket:
     def __init__(self, local: Address, remote: Address | None, descriptors: Descriptors) -> None:
         self._local, self._remote, self._descriptors = local, remote, descriptors
         self._descriptor = descriptors.take_descriptor()
+        self.resets: bool = False
+        """It lingers for no time: closing it sends a reset."""
 
     def fileno(self) -> int:
         """Return the descriptor number, -1 once closed. It names no real file."""
@@ -52,8 +55,10 @@ class FakeSocket:
             raise OSError(107, "Transport endpoint is not connected")
         return self._remote.host, self._remote.port
 
-    def setsockopt(self, *_option: object) -> None:
-        """Do nothing: no option changes the simulated network."""
+    def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
+        """Do nothing, except for SO_LINGER with no time: no other option changes the simulated network."""
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_LINGER) and isinstance(value, bytes):
+            self.resets = struct.unpack("ii", value) == (1, 0)
 
     def setblocking(self, flag: bool) -> None:
         """Do nothing: nothing blocks."""

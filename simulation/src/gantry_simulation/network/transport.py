@@ -202,18 +202,18 @@ class Transport(asyncio.Transport):
             self._end(None)
 
     def abort(self) -> None:
-        """Drop what is left and call `connection_lost(None)`. The peer gets a reset."""
+        """Drop what the kernel has not taken and call `connection_lost(None)`."""
         self._buffer.clear()
-        self._end(None, is_abort=True)
+        self._end(None)
 
-    def _end(self, error: Exception | None, *, is_abort: bool = False) -> None:
+    def _end(self, error: Exception | None) -> None:
         if self._lost:
             return
         self._lost = self._closing = True
         self._buffer.clear()
         self._size = 0
         endpoint = self._endpoint
-        is_unclean = is_abort or endpoint.inbox_bytes > 0
+        is_unclean = self._socket.resets or endpoint.inbox_bytes > 0
         if not is_unclean and not self._ends_writing and not endpoint.is_reset:
             endpoint.finish()
         endpoint.leave(reset=is_unclean and not endpoint.is_reset)

@@ -6,6 +6,9 @@ All calls of a turn leave in one write. A call costs a future, but no task and n
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
@@ -24,6 +27,9 @@ REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 3.0
 SILENT_SECONDS = 10.0
 """Longer than any disk stall that a store survives. A shorter time would end calls that are still in progress."""
+
+RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: the kernel sends a reset instead of what is left."""
 
 PushHandler = Callable[["Connection", Command], None]
 """Called for every request from the server. It answers with `Connection.send`."""
@@ -205,9 +211,7 @@ class Connection(asyncio.Protocol):
                 else:
                     self._handle_push(command)
         except WireError as error:
-            if self._transport is not None:
-                self._transport.abort()
-            self._end(f"sent an invalid frame: {error}")
+            self._reset(f"sent an invalid frame: {error}")
 
     def pause_writing(self) -> None:
         """Stop writing: the server does not read."""
@@ -262,9 +266,18 @@ class Connection(asyncio.Protocol):
             return
         if self._unanswered_since < self._received_at:
             self._unanswered_since = started
-        if self._loop.time() - self._unanswered_since >= SILENT_SECONDS and self._transport is not None:
+        if self._loop.time() - self._unanswered_since >= SILENT_SECONDS:
+            self._reset(f"was silent for {SILENT_SECONDS:g} s")
+
+    def _reset(self, why: str) -> None:
+        """Give the connection up. The server must not take this for the end of the process and free its queue locks."""
+        if self._transport is not None:
+            connected = self._transport.get_extra_info("socket")
+            if connected is not None:
+                with contextlib.suppress(OSError):  # it is gone already
+                    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
             self._transport.abort()
-            self._end(f"was silent for {SILENT_SECONDS:g} s")
+            self._end(why)
 
     def _end(self, why: str) -> None:
         if self._lost:
