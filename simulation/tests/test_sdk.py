@@ -16,10 +16,11 @@ from gantry_link.clients.store import StoreClient
 from gantry_link.clients.store_admin import StoreAdminCalls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_simulation.clients.ledger import Ledger
 from gantry_simulation.clients.producer import SendingProgram
 from gantry_simulation.clients.push_consumer import ConsumingProgram, Trouble
-from gantry_simulation.clients.transactions import COMMIT, TransactionProgram
+from gantry_simulation.clients.transactions import TransactionProgram
+from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.ledger.transactions import COMMIT
 from gantry_simulation.network.network import Network
 from gantry_simulation.parts.nameserver import Nameserver
 from gantry_simulation.parts.scheduler import Scheduler
@@ -93,7 +94,7 @@ class System:
     async def _audits(self, life: Life) -> None:
         """Ask the store for the offsets that the orderly group has committed."""
         store = StoreClient(ConnectionPool(rng=life.environment.rng), self.store.address, 1.0)
-        queues, lives = self.ledger.orderly["orderly"], 0
+        queues, lives = self.ledger.groups.in_order("orderly"), 0
         while not await life.sleep(AUDIT_SECONDS):
             for queue_id in range(QUEUES):
                 asked = self.store.process.lives
@@ -101,13 +102,16 @@ class System:
                     offset = await store.consumer_offset("orderly", ORDERLY, queue_id)
                     if self.store.process.lives == asked:
                         if asked != lives:
-                            queues.forget_committed()
+                            queues.forget_committed("store")
                         lives = asked
-                        queues.committed(queue_id, offset or 0)
+                        queues.committed(("store", queue_id), offset or 0)
 
     def missing(self) -> list[str]:
         """Return the acknowledged messages that their group has not consumed."""
-        return [*self.ledger.missing("concurrent", PLAIN), *self.ledger.missing("orderly", ORDERLY)]
+        return [
+            *self.ledger.groups.missing("concurrent", PLAIN),
+            *self.ledger.groups.missing("orderly", ORDERLY),
+        ]
 
     def shares(self, group: str) -> list[int]:
         """Return the queues that the members of a group have now, each as often as a member has it."""
@@ -221,16 +225,14 @@ def life(
         world.run_until(
             lambda: not system.producer.process.is_running and not system.missing(), within=QUIET_SECONDS
         )
-        wrong += [
-            f"{text} at {system.ledger.acknowledged[text]} is not consumed" for text in system.missing()
-        ]
-        repeats = system.ledger.orderly["orderly"].repeats
+        wrong += [f"{message} is not consumed" for message in system.missing()]
+        repeats = system.ledger.groups.in_order("orderly").repeats
         leaving = system.members[-1]
         leaving.process.stop()
         world.run_for(5)
         if system.shares("orderly") != list(range(QUEUES)):
             wrong.append(f"queues {system.shares('orderly')} have the last member")
-        if system.ledger.orderly["orderly"].repeats > repeats:
+        if system.ledger.groups.in_order("orderly").repeats > repeats:
             wrong.append("a member that leaves in order has messages delivered again")
     return system, faults.drawn, wrong, world.trace.digest()
 
@@ -243,8 +245,8 @@ def test_nothing_acknowledged_is_lost_queues_stay_in_order_and_none_is_without_a
     assert system.world.violations == []
     assert wrong == []
     assert len(set(drawn)) > 2
-    assert len(system.ledger.acknowledged) > 50
-    assert system.ledger.redelivered > 0
+    assert system.ledger.messages.acknowledged > 50
+    assert system.ledger.groups.redelivered > 0
 
 
 def test_commits_are_seen_and_rollbacks_never(tmp_path: Path) -> None:
@@ -261,14 +263,14 @@ def test_commits_are_seen_and_rollbacks_never(tmp_path: Path) -> None:
         payer.start()
         world.run_for(4)
         payer.process.stop()
-        consumed = system.ledger.consumed["concurrent"]
-        commits = [text for text, state in payer.decided.items() if state is COMMIT]
+        consumed = system.ledger.groups.consumed["concurrent"]
+        halves = system.ledger.transactions.halves
+        commits = [text for text, half in halves.items() if COMMIT in half.possible]
         sent = commits[: len(commits) - 1]  # the last decision may have died with the process
         assert world.run_until(lambda: all(consumed[text] for text in sent), within=20)
     assert world.violations == []
     assert len(sent) > 10
-    assert system.ledger.forbidden
-    assert not any(consumed[text] for text in system.ledger.forbidden)
+    assert set(halves) - set(commits)
 
 
 def finds(tmp_path: Path, seeds: range) -> str:

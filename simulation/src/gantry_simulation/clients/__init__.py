@@ -1,1 +1,1 @@
-"""Programs that use the SDK, in simulated processes, and the ledger of what they sent and consumed."""
+"""Programs that use the SDK, in simulated processes."""

@@ -7,7 +7,9 @@ import random
 from collections.abc import Sequence
 
 from gantry_chassis.process import Life
-from gantry_simulation.clients.ledger import Ledger, Place
+from gantry_simulation.clients.program import Program
+from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.ledger.places import Place
 from gantry_simulation.processes.process import Process
 from gantry_wire.messages.properties import GANTRY_KEY
 from gantrymq import GantryError, Message, Producer, SendResult
@@ -20,25 +22,21 @@ BURST_MAX = 4
 SHARDING_KEYS = 3
 
 
-class SendingProgram:
+class SendingProgram(Program):
     """Sends in one life of its process after the other; numbers continue. `stop` ends it after outstanding sends."""
 
     def __init__(
         self, process: Process, ledger: Ledger, nameservers: str, topic: str, orderly_topic: str
     ) -> None:
-        self.process = process
+        super().__init__(process, ledger)
         self.pause_seconds: float = 0.2
         """Mean pause between two bursts."""
-        self._ledger, self._nameservers = ledger, nameservers
+        self._nameservers = nameservers
         self._topic, self._orderly_topic = topic, orderly_topic
         self._sent = 0
 
-    def start(self) -> None:
-        """Start it."""
-        self.process.start(self._main)
-
     async def _main(self, life: Life) -> None:
-        rng = self._ledger.world.rng(f"sends of {self.process.name} in life {self.process.lives}")
+        rng = self.rng("sends")
         async with Producer(
             "senders",
             nameservers=self._nameservers,
@@ -55,7 +53,9 @@ class SendingProgram:
 
     def _text(self) -> str:
         self._sent += 1
-        return f"{self.process.name}-{self._sent}"
+        text = f"{self.process.name}-{self._sent}"
+        self.ledger.messages.sent.add(text)
+        return text
 
     def _message(self, topic: str, **options: str) -> Message:
         return Message(topic, self._text().encode(), **options)  # pyright: ignore[reportArgumentType]
@@ -68,7 +68,7 @@ class SendingProgram:
 
     async def _keyed(self, producer: Producer, _rng: random.Random) -> None:
         text = self._text()
-        self._ledger.once[text] = None
+        self.ledger.messages.key_of[text] = text
         message = Message(self._topic, text.encode(), properties={GANTRY_KEY: text})
         queues = await producer.queues(self._topic)
         for _ in range(KEYED_TRIES):
@@ -96,13 +96,14 @@ class SendingProgram:
                 words = (
                     f"{message.body.decode()} is stored at {result.queue_offset}, the one before at {before}"
                 )
-                self._ledger.world.violate(self.process.name, words)
+                self.violate(words)
             before = result.queue_offset
 
     def _note(self, messages: Sequence[Message], results: Sequence[SendResult | BaseException]) -> None:
         for message, result in zip(messages, results, strict=True):
             if isinstance(result, SendResult):
-                place = Place(message.topic, result.queue.queue_id, result.queue_offset)
-                self._ledger.stored(message.body.decode(), place)
+                queue = result.queue
+                place = Place(queue.broker, message.topic, queue.queue_id, result.queue_offset)
+                self.stored(message.body.decode(), place)
             elif not isinstance(result, GantryError):
                 raise result

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gantry_chassis.process import Life
-from gantry_simulation.clients.ledger import Call, Ledger, OrderlyQueues, Place
+from gantry_simulation.clients.program import Program
+from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.ledger.ordering import Call, OrderlyQueues, Queue
+from gantry_simulation.ledger.places import Place
 from gantry_simulation.processes.process import Process
 from gantry_wire.bodies.clients import ConsumeFromWhere
 from gantrymq import ConsumeResult, MessageQueue, PushConsumer, ReceivedMessage
@@ -27,7 +30,7 @@ class Trouble:
     stall_seconds: tuple[float, float] = (0.001, 2.0)
 
 
-class ConsumingProgram:
+class ConsumingProgram(Program):
     """A member of a group, in one life of its process after the other. `stop` closes the consumer."""
 
     def __init__(
@@ -41,19 +44,17 @@ class ConsumingProgram:
         orderly: bool,
         trouble: Trouble,
     ) -> None:
-        self.process = process
+        super().__init__(process, ledger)
         self.trouble = trouble
         self.group = group
-        self._ledger, self._nameservers, self._topic = ledger, nameservers, topic
-        self._orderly: OrderlyQueues | None = None
-        if orderly:
-            self._orderly = ledger.orderly.setdefault(group, OrderlyQueues(ledger.world, group))
+        self._nameservers, self._topic = nameservers, topic
+        self._orderly: OrderlyQueues | None = ledger.groups.in_order(group) if orderly else None
         self._consumer: PushConsumer | None = None
 
     def start(self) -> None:
         """Start it."""
         self._consumer = None
-        self.process.start(self._main)
+        super().start()
 
     @property
     def queues(self) -> Sequence[MessageQueue]:
@@ -79,7 +80,7 @@ class ConsumingProgram:
         )
         consumer.subscribe(self._topic)
         number = self.process.lives
-        rng = self._ledger.world.rng(f"listener of {self.process.name} in life {number}")
+        rng = self.rng("listener")
 
         def is_alive() -> bool:
             return self.process.is_running and self.process.lives == number
@@ -97,15 +98,12 @@ class ConsumingProgram:
     async def _listen(
         self, messages: Sequence[ReceivedMessage], call: Call, rng: random.Random
     ) -> ConsumeResult | None:
-        placed = [
-            (one.body.decode(), Place(one.stored_topic, one.queue_id, one.queue_offset)) for one in messages
-        ]
-        for text, place in placed:
-            self._ledger.delivered(self.group, text, place)
-        queue_id = messages[0].queue_id
-        orderly = self._orderly if placed[0][1].topic == self._topic else None
+        placed = [(one.body.decode(), _place(one)) for one in messages]
+        for (text, place), message in zip(placed, messages, strict=True):
+            self.read(text, place, message.record.store_timestamp)
+        queue, orderly = self._orderly_queue(placed[0][1])
         if orderly is not None:
-            orderly.begin(queue_id, call)
+            orderly.begin(queue, call)
         success = False
         try:
             if rng.random() < self.trouble.stall_chance:
@@ -113,12 +111,21 @@ class ConsumingProgram:
             success = rng.random() >= self.trouble.fail_chance
         finally:
             if orderly is not None:
-                orderly.end(queue_id, call, success=success)
+                orderly.end(queue, call, success=success)
         if not success:
-            self._ledger.failed += 1
+            self.ledger.groups.failed += 1
             if rng.random() < 0.5:
                 raise ListenerFails
             return ConsumeResult.RECONSUME_LATER
         for text, place in placed:
-            self._ledger.succeeded(self.group, text, place)
+            self.ledger.groups.succeeded(self.group, text, place)
         return None
+
+    def _orderly_queue(self, place: Place) -> tuple[Queue, OrderlyQueues | None]:
+        """Return the queue of a place, and its order if the store promises one."""
+        is_ordered = place.topic == self._topic and not self.ledger.losses.is_doubtful(place.store)
+        return (place.store, place.queue), self._orderly if is_ordered else None
+
+
+def _place(message: ReceivedMessage) -> Place:
+    return Place(message.broker, message.stored_topic, message.queue_id, message.queue_offset)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 
 from gantry_chassis.process import Life
-from gantry_simulation.clients.ledger import Ledger
+from gantry_simulation.clients.program import Program
+from gantry_simulation.ledger import transactions as known
+from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.processes.process import Process
 from gantrymq import GantryError, Message, ReceivedMessage, TransactionProducer, TransactionState
 
@@ -14,27 +16,21 @@ UNKNOWN = TransactionState.UNKNOW
 SEND_SECONDS = 2.0
 
 
-class TransactionProgram:
-    """Sends in one life of its process after the other. A message is forbidden in the ledger until its transaction is committed."""
+class TransactionProgram(Program):
+    """Sends messages whose transactions it commits, rolls back, or leaves to a check."""
 
     def __init__(self, process: Process, ledger: Ledger, nameservers: str, topic: str) -> None:
-        self.process = process
+        super().__init__(process, ledger)
         self.pause_seconds: float = 0.2
         """Mean pause between two transactions."""
         self.unknown_chance: float = 0.2
         """Chance that the listener cannot tell the outcome at once. The broker asks for it, if a txn-checker runs."""
-        self.decided: dict[str, TransactionState] = {}
-        """The decision of the listener, by the text of the message; UNKNOWN before there is one."""
-        self._ledger, self._nameservers, self._topic = ledger, nameservers, topic
+        self._nameservers, self._topic = nameservers, topic
         self._outcomes: dict[str, TransactionState] = {}
         self._sent = 0
 
-    def start(self) -> None:
-        """Start it."""
-        self.process.start(self._main)
-
     async def _main(self, life: Life) -> None:
-        rng = self._ledger.world.rng(f"transactions of {self.process.name} in life {self.process.lives}")
+        rng = self.rng("transactions")
         async with TransactionProducer(
             "payers",
             _Listener(self, rng),
@@ -44,27 +40,32 @@ class TransactionProgram:
             route_poll_interval=5.0,
         ) as producer:
             while not await life.sleep(rng.uniform(0, 2 * self.pause_seconds)):
-                self._sent += 1
-                text = f"{self.process.name}-{self._sent}"
-                self._ledger.forbidden.add(text)
                 try:
-                    await producer.send_in_transaction(Message(self._topic, text.encode()))
+                    await self._send(producer)
                 except GantryError:
                     continue
+
+    async def _send(self, producer: TransactionProducer) -> None:
+        self._sent += 1
+        text = f"{self.process.name}-{self._sent}"
+        self.ledger.messages.sent.add(text)
+        self.ledger.transactions.begin(text, self._topic)
+        self.ledger.transactions.requested(text, known.ROLLBACK)  # the SDK does, after a failed flush
+        message = Message(self._topic, text.encode())
+        store = (await producer.send_in_transaction(message)).result.queue.broker
+        if not self.ledger.losses.is_doubtful(store):
+            self.ledger.transactions.acknowledged(text, store, message.unique_id or "")
 
     def execute(self, text: str, rng: random.Random) -> TransactionState:
         """Run the transaction of a message; return what is known at once."""
         self._outcomes[text] = rng.choice((COMMIT, COMMIT, ROLLBACK))
-        if rng.random() < self.unknown_chance:
-            self.decided[text] = UNKNOWN
-            return UNKNOWN
-        return self.decide(text)
+        return UNKNOWN if rng.random() < self.unknown_chance else self.decide(text)
 
     def decide(self, text: str) -> TransactionState:
         """Return the outcome of a message's transaction."""
-        outcome = self.decided[text] = self._outcomes.get(text, ROLLBACK)
+        outcome = self._outcomes.get(text, ROLLBACK)
         if outcome is COMMIT:
-            self._ledger.forbidden.discard(text)
+            self.ledger.transactions.requested(text, known.COMMIT)
         return outcome
 
 

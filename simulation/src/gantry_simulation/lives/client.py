@@ -9,8 +9,8 @@ from gantry_chassis.process import Life
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
-from gantry_simulation.lives.ledger import Ledger
 from gantry_simulation.lives.operations.table import OPERATIONS
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.processes.process import Process

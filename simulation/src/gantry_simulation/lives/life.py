@@ -12,9 +12,9 @@ from gantry_chassis.process import Life
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_simulation.ledger.places import Place
 from gantry_simulation.lives.client import Client
 from gantry_simulation.lives.faults.table import DISK_FAULTS, end_all, perform
-from gantry_simulation.lives.ledger import Place
 from gantry_simulation.lives.operations.reading import note_records, pull_header
 from gantry_simulation.lives.plan import Act, Plan
 from gantry_simulation.lives.product_logs import product_logs
@@ -75,7 +75,7 @@ def live(plan: Plan) -> Outcome:
             world.trace.digest(),
             system.history.lines(),
             system.happened,
-            system.ledger.acknowledged,
+            system.ledger.messages.acknowledged,
             world.now_ns / SECOND_NS,
         )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.client import Client
 from gantry_simulation.lives.history import History
-from gantry_simulation.lives.ledger import Ledger
 from gantry_simulation.lives.plan import Shape, client_name, store_name
 from gantry_simulation.network.conditions import Conditions
 from gantry_simulation.network.network import Network
@@ -30,7 +30,7 @@ class System:
         self.world = world
         self.network = Network(world, ROUGH if shape.has_rough_network else None)
         self.history = History(world)
-        self.ledger = Ledger(lambda what: world.violate("ledger", what))
+        self.ledger = Ledger(world)
         self.happened: Counter[str] = Counter()
         """Kinds of acts that had an effect."""
         self.has_failed_disk: set[str] = set()
@@ -49,6 +49,8 @@ class System:
                 index_enable=of_store.index, checkpoint_seconds=of_store.checkpoint_seconds,
                 zero_ahead_bytes=of_store.zero_ahead_bytes,
             )  # fmt: skip
+            if of_store.flush == "async":
+                self.ledger.losses.doubt(name)
         self.clients: dict[str, Client] = {}
         for number in range(shape.clients):
             self.add_client(client_name(number), f"10.0.2.{number + 1}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 from collections.abc import Awaitable, Callable
 
@@ -47,6 +48,14 @@ class Process:
     def is_running(self) -> bool:
         """Whether it was started, and neither returned nor died since."""
         return self._loop is not None
+
+    def rng(self, subject: str) -> random.Random:
+        """Return the random numbers of a subject in the present life."""
+        return self._world.rng(f"{subject} of {self.name} in life {self.lives}")
+
+    def violate(self, what: str) -> None:
+        """Record a violation of this process."""
+        self._world.violate(self.name, what)
 
     def start(self, main: Main) -> None:
         """Start it in the next event. An error that leaves `main` is a violation, StartRefused is `refusal`."""

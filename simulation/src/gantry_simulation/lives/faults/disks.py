@@ -25,6 +25,7 @@ def disk_error(system: System, act: Act) -> bool:
     fault = Fault(rng.choice(DISK_STEPS), errno.EIO, skip=rng.randrange(SKIPPED_STEPS))
     store.files.faults.append(fault)
     system.has_failed_disk.add(act.on)
+    system.ledger.losses.doubt(act.on)
     system.ledger.lost_undurable(act.on)
     return store.process.is_running
 

@@ -63,6 +63,7 @@ def reconfigure(system: System, act: Act) -> bool:
         "checkpoint_seconds": rng.choice((0.1, 1.0, 5.0)),
     }[change]
     if change == "flush":
+        system.ledger.losses.doubt(act.on)
         system.ledger.lost_undurable(act.on)  # what was written before is not known to be durable
     store.configure(**{change: value})
     system.history.add(act.on, f"gets {change} = {value}")

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gantry_link.clients.store import StoreClient
+from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
-from gantry_simulation.lives.ledger import Ledger
 from gantry_simulation.lives.plan import Act
 
 GROUP = "G"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantry_simulation.lives.ledger import Place, Since
+from gantry_simulation.ledger.places import Place, Since
 from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, message_of, topic_of
 from gantry_simulation.lives.plan import Act
 from gantry_wire.headers.messages import PullHeader
@@ -27,7 +27,7 @@ def note_records(
     found: dict[Place, str] = {}
     for record in scan_records(records):
         place, message = Place(on, topic, queue, record.queue_offset), message_of(record.body)
-        doing.ledger.read(message, place, since, is_durable=is_durable)
+        doing.ledger.read(message, place, since, is_durable=is_durable, store_ms=record.store_timestamp)
         found[place] = message
     return found
 

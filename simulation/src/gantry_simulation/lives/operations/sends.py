@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gantry_link.clients.store import BatchStored, batch_stored_of
-from gantry_simulation.lives.ledger import Place
+from gantry_simulation.ledger.places import Place
 from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, topic_of
 from gantry_simulation.lives.plan import Act
 from gantry_wire.codes import RequestCode
@@ -32,8 +32,8 @@ def _unique(message: str) -> str:
     return f"{UNIQ_KEY}\x01{message.replace('.', 'x').upper():0>32}\x02"
 
 
-async def _send(doing: Doing, act: Act, message: str, properties: str, key: str = "") -> None:
-    doing.ledger.sent.add(message)
+async def _send(doing: Doing, act: Act, message: str, properties: str) -> None:
+    doing.ledger.messages.sent.add(message)
     topic = topic_of(act)
     since = doing.ledger.since(act.on, topic)
     stored = await doing.store(act.on).send(_header(doing, act, properties), _body(message, act.size))
@@ -42,7 +42,7 @@ async def _send(doing: Doing, act: Act, message: str, properties: str, key: str 
     durability = reply.durability or "no durability"
     doing.history.add(doing.name, f"{message} is stored at {place}: {durability}, code {stored.code}")
     is_durable = reply.durability == FSYNC
-    doing.ledger.stored(message, place, since, is_durable=is_durable, key=key)
+    doing.ledger.messages.stored(message, place, since, is_durable=is_durable)
 
 
 async def send(doing: Doing, act: Act) -> None:
@@ -61,7 +61,8 @@ async def send_with_key(doing: Doing, act: Act) -> None:
     """Send a message with an idempotency key. The same number is the same key and the same content."""
     message = f"k{act.number}"
     properties = f"{_unique(message)}{GANTRY_KEY}\x01key{act.number}\x02"
-    await _send(doing, act, message, properties, key=message)
+    doing.ledger.messages.key_of[message] = message
+    await _send(doing, act, message, properties)
 
 
 async def send_batch(doing: Doing, act: Act) -> None:
@@ -69,7 +70,7 @@ async def send_batch(doing: Doing, act: Act) -> None:
     topic = topic_of(act)
     since = doing.ledger.since(act.on, topic)
     messages = [f"b{act.number}.{number}" for number in range(BATCH)]
-    doing.ledger.sent.update(messages)
+    doing.ledger.messages.sent.update(messages)
     items = [
         BatchItem(0, _body(message, act.size // BATCH), f"{_unique(message)}{WAIT}\x01true\x02".encode())
         for message in messages
@@ -83,7 +84,7 @@ async def send_batch(doing: Doing, act: Act) -> None:
     doing.history.add(doing.name, f"{messages[0]}.. are stored from {first}: {stored.reply.durability}")
     for number, message in enumerate(messages):
         place = first._replace(offset=first.offset + number)
-        doing.ledger.stored(message, place, since, is_durable=stored.reply.durability == FSYNC)
+        doing.ledger.messages.stored(message, place, since, is_durable=stored.reply.durability == FSYNC)
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -1,0 +1,121 @@
+"""Delayed messages: when each may be delivered, whether it was moved or cancelled. None is early, a cancelled one is never delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gantry_simulation.world.world import SECOND_NS
+
+FASTER = 1 / 2000 + 2e-4
+"""Store time follows the wall clock by at most 1 part in 2,000 (docs/operations.md, Clocks), and clocks drift."""
+ROUNDING_SECONDS = 0.001
+
+
+class Due(NamedTuple):
+    """When a message may be delivered: these seconds after this virtual time, and not before an instant of the store's clock."""
+
+    from_ns: int
+    wait_seconds: float = 0.0
+    instant_ms: int = 0
+
+    def allows(self, now_ns: int, store_ms: int) -> bool:
+        """Whether a delivery is not early that is seen now and has this store time."""
+        waited = (now_ns - self.from_ns) / SECOND_NS
+        return waited >= self.wait_seconds * (1 - FASTER) - ROUNDING_SECONDS and store_ms >= self.instant_ms
+
+
+@dataclass(slots=True)
+class Delayed:
+    """A delayed message, and all that may have happened to it."""
+
+    store: str
+    topic: str
+    due: Due
+    perhaps_due: list[Due] = field(default_factory=list[Due])
+    """Moves without an answer. They may happen late, even after a later move."""
+    was_due: list[Due] = field(default_factory=list[Due])
+    """Before moves: after a loss it may be due then."""
+    is_certain: bool = False
+    """It was acknowledged, and nothing has happened since that takes it away."""
+    is_cancelled: bool = False
+    is_perhaps_cancelled: bool = False
+
+
+class Delays:
+    """All delayed messages. `violate` is called with each contradiction."""
+
+    def __init__(self, now_ns: Callable[[], int], violate: Callable[[str], None]) -> None:
+        self._now_ns, self._violate = now_ns, violate
+        self.delayed: dict[str, Delayed] = {}
+
+    def begin(self, message: str, store: str, topic: str, due: Due) -> None:
+        """Record that a message is being sent."""
+        self.delayed[message] = Delayed(store, topic, due)
+
+    def acknowledged(self, message: str) -> None:
+        """Record that the store has it."""
+        self.delayed[message].is_certain = True
+
+    def may_be_cancelled(self, message: str) -> None:
+        """Record that a cancellation is on its way."""
+        self.delayed[message].is_perhaps_cancelled = True
+
+    def cancelled(self, message: str) -> None:
+        """Record that a cancellation was confirmed."""
+        self.delayed[message].is_cancelled = True
+
+    def may_be_moved(self, message: str, due: Due) -> None:
+        """Record that a move is on its way."""
+        self.delayed[message].perhaps_due.append(due)
+
+    def not_moved(self, message: str, due: Due) -> None:
+        """Record that a move had no effect."""
+        self.delayed[message].perhaps_due.remove(due)
+
+    def moved(self, message: str, due: Due) -> None:
+        """Record that a move was confirmed."""
+        delayed = self.delayed[message]
+        delayed.perhaps_due.remove(due)
+        delayed.was_due.append(delayed.due)
+        delayed.due = due
+
+    def not_found(self, message: str) -> None:
+        """Record that a scheduler that knows all messages of the store does not know this one."""
+        if self.delayed[message].is_certain:
+            self._violate(f"{message} is unknown to the scheduler")
+
+    def read(self, message: str, store_ms: int) -> None:
+        """Record that a message was delivered, with this store time."""
+        delayed = self.delayed.get(message)
+        if delayed is None:
+            return
+        now_ns = self._now_ns()
+        if delayed.is_cancelled:
+            self._violate(f"{message} is cancelled and delivered")
+        if not any(due.allows(now_ns, store_ms) for due in (delayed.due, *delayed.perhaps_due)):
+            self._violate(
+                f"{message} is early: delivered at {now_ns} ns, store time {store_ms}, {delayed.due}"
+            )
+
+    def lost(self, store: str) -> None:
+        """Forget what a store has confirmed: it may have lost it."""
+        for delayed in self.delayed.values():
+            if delayed.store == store:
+                delayed.is_certain = delayed.is_cancelled = False
+                delayed.perhaps_due += delayed.was_due
+
+    def deleted(self, store: str, topic: str) -> None:
+        """Forget what must be delivered to a topic: it waits until somebody creates the topic."""
+        for delayed in self.delayed.values():
+            if (delayed.store, delayed.topic) == (store, topic):
+                delayed.is_certain = False
+
+    def required(self) -> set[str]:
+        """Return the messages that must be delivered."""
+        return {
+            message
+            for message, delayed in self.delayed.items()
+            if delayed.is_certain and not delayed.is_perhaps_cancelled
+        }

@@ -1,0 +1,56 @@
+"""All subjects of the ledger together."""
+
+from __future__ import annotations
+
+from gantry_simulation.ledger.consumption import Groups
+from gantry_simulation.ledger.delays import Delays
+from gantry_simulation.ledger.messages import Messages
+from gantry_simulation.ledger.places import Losses, Place, Since
+from gantry_simulation.ledger.transactions import Transactions
+from gantry_simulation.world.world import World
+
+
+class Ledger:
+    """Collects the knowledge of all clients. Each contradiction is a violation in the World."""
+
+    def __init__(self, world: World) -> None:
+        def violate(what: str) -> None:
+            world.violate("ledger", what)
+
+        def now_ns() -> int:
+            return world.now_ns
+
+        self.losses = Losses()
+        self.messages = Messages(self.losses, violate)
+        self.groups = Groups(self.messages, now_ns, violate)
+        self.delays = Delays(now_ns, violate)
+        self.transactions = Transactions(now_ns, violate)
+
+    def since(self, store: str, topic: str) -> Since:
+        """Return the state now, for an operation that begins."""
+        return self.losses.since(store, topic)
+
+    def read(self, message: str, place: Place, since: Since, *, is_durable: bool, store_ms: int) -> None:
+        """Record that a message was delivered from a place."""
+        self.messages.read(message, place, since, is_durable=is_durable)
+        self.delays.read(message, store_ms)
+        self.transactions.read(message)
+
+    def lost_undurable(self, store: str) -> None:
+        """Forget what is not durable: a power cut or a disk error may take it from the store."""
+        self.losses.lost(store)
+        self.messages.lost(store)
+        if self.losses.is_doubtful(store):
+            self.delays.lost(store)
+            self.transactions.lost(store)
+
+    def deleted(self, store: str, topic: str) -> None:
+        """Forget what a topic must hold, because it is being deleted or was."""
+        self.losses.deleted(store, topic)
+        self.messages.deleted(store, topic)
+        self.delays.deleted(store, topic)
+        self.transactions.deleted(store, topic)
+
+    def check(self, found: dict[Place, str]) -> None:
+        """Compare with everything that is readable in the end."""
+        self.messages.check(found)
