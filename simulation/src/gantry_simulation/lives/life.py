@@ -66,7 +66,7 @@ def live(plan: Plan) -> Outcome:
             _is_whole(system, plan, "last reader")
         _stop_all(system)
         if not DISK_FAULTS.intersection(system.happened):
-            for line in logs.exceptions:
+            for line in [*logs.exceptions, *logs.rebuilds]:
                 world.violate("log", line)
         for violation in world.violations:
             system.history.add(violation.process, f"VIOLATION: {violation.what}")

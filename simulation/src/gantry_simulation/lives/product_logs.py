@@ -1,4 +1,4 @@
-"""The logs of the product during a life: kept out of the terminal, and searched for exceptions that it caught and logged."""
+"""The logs of the product during a life: kept out of the terminal, and searched for logged exceptions and for rebuilds."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 
 import structlog
 
+REBUILDING = "rebuilding queues and index"
+WANTED = "the index was switched off"
+"""A start with the index on again must build it."""
+
 
 class ProductLogs:
-    """What was logged with an exception, in order."""
+    """What must not be logged in a life without damage, in order."""
 
     def __init__(self) -> None:
         self.exceptions: list[str] = []
+        self.rebuilds: list[str] = []
+        """Starts of stores that read their whole log, with the reason."""
 
     def take(
         self, _logger: object, _method: str, event: MutableMapping[str, Any]
@@ -22,6 +28,9 @@ class ProductLogs:
         error = event.get("exc_info")
         if error:
             self.exceptions.append(f"{event.get('event')}: {error!r}")
+        detail = str(event.get("detail"))
+        if event.get("event") == REBUILDING and not detail.startswith(WANTED):
+            self.rebuilds.append(f"{REBUILDING}: {event.get('reason')}, {detail}")
         raise structlog.DropEvent
 
 
