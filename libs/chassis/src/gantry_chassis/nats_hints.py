@@ -80,7 +80,7 @@ class Hints:
         """Receive and send until the client closes. After a server error it never reconnects by itself."""
         for subject, receive in self._subscriptions:
             await client.subscribe(subject, cb=self._receiver(receive))
-        echo = _Echo(client.new_inbox(), asyncio.Event())
+        echo = _Echo(f"_INBOX.{self._rng.getrandbits(128):032x}", asyncio.Event())
         await client.subscribe(echo.subject, cb=echo.receive)
         loop = asyncio.get_running_loop()
         check_at = loop.time() + CHECK_SECONDS

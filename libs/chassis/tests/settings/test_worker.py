@@ -2,6 +2,7 @@
 
 import pytest
 
+from gantry_chassis.machine.addresses import reachable_address
 from gantry_chassis.settings.loading import SettingsRefused, load_settings
 from gantry_chassis.settings.worker import Port, WorkerSettings
 
@@ -26,9 +27,9 @@ def test_the_http_port_follows_the_remoting_port():
 
 
 def test_the_reachable_host_is_advertised():
-    assert load().advertised_host == "127.0.0.1"
-    assert load("advertise=worker-1").advertised_host == "worker-1"
-    assert load("listen=0.0.0.0").advertised_host not in ("", "0.0.0.0")
+    assert load().advertised_host(reachable_address) == "127.0.0.1"
+    assert load("advertise=worker-1").advertised_host(reachable_address) == "worker-1"
+    assert load("listen=0.0.0.0").advertised_host(reachable_address) not in ("", "0.0.0.0")
 
 
 def test_a_worker_adds_its_own_settings():

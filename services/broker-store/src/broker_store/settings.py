@@ -3,13 +3,13 @@
 Names that RocketMQ has keep its meaning (broker_conf.py maps them).
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
-from gantry_chassis.machine.addresses import reachable_address
 from gantry_chassis.settings.peers import PeerSettings
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
@@ -226,9 +226,8 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
         """Fast port. Stays 0 (any free port) when the remoting port is 0."""
         return self.fast_port or (self.port - 2 if self.port else 0)
 
-    @property
-    def advertised_host(self) -> str:
-        """Host advertised to clients."""
+    def advertised_host(self, reachable_address: Callable[[str], str]) -> str:
+        """Return the host advertised to clients. `reachable_address`: the Environment's."""
         return self.advertise or reachable_address(self.listen)
 
 

@@ -9,6 +9,7 @@ from broker_store.config.broker_conf import (
     translate,
 )
 from broker_store.settings import IMPORTANT, Settings
+from gantry_chassis.machine.addresses import reachable_address
 from gantry_chassis.settings.loading import SettingsRefused
 
 
@@ -118,4 +119,4 @@ def test_ports_follow_the_remoting_port():
     settings = Settings(port=20000)
     assert (settings.fast_port_used, settings.http_port_used) == (19998, 20002)
     assert Settings(port=0).http_port_used == 0
-    assert Settings(listen="0.0.0.0", advertise="store-1").advertised_host == "store-1"
+    assert Settings(listen="0.0.0.0", advertise="store-1").advertised_host(reachable_address) == "store-1"

@@ -141,7 +141,7 @@ def _identity(
     scheduler_metrics: SchedulerMetrics,
     stores: KnownStores,
 ) -> Identity:
-    host = settings.advertised_host
+    host = settings.advertised_host(environment.reachable_address)
     address = joined(host, port)
     owner = f"scheduler@{address}#{environment.process_id}-{environment.secret_bytes(16).hex()}"
     pace = Pace(

@@ -65,7 +65,7 @@ class CheckerProcess:
             listen=self._life.environment.listening_socket,
         )
         port, http_port = await self._listen(http)
-        self._address = joined(settings.advertised_host, port)
+        self._address = joined(settings.advertised_host(self._life.environment.reachable_address), port)
         self._hints.subscribe("gantry.route.*", lambda _subject, _payload: self._fleet.hint())
         self._life.supervise("hints", self._hints.run)
         self._life.supervise("fleet", self._fleet.run)

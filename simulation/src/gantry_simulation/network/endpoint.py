@@ -56,6 +56,7 @@ class Endpoint:
         "is_off",
         "is_reset",
         "local",
+        "owner",
         "peer",
         "reader",
         "unread_by_peer",
@@ -79,6 +80,8 @@ class Endpoint:
         """This side closed or died: it takes no bytes."""
         self.is_off: bool = False
         """Its host lost power: it does not even answer."""
+        self.owner: object = None
+        """The process that has it."""
 
     # What its transport does
 

@@ -8,6 +8,11 @@ from collections import deque
 from typing import Protocol
 
 from gantry_simulation.network.endpoint import Address, Endpoint
+from gantry_simulation.network.network import Listener
+from gantry_simulation.world.not_simulated import NotSimulated
+
+Name = tuple[str, int] | tuple[str, int, int, int]
+"""Host and port; with IPv6 also flow and scope, both 0."""
 
 
 class Descriptors(Protocol):
@@ -25,15 +30,23 @@ class Descriptors(Protocol):
 class FakeSocket:
     """A connected socket, as `get_extra_info("socket")` returns it."""
 
-    family = socket.AF_INET
     type = socket.SOCK_STREAM
     proto = socket.IPPROTO_TCP
 
-    def __init__(self, local: Address, remote: Address | None, descriptors: Descriptors) -> None:
+    def __init__(
+        self, local: Address, remote: Address | None, descriptors: Descriptors, *, is_mapped: bool = False
+    ) -> None:
+        """`is_mapped`: a listener of `::` accepted it, which shows IPv4 addresses as IPv6 ones."""
         self._local, self._remote, self._descriptors = local, remote, descriptors
+        self.family = socket.AF_INET6 if is_mapped or ":" in local.host else socket.AF_INET
         self._descriptor = descriptors.take_descriptor()
         self.resets: bool = False
         """It lingers for no time: closing it sends a reset."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):  # what copying and printing look for
+            raise AttributeError(name)
+        raise NotSimulated(f"the simulated socket has no {name}")
 
     def fileno(self) -> int:
         """Return the descriptor number, -1 once closed. It names no real file."""
@@ -45,15 +58,21 @@ class FakeSocket:
             self._descriptors.free_descriptor(self._descriptor)
             self._descriptor = -1
 
-    def getsockname(self) -> tuple[str, int]:
-        """Return the local host and port."""
-        return self._local.host, self._local.port
+    def getsockname(self) -> Name:
+        """Return the local address."""
+        return self._name(self._local)
 
-    def getpeername(self) -> tuple[str, int]:
-        """Return the remote host and port."""
+    def getpeername(self) -> Name:
+        """Return the remote address."""
         if self._remote is None:
             raise OSError(107, "Transport endpoint is not connected")
-        return self._remote.host, self._remote.port
+        return self._name(self._remote)
+
+    def _name(self, address: Address) -> Name:
+        if self.family == socket.AF_INET:
+            return address.host, address.port
+        is_ipv6 = ":" in address.host
+        return (address.host if is_ipv6 else f"::ffff:{address.host}", address.port, 0, 0)
 
     def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
         """Do nothing, except for SO_LINGER with no time: no other option changes the simulated network."""
@@ -67,29 +86,37 @@ class FakeSocket:
 class AcceptedSocket(FakeSocket):
     """A connection that the product accepted by itself, for `connect_accepted_socket`."""
 
-    def __init__(self, endpoint: Endpoint, descriptors: Descriptors) -> None:
-        super().__init__(endpoint.local, endpoint.peer.local, descriptors)
+    def __init__(self, endpoint: Endpoint, descriptors: Descriptors, *, is_mapped: bool) -> None:
+        super().__init__(endpoint.local, endpoint.peer.local, descriptors, is_mapped=is_mapped)
         self.endpoint = endpoint
 
 
 class ListeningSocket(FakeSocket):
     """A bound port with the connections that nobody accepted yet. Duplicates share them."""
 
+    listener: Listener
+    """Its entry in the network."""
+
     def __init__(self, local: Address, backlog: int, descriptors: Descriptors) -> None:
         super().__init__(local, None, descriptors)
         self.local, self.backlog = local, backlog
         self.pending: deque[Endpoint] = deque()
 
-    def accept(self) -> tuple[FakeSocket, tuple[str, int]]:
+    @property
+    def is_dual(self) -> bool:
+        """Whether it takes IPv4 and IPv6."""
+        return self.local.host == "::"
+
+    def accept(self) -> tuple[FakeSocket, Name]:
         """Return the first pending connection. Raises BlockingIOError when there is none."""
         if not self.pending:
             raise BlockingIOError(11, "Resource temporarily unavailable")
         endpoint = self.pending.popleft()
-        accepted = AcceptedSocket(endpoint, self._descriptors)
+        accepted = AcceptedSocket(endpoint, self._descriptors, is_mapped=self.is_dual)
         return accepted, accepted.getpeername()
 
     def dup(self) -> ListeningSocket:
         """Return a socket with the same pending connections."""
         other = ListeningSocket(self.local, self.backlog, self._descriptors)
-        other.pending = self.pending
+        other.pending, other.listener = self.pending, self.listener
         return other

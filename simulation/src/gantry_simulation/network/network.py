@@ -1,7 +1,6 @@
 """The simulated network: hosts, their listeners and connections, and what goes wrong between them.
 
-Every process has a host of its own, so "by process" and "by host" are the same. A host runs on when its process is killed: it answers
-with resets and refusals. A host without power answers nothing.
+A host runs on when its processes are killed: it answers with resets and refusals. A host without power answers nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +21,35 @@ SYN_AGAIN_NS = SECOND_NS
 CONNECT_NS_MAX = 130 * SECOND_NS
 """Linux ends an unanswered connect after about this time."""
 
+WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared only
+"""Addresses to listen on that stand for each address of the host. `::` takes IPv4 too, as the product sets it."""
+LOOPBACKS = ("127.0.0.1", "::1")
+
 Connected = Callable[[Endpoint], None]
 Failed = Callable[[OSError], None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Listener:
     """A port that accepts. `arrived` is called for every new connection, which waits until it is accepted."""
 
+    owner: object
+    """The process, for `process_died`."""
+    address: str
+    """One of the host, a loopback address or a wildcard."""
+    shares_port: bool
     backlog: int
     waiting: Callable[[], int]
     arrived: Callable[[Endpoint], None]
+
+    def takes(self, address: str) -> bool:
+        """Whether connections to this address of the host are for it."""
+        return self.address in (address, "::") or (self.address in WILDCARDS and ":" not in address)
+
+    def excludes(self, other: Listener) -> bool:
+        """Whether both cannot have the same port."""
+        overlaps = self.address == other.address or self.address in WILDCARDS or other.address in WILDCARDS
+        return overlaps and not (self.shares_port and other.shares_port)
 
 
 @dataclass(slots=True)
@@ -41,7 +58,7 @@ class Host:
 
     address: str
     has_power: bool = True
-    listeners: dict[int, Listener] = field(default_factory=dict[int, Listener])
+    listeners: dict[int, list[Listener]] = field(default_factory=dict[int, list[Listener]])
     refused_ports: dict[int, None] = field(default_factory=dict[int, None])
     endpoints: dict[int, Endpoint] = field(default_factory=dict[int, Endpoint])
     dead: list[Endpoint] = field(default_factory=list[Endpoint])
@@ -49,7 +66,7 @@ class Host:
 
 
 class Network:
-    """Connects endpoints of hosts. Addresses are any text without a colon, ports 1 to 65535."""
+    """Connects endpoints of hosts. Their addresses are any text without a colon, ports 1 to 65535."""
 
     def __init__(self, world: World, conditions: Conditions | None = None) -> None:
         self.paths = Paths(world, conditions or Conditions())
@@ -70,13 +87,38 @@ class Network:
             if port not in host.listeners:
                 return port
 
-    def close_port(self, host: Host, port: int) -> None:
-        """Free a port. Connections to it are refused from now on."""
-        host.listeners.pop(port, None)
+    def listen(self, host: Host, port: int, listener: Listener) -> None:
+        """Open a port. Raises OSError when it is in use."""
+        others = host.listeners.setdefault(port, [])
+        if any(listener.excludes(other) for other in others):
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        others.append(listener)
 
-    def connect(self, source: Host, target: Address, connected: Connected, failed: Failed) -> None:
-        """Ask for a connection. One of the functions is called once, outside of a turn; neither while no answer comes."""
-        local = Address(source.address, self.free_port(source))
+    def close_port(self, host: Host, port: int, listener: Listener) -> None:
+        """Free the port of one listener. Without others, connections to it are refused from now on."""
+        others = host.listeners.get(port, [])
+        if listener in others:
+            others.remove(listener)
+        if not others:
+            host.listeners.pop(port, None)
+
+    def _listener(self, host: Host, target: Address) -> Listener | None:
+        """Return the listener that gets a connection: the most exact address, and of several that share it any, as by a hash."""
+        if target.port in host.refused_ports:
+            return None
+        found = [one for one in host.listeners.get(target.port, []) if one.takes(target.host)]
+        exact = [one for one in found if one.address == target.host] or found
+        return self.paths.rng.choice(exact) if len(exact) > 1 else next(iter(exact), None)
+
+    def connect(
+        self, source: Host, owner: object, target: Address, connected: Connected, failed: Failed
+    ) -> None:
+        """Ask for a connection. One of the functions is called once, outside of a turn; neither while no answer comes.
+
+        `owner` is the process that asks.
+        """
+        is_loopback = target.host in LOOPBACKS
+        local = Address(target.host if is_loopback else source.address, self.free_port(source))
         self._world.record(NETWORK, "syn", f"{local}>{target}")
         is_answered = False
 
@@ -92,21 +134,22 @@ class Network:
                 is_answered = True
                 connected(endpoint)
 
-        there, back = (source.address, target.host), (target.host, source.address)
+        there, back = (local.host, target.host), (target.host, local.host)
 
         def arrives() -> None:
             if is_answered:
                 return
-            host = self._hosts.get(target.host)
+            host = source if is_loopback else self._hosts.get(target.host)
             if host is None or not host.has_power:
                 return
-            listener = host.listeners.get(target.port)
-            if listener is None or target.port in host.refused_ports:
+            listener = self._listener(host, target)
+            if listener is None:
                 self.paths.carry(back, lambda: fails(errno.ECONNREFUSED))
             elif listener.waiting() >= listener.backlog:
                 self.paths.carry_at(there, self._world.now_ns + SYN_AGAIN_NS, arrives)
             else:
                 mine, other = pair(self._world, self.paths, local, target)
+                mine.owner, other.owner = owner, listener.owner
                 self._keep(source, mine)
                 self._keep(host, other)
                 listener.arrived(other)
@@ -145,15 +188,18 @@ class Network:
         else:
             host.refused_ports.pop(port, None)
 
-    def process_died(self, host: Host) -> None:
+    def process_died(self, host: Host, owner: object) -> None:
         """Close everything of a killed process, as its kernel does: listeners at once, connections with a reset or an end."""
-        host.listeners.clear()
+        for port, listeners in list(host.listeners.items()):
+            for listener in [one for one in listeners if one.owner is owner]:
+                self.close_port(host, port, listener)
         for endpoint in self._open(host):
+            if endpoint.owner is not owner:
+                continue
             is_reset = endpoint.inbox_bytes > 0 or self.paths.rng.random() < 0.5
             if not is_reset:
                 endpoint.finish()
             endpoint.leave(reset=is_reset)
-        host.endpoints.clear()
 
     def lose_power(self, host: Host) -> None:
         """Switch a machine off: no peer hears of it."""

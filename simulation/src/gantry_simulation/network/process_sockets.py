@@ -11,7 +11,7 @@ from typing import Any
 from gantry_simulation.network.datagram import DatagramTransport
 from gantry_simulation.network.endpoint import Address, Endpoint
 from gantry_simulation.network.fake_socket import AcceptedSocket, FakeSocket, ListeningSocket
-from gantry_simulation.network.network import Host, Listener, Network
+from gantry_simulation.network.network import LOOPBACKS, WILDCARDS, Host, Listener, Network
 from gantry_simulation.network.server import Server
 from gantry_simulation.network.transport import Transport
 from gantry_simulation.world.not_simulated import NotSimulated
@@ -55,37 +55,50 @@ class ProcessSockets:
         self, host: str, port: int, *, backlog: int, reuse_port: bool = False
     ) -> ListeningSocket:
         """Return a bound socket; the port 0 chooses one. Raises OSError when the port is in use."""
-        if reuse_port:
-            raise NotSimulated("the simulated network has no reuse_port")
-        if host != self._host.address:
+        host = "127.0.0.1" if host == "localhost" else host
+        if host != self._host.address and host not in (*WILDCARDS, *LOOPBACKS):
             raise OSError(errno.EADDRNOTAVAIL, f"Cannot assign requested address {host}")
         port = port or self._network.free_port(self._host)
-        if port in self._host.listeners:
-            raise OSError(errno.EADDRINUSE, "Address already in use")
         sock = ListeningSocket(Address(host, port), backlog, self)
         # Bound and without a server it keeps connections waiting, as a kernel does between bind and accept.
-        self._host.listeners[port] = Listener(backlog, lambda: len(sock.pending), sock.pending.append)
+        listener = Listener(self, host, reuse_port, backlog, lambda: len(sock.pending), sock.pending.append)
+        try:
+            self._network.listen(self._host, port, listener)
+        except OSError:
+            sock.close()
+            raise
+        sock.listener = listener
         return sock
+
+    def reachable_address(self, listen: str) -> str:
+        """Return where others reach what listens on this address."""
+        return self._host.address if listen in WILDCARDS else listen
 
     async def listen(self, factory: ProtocolFactory, host: Any, port: Any, **options: Any) -> Server:
         """Listen on a port, or on the bound socket `sock`."""
         given: ListeningSocket | None = options.pop("sock", None)
         backlog: int = options.pop("backlog", BACKLOG)
+        reuse_port = bool(options.pop("reuse_port", False))
         _check(options)
         loop = self._loop
-        bound: ListeningSocket = given or self.listening_socket(host, port or 0, backlog=backlog)
-        number = bound.local.port
+        bound = given or self.listening_socket(host, port or 0, backlog=backlog, reuse_port=reuse_port)
+        listener = bound.listener
 
         def accept(endpoint: Endpoint) -> None:
-            loop.call_soon(Transport(loop, endpoint, factory(), self._socket_of(endpoint)).start)
+            sock = FakeSocket(endpoint.local, endpoint.peer.local, self, is_mapped=bound.is_dual)
+            loop.call_soon(Transport(loop, endpoint, factory(), sock).start)
 
-        server = Server(loop, bound, accept, lambda: self._network.close_port(self._host, number))
+        def free() -> None:
+            self._network.close_port(self._host, bound.local.port, listener)
+            bound.close()
+
+        server = Server(loop, bound, accept, free)
 
         def arrived(endpoint: Endpoint) -> None:
             bound.pending.append(endpoint)
             server.arrived()
 
-        self._host.listeners[number] = Listener(bound.backlog, lambda: len(bound.pending), arrived)
+        listener.arrived = arrived
         return server
 
     async def connect(
@@ -93,6 +106,7 @@ class ProcessSockets:
     ) -> tuple[Transport, asyncio.BaseProtocol]:
         """Connect to a host and port. Raises OSError as a kernel would; cancelled, it closes the connection that comes late."""
         _check(options)
+        host = "127.0.0.1" if host == "localhost" else str(host)
         loop = self._loop
         waiter: asyncio.Future[Endpoint] = loop.create_future()
 
@@ -105,9 +119,9 @@ class ProcessSockets:
         def failed(error: OSError) -> None:
             loop.deliver(_fail, waiter, error)
 
-        self._network.connect(self._host, Address(str(host), int(port)), connected, failed)
+        self._network.connect(self._host, self, Address(host, int(port)), connected, failed)
         endpoint = await waiter
-        return await self._begin(endpoint, factory, self._socket_of(endpoint))
+        return await self._begin(endpoint, factory, FakeSocket(endpoint.local, endpoint.peer.local, self))
 
     async def open_datagram(
         self, factory: ProtocolFactory, **options: Any
@@ -137,7 +151,8 @@ class ProcessSockets:
     async def resolve(self, host: Any, port: Any, **options: Any) -> list[Any]:
         """Return the address itself: names are addresses in the simulated network."""
         _check(options)
-        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
+        family = socket.AF_INET6 if ":" in str(host) else socket.AF_INET
+        return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
 
     async def _begin(
         self, endpoint: Endpoint, factory: ProtocolFactory, sock: FakeSocket
@@ -153,9 +168,6 @@ class ProcessSockets:
             transport.close()
             raise
         return transport, protocol
-
-    def _socket_of(self, endpoint: Endpoint) -> FakeSocket:
-        return FakeSocket(endpoint.local, endpoint.peer.local, self)
 
 
 def _resolve(waiter: asyncio.Future[Endpoint], endpoint: Endpoint) -> None:

@@ -26,9 +26,7 @@ class Transport(asyncio.Transport):
         self, loop: ProcessLoop, endpoint: Endpoint, protocol: asyncio.BaseProtocol, sock: FakeSocket
     ) -> None:
         """`start` begins the connection. The transport closes `sock` with it."""
-        super().__init__(
-            {"peername": tuple(endpoint.peer.local), "sockname": tuple(endpoint.local), "socket": sock}
-        )
+        super().__init__({"peername": sock.getpeername(), "sockname": sock.getsockname(), "socket": sock})
         self._loop, self._endpoint, self._socket = loop, endpoint, sock
         self._protocol = cast("asyncio.Protocol", protocol)
         self._buffer: deque[bytes] = deque()

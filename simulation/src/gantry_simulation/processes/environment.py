@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
+from gantry_chassis.machine.addresses import ListeningSocket
 from gantry_chassis.machine.environment import Environment, Step
+from gantry_simulation.network.process_sockets import ProcessSockets
 from gantry_simulation.processes.threads import Pace, SimulatedThread, SimulatedWorkers
 from gantry_simulation.world.clocks import Clocks
 from gantry_simulation.world.process_loop import ProcessLoop
@@ -15,7 +17,7 @@ def simulated_environment(
     world: World,
     loop: ProcessLoop,
     clocks: Clocks,
-    listening_socket: Any,
+    sockets: ProcessSockets,
     pace: Pace,
     *,
     name: str,
@@ -40,5 +42,6 @@ def simulated_environment(
         process_id=process_id,
         workers=workers,
         make_thread=make_thread,
-        listening_socket=listening_socket,
+        listening_socket=cast("ListeningSocket", sockets.listening_socket),
+        reachable_address=sockets.reachable_address,
     )

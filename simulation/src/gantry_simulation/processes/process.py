@@ -1,4 +1,4 @@
-"""One simulated process on a host of its own: started, stopped, killed, paused, started again."""
+"""One simulated process: started, stopped, killed, paused, started again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gantry_chassis.start_refusal import StartRefused
 from gantry_simulation.network.network import Network
 from gantry_simulation.network.process_sockets import ProcessSockets
 from gantry_simulation.processes.environment import simulated_environment
+from gantry_simulation.processes.machine import Machine
 from gantry_simulation.processes.threads import Pace, SimulatedWorkers
-from gantry_simulation.world.clocks import Clocks
 from gantry_simulation.world.process_loop import ProcessLoop
 from gantry_simulation.world.world import World
 
@@ -28,20 +28,28 @@ class Process:
     """Runs a `main` of the product, as `gantry_chassis.process.run` does, in one life after the other."""
 
     def __init__(
-        self, world: World, network: Network, name: str, address: str, pace: Pace | None = None
+        self,
+        world: World,
+        network: Network,
+        name: str,
+        address: str,
+        pace: Pace | None = None,
+        *,
+        beside: Process | None = None,
     ) -> None:
-        """`name` is unique in the World; `address` is that of its host."""
+        """Put a process on a new machine with this address, or on the machine of `beside`. `name` is unique in the World."""
         self.name, self.address = name, address
-        self.clocks = Clocks(world, world.rng(f"clocks of {name}"))
-        self.host = network.add_host(address)
+        self.machine = Machine(world, network, name, address) if beside is None else beside.machine
+        assert self.machine.address == address, f"{name} is on {self.machine.address}"
+        self.machine.processes.append(self)
+        self.clocks, self.host = self.machine.clocks, self.machine.host
         self.lives: int = 0
         self.is_paused: bool = False
-        self.boots: int = 1
-        """Boots of its machine."""
         self.refusal: str = ""
         """Why the last start was refused."""
         self._world, self._network, self._pace = world, network, pace or Pace()
         self._loop: ProcessLoop | None = None
+        self._sockets: ProcessSockets | None = None
         self._is_stopping = False
 
     @property
@@ -65,21 +73,18 @@ class Process:
         self.refusal = ""
         world = self._world
         world.record(self.name, "start", self.lives)
-        if not self.host.has_power:
-            self.boots += 1
-            self.clocks.boot()
-            self._network.power_on(self.host)
-        sockets = ProcessSockets(self._network, self.host)
+        self.machine.power_on()
+        sockets = self._sockets = ProcessSockets(self._network, self.host)
         loop = ProcessLoop(world, self.name, self.clocks, sockets, self._make_default_threads)
         self._loop = loop
         environment = simulated_environment(
             world,
             loop,
             self.clocks,
-            sockets.listening_socket,
+            sockets,
             self._pace,
             name=f"{self.name} in life {self.lives}",
-            boot_id=f"boot {self.boots} of {self.name}",
+            boot_id=f"boot {self.machine.boots} of {self.machine.name}",
             process_id=FIRST_PROCESS_ID + self.lives,
         )
         loop.deliver(self._begin, loop, main, environment)
@@ -107,14 +112,18 @@ class Process:
         self._world.record(self.name, "kill")
         self._loop = None
         loop.drop()
-        self._network.process_died(self.host)
+        self._network.process_died(self.host, self._sockets)
 
     def lose_power(self) -> None:
         """Switch its machine off. No peer hears of it; the next `start` switches the machine on."""
-        loop = self._running
-        self._loop = None
-        loop.drop()
-        self._network.lose_power(self.host)
+        assert self.is_running, f"{self.name} does not run"
+        self.machine.lose_power()
+
+    def power_lost(self) -> None:
+        """End, if it runs. Its machine calls it."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.drop()
 
     def pause(self) -> None:
         """Let it run no turn until `resume`, as SIGSTOP does."""
@@ -150,4 +159,4 @@ class Process:
         loop = self._running
         self._loop = None
         loop.drop()
-        self._network.process_died(self.host)
+        self._network.process_died(self.host, self._sockets)

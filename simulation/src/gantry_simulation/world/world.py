@@ -61,6 +61,8 @@ class World:
             _collect_nothing,
             _freeze_nothing,
         )  # processes freeze what they have, and would keep it for ever
+        self._chance = random.getstate()
+        random.seed(f"{seed}/libraries")  # those that the product uses draw from the module's own generator
         self._at_close: list[Action] = []
 
     def rng(self, name: str) -> random.Random:
@@ -116,6 +118,7 @@ class World:
         finally:
             sys.unraisablehook = hook
         gc.collect, gc.freeze = _collect, _freeze
+        random.setstate(self._chance)
         gc.set_threshold(*self._thresholds)  # processes set both for all
         sys.setswitchinterval(self._switch_seconds)
 

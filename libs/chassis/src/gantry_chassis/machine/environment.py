@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar, TypeVarTuple
 
-from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
+from gantry_chassis.machine.addresses import ListeningSocket, listening_socket, reachable_address
 
 BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 T = TypeVar("T")
@@ -88,6 +88,8 @@ class Environment:
     """Makes a daemon thread with this step and name."""
     listening_socket: ListeningSocket
     """Listens on a port, as `addresses.listening_socket` does."""
+    reachable_address: Callable[[str], str]
+    """Returns where others reach what listens on this address, as `addresses.reachable_address` does."""
 
     def wall(self) -> float:
         """Return the wall clock in seconds since 1970."""
@@ -115,6 +117,7 @@ def machine() -> Environment:
         workers=_ThreadWorkers,
         make_thread=_StepThread,
         listening_socket=listening_socket,
+        reachable_address=reachable_address,
     )
 
 

@@ -3,12 +3,12 @@
 A worker's own settings extend these, with a default for `port`.
 """
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
-from gantry_chassis.machine.addresses import reachable_address
 from gantry_chassis.settings.peers import PeerSettings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -66,7 +66,6 @@ class WorkerSettings(PeerSettings, frozen=True, kw_only=True):
             return self.http_port
         return self.port + HTTP_PORT_ABOVE if self.port else 0
 
-    @property
-    def advertised_host(self) -> str:
-        """The host advertised to others."""
+    def advertised_host(self, reachable_address: Callable[[str], str]) -> str:
+        """Return the host advertised to others. `reachable_address`: the Environment's."""
         return self.advertise or reachable_address(self.listen)

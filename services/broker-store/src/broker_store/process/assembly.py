@@ -132,10 +132,19 @@ class StoreProcess:
             await self._stop()
             lock.release()
 
+    @property
+    def _host(self) -> str:
+        return self._settings.advertised_host(self._life.environment.reachable_address)
+
+    @property
+    def _address(self) -> str:
+        """host:port as advertised to clients."""
+        return joined(self._host, self._listeners.port)
+
     async def _open_and_serve(self) -> None:
         settings, port = self._settings, self._listeners.port
         self._listeners.wait_for("recovering the log")
-        store_host = pack_host(_resolve(settings.advertised_host), port)
+        store_host = pack_host(_resolve(self._host), port)
         with refusing_start(settings.store_dir):
             self._opening = Opening(settings, self._files, self._clock, store_host, self._life.environment)
             slices = self._opening.run()
@@ -167,7 +176,7 @@ class StoreProcess:
         settings, store = self._settings, opening.store
         around = Surroundings(
             settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
-            joined(settings.advertised_host, self._listeners.port), self._index_trouble,
+            self._address, self._index_trouble,
         )  # fmt: skip
         values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
@@ -208,10 +217,9 @@ class StoreProcess:
         self._listeners.admit(table)
         await built.register()
         self._listeners.ready()
-        address = joined(settings.advertised_host, self._listeners.port)
         _log.info(
             "ready",
-            address=address,
+            address=self._address,
             http_port=self._listeners.http.port,
             store=opening.store.directory,
             flush=settings.flush,

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from uvicorn import Config, Server
 
-from gantry_chassis.machine.addresses import listening_socket
+from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
 from gantry_chassis.machine.memory import forget_cycles, give_back
 from gantry_chassis.peers.budget import Budget
 from gantry_link.serving.accepting import Accepting
@@ -27,9 +27,17 @@ class HttpServer:
     """Serves an ASGI application on one port until closed. The memory that clients use counts in the process's `budget`."""
 
     def __init__(
-        self, app: Callable[..., Any], fast_path: FastPath | None, budget: Budget, *, drain_seconds: int
+        self,
+        app: Callable[..., Any],
+        fast_path: FastPath | None,
+        budget: Budget,
+        *,
+        drain_seconds: int,
+        listen: ListeningSocket = listening_socket,
     ) -> None:
+        """`listen` opens the port."""
         self.budget = budget
+        self._listen = listen
         bounds = (budget, BOUNDS)
         self._protocol = (
             partial(FastProtocol, fast_path, *bounds) if fast_path else partial(GatewayProtocol, *bounds)
@@ -57,7 +65,7 @@ class HttpServer:
 
     async def start(self, host: str, port: int, *, reuse_port: bool) -> int:
         """Listen and return the port. Raises OSError if the port is taken."""
-        listener = listening_socket(host, port, backlog=BACKLOG, reuse_port=reuse_port)
+        listener = self._listen(host, port, backlog=BACKLOG, reuse_port=reuse_port)
         self._sockets = [listener]
         self._accepting = Accepting(listener, self.budget.has_descriptor)
         # Call uvicorn's startup and shutdown only: its main loop would wake an idle process and replace the

@@ -4,7 +4,6 @@ import ipaddress
 from collections.abc import Callable
 from email.utils import formatdate
 
-from gantry_chassis.machine.addresses import reachable_address
 from gantry_chassis.machine.environment import Environment
 from gantry_wire.messages.ids import UniqueIds
 
@@ -22,7 +21,7 @@ class SystemClocks:
 def unique_ids(listen: str, environment: Environment) -> UniqueIds:
     """Return a generator of message ids that are unique across processes."""
     try:
-        address = ipaddress.ip_address(reachable_address(listen)).packed
+        address = ipaddress.ip_address(environment.reachable_address(listen)).packed
     except ValueError:
         address = bytes((127, 0, 0, 1))
     return UniqueIds(address, environment.process_id, int.from_bytes(environment.secret_bytes(4)))

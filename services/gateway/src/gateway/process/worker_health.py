@@ -3,16 +3,23 @@
 from collections.abc import Awaitable, Callable
 
 from gantry_chassis.http.server import Handler, HttpServer, Request, Response, json_response
+from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
 from gantry_chassis.peers.budget import Budget
 from gantry_chassis.start_refusal import StartRefused
 from gateway.process.workers import HOST, PATH
 
 
-async def serve_own_health(port: int, budget: Budget, metrics: Handler) -> Callable[[], Awaitable[None]]:
-    """Serve `GET /health/live` and `GET /figures` until the returned function is called; with port 0, serve nothing."""
+async def serve_own_health(
+    port: int, budget: Budget, metrics: Handler, listen: ListeningSocket = listening_socket
+) -> Callable[[], Awaitable[None]]:
+    """Serve `GET /health/live` and `GET /figures` until the returned function is called; with port 0, serve nothing.
+
+    `listen` opens the port.
+    """
     if not port:
         return _nothing
-    server = HttpServer(HOST, port, {("GET", "/health/live"): _live, ("GET", PATH): metrics}, budget)
+    routes = {("GET", "/health/live"): _live, ("GET", PATH): metrics}
+    server = HttpServer(HOST, port, routes, budget, listen=listen)
     try:
         await server.start()
     except OSError as error:

@@ -1,0 +1,128 @@
+"""The gateway's composition root: settings → ports → server. Only this module opens connections."""
+
+import gc
+from typing import TYPE_CHECKING
+
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.addresses import joined
+from gantry_chassis.machine.environment import Environment
+from gantry_chassis.machine.private_files import read_secret
+from gantry_chassis.nats_hints import Hints
+from gantry_chassis.peers.budget import show_budget
+from gantry_chassis.process import Life
+from gantry_chassis.settings.loading import masked
+from gantry_chassis.start_refusal import StartRefused
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.pool import ConnectionPool
+from gateway.connection.serving import HttpServer
+from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
+from gateway.process.assembly import Gateway, Ports, assemble
+from gateway.process.worker_health import serve_own_health
+from gateway.settings import GatewaySettings
+from gateway.stores.link_histories import LinkHistories
+from gateway.stores.link_leases import LinkLeaseStores
+from gateway.stores.link_names import LinkNames
+from gateway.stores.link_schedules import LinkSchedulers
+from gateway.stores.link_store import LinkStores
+from gateway.stores.link_transactions import LinkTransactions
+
+if TYPE_CHECKING:
+    from gateway.stores.redis_limits import RedisLimits
+
+ROUTE_IDLE_SECONDS = 600.0
+GC_THRESHOLDS = (50_000, 20, 100)
+"""Objects allocated before a garbage collection. A receive of 32 allocates more than Python's default of 700, and cycles are rare."""
+_log = get_logger()
+
+
+async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = True) -> None:
+    """Run a gateway until its life ends. Raises StartRefused."""
+    timeout_seconds = settings.request_timeout_ms / 1000
+    environment, clocks = life.environment, SystemClocks(life.environment)
+    pool = ConnectionPool(rng=environment.rng)
+    names = LinkNames(pool, NameserverClient(pool, settings.nameservers, timeout_seconds), timeout_seconds)
+    stores = LinkStores(pool, clocks.wall_ms, timeout_seconds)
+    hints = Hints(settings.nats_url, "gateway", environment.rng, settings.nats_token_file)
+    limits = _limits(settings, environment)
+    ids = unique_ids(settings.listen, environment)
+    schedulers = LinkSchedulers(pool, timeout_seconds)
+    leases = LinkLeaseStores(pool, timeout_seconds)
+    histories = LinkHistories(pool, timeout_seconds)
+    transactions = LinkTransactions(pool, timeout_seconds)
+    gateway = assemble(
+        settings,
+        Ports(
+            names, stores, hints, limits, clocks, ids, ReplyStamps(environment.wall_ns, environment.secret_bytes(6).hex()), schedulers, leases, transactions, histories,
+        ),
+        fast_paths=fast_paths,
+    )  # fmt: skip
+    hints.subscribe(
+        "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
+    )
+    life.supervise("hints", hints.run)
+
+    async def poll_routes() -> None:
+        while not await life.sleep(settings.route_poll_seconds):
+            await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
+
+    life.supervise("route poll", poll_routes)
+    server = _server(settings, gateway, environment)
+    close_own_health = await serve_own_health(
+        settings.health_port, server.budget, gateway.workers.answer, environment.listening_socket
+    )
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.freeze()  # the routes live as long as the process
+    try:
+        port = await server.start(settings.listen, settings.port, reuse_port=settings.reuse_port)
+    except OSError as error:
+        where = joined(settings.listen, settings.port)
+        raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
+    if not settings.token:
+        _log.warning(
+            "no access control: any client that reaches this port may send, read and delete",
+            listen=settings.listen,
+        )
+    _log.debug("settings", **masked(settings))
+    _log.info("ready", http=f"http://{joined(settings.listen, port)}")
+    await life.stopping.wait()
+    gateway.drain()
+    await server.close()
+    await close_own_health()
+    await pool.close()
+    if limits is not None:
+        await limits.close()
+
+
+def _server(settings: GatewaySettings, gateway: Gateway, environment: Environment) -> HttpServer:
+    budget = settings.make_budget(environment.steady)
+    show_budget(gateway.metrics, "gateway", budget)
+    return HttpServer(
+        gateway.app,
+        gateway.fast_path,
+        budget,
+        drain_seconds=settings.drain_seconds,
+        listen=environment.listening_socket,
+    )
+
+
+def _limits(settings: GatewaySettings, environment: Environment) -> "RedisLimits | None":
+    client_rate, topic_rate = settings.client_messages_per_second, settings.topic_messages_per_second
+    if not settings.redis_url or not (client_rate or topic_rate):
+        return None
+    # The driver takes 18 MB and a third of a second: load it only if a limit is set.
+    from gateway.stores.redis_limits import RedisLimits
+
+    try:
+        password = read_secret(settings.redis_password_file)
+    except OSError as error:
+        raise StartRefused(
+            f"cannot read redis_password_file {settings.redis_password_file}: {error.strerror}"
+        ) from error
+    return RedisLimits(
+        settings.redis_url,
+        environment.steady,
+        password=password,
+        client_rate=client_rate,
+        topic_rate=topic_rate,
+        burst_seconds=settings.rate_burst_seconds,
+    )
