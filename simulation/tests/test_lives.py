@@ -22,10 +22,10 @@ SHRUNK_ACTS_MAX = 20
 FOUND_AT = {
     "a flush returns without its sync": 2,
     "names of new segments are not synced": 2,
-    "a deleted topic's offsets begin at 0": 4,
-    "a queue continues one offset too early": 4,
-    "queue units of a batch are exchanged": 2,
-    "keys are not remembered": 2,
+    "a deleted topic's offsets begin at 0": 5,
+    "a queue continues one offset too early": 5,
+    "queue units of a batch are exchanged": 3,
+    "keys are not remembered": 1,
 }
 """A seed that finds a fault, for those that few lives find."""
 

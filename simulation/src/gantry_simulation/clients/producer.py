@@ -29,6 +29,8 @@ class SendingProgram(Program):
         self, process: Process, ledger: Ledger, nameservers: str, topic: str, orderly_topic: str
     ) -> None:
         super().__init__(process, ledger)
+        self.is_sending: bool = True
+        """Set it to False to send nothing further."""
         self.pause_seconds: float = 0.2
         """Mean pause between two bursts."""
         self._nameservers = nameservers
@@ -47,7 +49,8 @@ class SendingProgram(Program):
             kinds = (self._plain, self._keyed, self._batch, self._in_order)
             while not await life.sleep(rng.uniform(0, 2 * self.pause_seconds)):
                 try:
-                    await rng.choice(kinds)(producer, rng)
+                    if self.is_sending:
+                        await rng.choice(kinds)(producer, rng)
                 except GantryError:
                     continue
 
@@ -60,8 +63,13 @@ class SendingProgram(Program):
     def _message(self, topic: str, **options: str) -> Message:
         return Message(topic, self._text().encode(), **options)  # pyright: ignore[reportArgumentType]
 
+    def _may_repeat(self, messages: Sequence[Message]) -> None:
+        """Record that the SDK sends these again when no answer comes."""
+        self.ledger.messages.may_repeat.update(message.body.decode() for message in messages)
+
     async def _plain(self, producer: Producer, rng: random.Random) -> None:
         messages = [self._message(self._topic) for _ in range(rng.randint(1, BURST_MAX))]
+        self._may_repeat(messages)
         sent = [producer.send_soon(message) for message in messages]
         results = await asyncio.gather(*sent, return_exceptions=True)
         self._note(messages, results)
@@ -80,6 +88,7 @@ class SendingProgram(Program):
 
     async def _batch(self, producer: Producer, rng: random.Random) -> None:
         messages = [self._message(self._topic) for _ in range(rng.randint(2, BURST_MAX))]
+        self._may_repeat(messages)
         try:
             self._note(messages, await producer.send_batch(messages))
         except BatchIncomplete as incomplete:
@@ -90,6 +99,7 @@ class SendingProgram(Program):
         before = -1
         for _ in range(rng.randint(1, BURST_MAX)):
             message = self._message(self._orderly_topic, sharding_key=key)
+            self._may_repeat([message])
             result = await producer.send(message)
             self._note([message], [result])
             if result.queue_offset <= before:

@@ -21,6 +21,8 @@ class TransactionProgram(Program):
 
     def __init__(self, process: Process, ledger: Ledger, nameservers: str, topic: str) -> None:
         super().__init__(process, ledger)
+        self.is_sending: bool = True
+        """Set it to False to send nothing further."""
         self.pause_seconds: float = 0.2
         """Mean pause between two transactions."""
         self.unknown_chance: float = 0.2
@@ -41,7 +43,8 @@ class TransactionProgram(Program):
         ) as producer:
             while not await life.sleep(rng.uniform(0, 2 * self.pause_seconds)):
                 try:
-                    await self._send(producer)
+                    if self.is_sending:
+                        await self._send(producer)
                 except GantryError:
                     continue
 

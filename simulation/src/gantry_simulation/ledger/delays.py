@@ -39,8 +39,11 @@ class Delayed:
     """Before moves: after a loss it may be due then."""
     is_certain: bool = False
     """It was acknowledged, and nothing has happened since that takes it away."""
+    is_at_once: bool = False
+    """Its instant may have passed before it reached the store: then no scheduler knows it."""
     is_cancelled: bool = False
-    is_perhaps_cancelled: bool = False
+    cancellations: int = 0
+    """Those that took effect, or may."""
 
 
 class Delays:
@@ -50,9 +53,14 @@ class Delays:
         self._now_ns, self._violate = now_ns, violate
         self.delayed: dict[str, Delayed] = {}
 
-    def begin(self, message: str, store: str, topic: str, due: Due) -> None:
+    def begin(self, message: str, store: str, topic: str, due: Due, *, is_at_once: bool = False) -> None:
         """Record that a message is being sent."""
-        self.delayed[message] = Delayed(store, topic, due)
+        self.delayed[message] = Delayed(store, topic, due, is_at_once=is_at_once)
+
+    def is_known(self, message: str) -> bool:
+        """Whether a scheduler must know a message."""
+        delayed = self.delayed[message]
+        return delayed.is_certain and not delayed.is_at_once
 
     def acknowledged(self, message: str) -> None:
         """Record that the store has it."""
@@ -60,7 +68,11 @@ class Delays:
 
     def may_be_cancelled(self, message: str) -> None:
         """Record that a cancellation is on its way."""
-        self.delayed[message].is_perhaps_cancelled = True
+        self.delayed[message].cancellations += 1
+
+    def not_cancelled(self, message: str) -> None:
+        """Record that a cancellation had no effect."""
+        self.delayed[message].cancellations -= 1
 
     def cancelled(self, message: str) -> None:
         """Record that a cancellation was confirmed."""
@@ -117,5 +129,5 @@ class Delays:
         return {
             message
             for message, delayed in self.delayed.items()
-            if delayed.is_certain and not delayed.is_perhaps_cancelled
+            if delayed.is_certain and not delayed.cancellations
         }

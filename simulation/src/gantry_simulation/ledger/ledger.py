@@ -5,8 +5,10 @@ from __future__ import annotations
 from gantry_simulation.ledger.consumption import Groups
 from gantry_simulation.ledger.delays import Delays
 from gantry_simulation.ledger.messages import Messages
+from gantry_simulation.ledger.offsets import Offsets
 from gantry_simulation.ledger.places import Losses, Place, Since
 from gantry_simulation.ledger.transactions import Transactions
+from gantry_simulation.ledger.values import Values
 from gantry_simulation.world.world import World
 
 
@@ -25,6 +27,8 @@ class Ledger:
         self.groups = Groups(self.messages, now_ns, violate)
         self.delays = Delays(now_ns, violate)
         self.transactions = Transactions(now_ns, violate)
+        self.offsets = Offsets(now_ns, violate)
+        self.values = Values(violate)
 
     def since(self, store: str, topic: str) -> Since:
         """Return the state now, for an operation that begins."""
@@ -50,7 +54,15 @@ class Ledger:
         self.messages.deleted(store, topic)
         self.delays.deleted(store, topic)
         self.transactions.deleted(store, topic)
+        self.offsets.deleted(store, topic)
 
     def check(self, found: dict[Place, str]) -> None:
         """Compare with everything that is readable in the end."""
         self.messages.check(found)
+
+    def awaited(self, found: dict[Place, str], *, is_scheduled: bool) -> list[str]:
+        """Return what must be readable beside what is found: delayed messages, if a scheduler works, and committed ones."""
+        wanted = self.transactions.required()
+        if is_scheduled:
+            wanted |= self.delays.required()
+        return sorted(wanted - set(found.values()))

@@ -31,6 +31,8 @@ class Half:
     """Decisions that somebody has requested."""
     known: set[Decision] = field(default_factory=set[Decision])
     """Decisions that the store confirmed. There must be one."""
+    wanted: Decision | None = None
+    """What its producer answers to a check."""
     checks: int = 0
 
 
@@ -40,10 +42,13 @@ class Transactions:
     def __init__(self, now_ns: Callable[[], int], violate: Callable[[str], None]) -> None:
         self._now_ns, self._violate = now_ns, violate
         self.halves: dict[str, Half] = {}
+        self.by_key: dict[str, str] = {}
+        """Messages of link clients by their unique key."""
 
-    def begin(self, message: str, topic: str, *, store: str = "", key: str = "") -> None:
+    def begin(self, message: str, topic: str) -> Half:
         """Record that a half is being sent."""
-        self.halves[message] = Half(topic, self._now_ns(), store, key)
+        half = self.halves[message] = Half(topic, self._now_ns())
+        return half
 
     def acknowledged(self, message: str, store: str, key: str) -> None:
         """Record that a store has the half."""

@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from gantry_chassis.process import Life
+from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_simulation.clients.program import Program
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.operations.table import OPERATIONS
+from gantry_simulation.lives.operations.transactions import GROUP, answer_check
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.processes.process import Process
+from gantry_wire.bodies.clients import HeartbeatData, ProducerData
+from gantry_wire.bodies.json_body import encode_body
+from gantry_wire.codes import RequestCode
 
 TIMEOUT_SECONDS = 3.0
+HEARTBEAT_SECONDS = 2.0
 
 
-class Client:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What clients know of their system."""
+
+    stores: dict[str, str]
+    """Addresses by name."""
+    nameservers: list[str]
+    """Addresses."""
+    is_sync: Callable[[str], bool]
+    """Whether a store delivers only what is durable."""
+    now_ns: Callable[[], int]
+    answers_checks: bool
+    """Whether each client is a producer that txn-checkers ask."""
+
+
+class Client(Program):
     """One process with a connection to each store. Operations run beside each other."""
 
     def __init__(
-        self,
-        process: Process,
-        ledger: Ledger,
-        history: History,
-        addresses: Mapping[str, str],
-        is_sync: Callable[[str], bool],
+        self, process: Process, ledger: Ledger, history: History, surroundings: Surroundings
     ) -> None:
-        """`addresses` are those of the stores by name; `is_sync`: whether one delivers only what is durable."""
-        self.process, self.ledger, self.history = process, ledger, history
-        self.name = process.name
-        self.is_sync = is_sync
-        self._addresses = addresses
+        super().__init__(process, ledger)
+        self.history = history
+        self.name: str = process.name
+        self.is_sync, self.now_ns = surroundings.is_sync, surroundings.now_ns
+        self._surroundings = surroundings
         self._stores: dict[str, StoreClient] = {}
         self._life: Life | None = None
-
-    def start(self) -> None:
-        """Start the process."""
-        self.process.start(self._main)
+        self._pool: ConnectionPool | None = None
 
     def perform(self, act: Act) -> None:
         """Begin an operation. It does not happen when the process does not run."""
@@ -49,6 +66,13 @@ class Client:
         """Return the client of a store."""
         return self._stores[name]
 
+    def nameservers(self, address: str = "") -> NameserverClient:
+        """Return a client of the nameserver with this address, or of all."""
+        assert self._pool is not None
+        return NameserverClient(
+            self._pool, address or ";".join(self._surroundings.nameservers), TIMEOUT_SECONDS
+        )
+
     def wall_ms(self) -> int:
         """Return the wall clock of the machine, ms since 1970."""
         assert self._life is not None
@@ -56,12 +80,23 @@ class Client:
 
     async def _main(self, life: Life) -> None:
         self._life = life
-        pool = ConnectionPool(rng=life.environment.rng)
+        self._pool = pool = ConnectionPool(on_push=partial(answer_check, self), rng=life.environment.rng)
         self._stores = {
-            name: StoreClient(pool, address, TIMEOUT_SECONDS) for name, address in self._addresses.items()
+            name: StoreClient(pool, address, TIMEOUT_SECONDS)
+            for name, address in self._surroundings.stores.items()
         }
+        if self._surroundings.answers_checks:
+            await self._beat(life)
         await life.stopping.wait()
         await pool.close()
+
+    async def _beat(self, life: Life) -> None:
+        """Send heartbeats of a producer to all stores, which may then ask it, until the process stops."""
+        data = HeartbeatData(client_id=self.name, producer_data_set=[ProducerData(group_name=GROUP)])
+        while not await life.sleep(HEARTBEAT_SECONDS):
+            for store in self._stores.values():
+                with suppress(LinkError, BrokerRefused):
+                    await store.tell(RequestCode.HEART_BEAT, None, encode_body(data))
 
     def _begin(self, act: Act) -> None:
         if self._stores:

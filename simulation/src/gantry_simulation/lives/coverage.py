@@ -7,9 +7,19 @@ from collections.abc import Iterable
 
 from gantry_simulation.lives.faults.table import FAULTS
 from gantry_simulation.lives.operations.table import OPERATIONS
-from gantry_simulation.lives.plan import Shape
+from gantry_simulation.lives.plan import (
+    CHECKER,
+    CONCURRENT,
+    NAMESERVER,
+    ORDERLY,
+    PAYER,
+    PRODUCER,
+    SCHEDULER,
+    Shape,
+)
 
 NONE = "no fault"
+KINDS = (NAMESERVER, SCHEDULER, CHECKER, PRODUCER, PAYER, CONCURRENT, ORDERLY)
 
 
 def features_of(shape: Shape) -> list[str]:
@@ -19,14 +29,14 @@ def features_of(shape: Shape) -> list[str]:
     found += ["slow paths"] if any(not store.fast_paths for store in shape.stores) else []
     found += ["slow disk"] if any(store.has_slow_disk for store in shape.stores) else []
     found += ["two stores"] if len(shape.stores) > 1 else []
-    found += ["nameserver"] if shape.has_nameserver else []
+    found += [kind for kind, count in shape.counts().items() if kind in KINDS and count]
     found += ["last power cut"] if shape.ends_with_power_cut else []
     found += ["rough network"] if shape.has_rough_network else []
     return found
 
 
 FEATURES = (
-    *OPERATIONS, "flush=sync", "flush=async", "no index", "slow paths", "slow disk", "two stores", "nameserver",
+    *OPERATIONS, "flush=sync", "flush=async", "no index", "slow paths", "slow disk", "two stores", *KINDS,
     "last power cut", "rough network",
 )  # fmt: skip
 

@@ -5,22 +5,31 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, STORE_FAULTS
-from gantry_simulation.lives.operations.sends import KEYED
-from gantry_simulation.lives.operations.table import OPERATIONS, SENDS
-from gantry_simulation.lives.operations.topics import DELETE
-from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape, client_name, store_name
+import msgspec
 
-SECONDS = (6.0, 16.0)
+from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, POWER_CUT, STORE_FAULTS
+from gantry_simulation.lives.operations import delays, nameservers, transactions
+from gantry_simulation.lives.operations.sends import KEYED
+from gantry_simulation.lives.operations.table import COMMON, SENDS
+from gantry_simulation.lives.operations.topics import DELETE
+from gantry_simulation.lives.plan import CLIENT, NAMESERVER, STORE, Act, Plan, Shape, StoreShape, names
+
+SECONDS = (4.0, 12.0)
 OPERATIONS_COUNT = (30, 150)
 FAULTS_COUNT = (1, 7)
 SPAN_MS = (10, 4_000)
 QUIET_SHARE = 0.1
 """Share of the lives without a fault."""
+WORKERS_SHARE = 0.25
+"""Share of the lives with schedulers, txn-checkers or programs that use the SDK: they cost several times as much."""
+STORE_POWER_SHARE = 0.7
 FAULTS_BEGIN_MS = 500
 NEAR_MS = 8
 """A fault that strikes at an operation strikes within this time after it: requests take some of it to arrive."""
 BODY_SIZES = (16, 16, 100, 100, 1_000, 20_000)
+DELAYS_MS = (-500, 6_000)
+ORDER_MS = (20, 4_000)
+"""Time from a delayed message or a half to an order about it."""
 CHECKPOINT_SECONDS = (0.1, 0.5, 5.0)
 KEYS = 8
 """Idempotency keys of a life. Few, so that they repeat."""
@@ -38,7 +47,7 @@ def draw_plan(seed: int) -> Plan:
 
 
 def _draw_shape(rng: random.Random) -> Shape:
-    return Shape(
+    shape = Shape(
         stores=tuple(
             StoreShape(
                 flush="async" if rng.random() < 0.3 else "sync",
@@ -53,9 +62,26 @@ def _draw_shape(rng: random.Random) -> Shape:
         clients=rng.randint(1, 3),
         topics=rng.randint(1, 2),
         queues=rng.choice((1, 1, 2, 4)),
-        has_nameserver=rng.random() < 0.2,
+        nameservers=rng.randint(1, 2) if rng.random() < 0.2 else 0,
         has_rough_network=rng.random() < 0.3,
         ends_with_power_cut=rng.random() < 0.5,
+    )
+    return _with_workers(rng, shape) if rng.random() < WORKERS_SHARE else shape
+
+
+def _with_workers(rng: random.Random, shape: Shape) -> Shape:
+    """Add schedulers, txn-checkers or programs that use the SDK: few of them, each in some of the lives."""
+    kind = rng.choice(("delays", "delays", "transactions", "transactions", "both", "programs"))
+    programs = kind == "programs"
+    return msgspec.structs.replace(
+        shape,
+        nameservers=rng.choice((1, 1, 2)),
+        schedulers=rng.randint(1, 2) if kind != "transactions" else 0,
+        checkers=rng.randint(1, 2) if kind in ("transactions", "both") or rng.random() < 0.2 else 0,
+        producers=int(programs),
+        payers=int(programs and rng.random() < 0.3),
+        concurrent=rng.choice((0, 1, 2)) if programs else 0,
+        orderly=rng.choice((0, 1, 2)) if programs else 0,
     )
 
 
@@ -65,28 +91,55 @@ def _subset(rng: random.Random, names: Sequence[str]) -> list[str]:
 
 
 def _draw_operations(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
-    kinds = _subset(rng, [kind for kind in OPERATIONS if kind not in SENDS and kind != DELETE])
-    kinds += 3 * _subset(rng, SENDS)
+    kinds = _subset(rng, COMMON) + 3 * _subset(rng, SENDS)
     if rng.random() < 0.1:
         kinds.append(DELETE)
-    acts: list[Act] = []
-    for number in range(1, rng.randint(*OPERATIONS_COUNT) + 1):
-        kind = rng.choice(kinds)
-        key = rng.randrange(KEYS)
-        is_keyed = kind == KEYED
-        acts.append(
-            Act(
-                at_ms=rng.randint(100, end_ms),
-                kind=kind,
-                on=store_name((key if is_keyed else rng.randrange(1 << 16)) % len(shape.stores)),
-                by=client_name(rng.randrange(shape.clients)),
-                number=key if is_keyed else number,
-                topic=(key if is_keyed else rng.randrange(1 << 16)) % shape.topics,
-                queue=(key if is_keyed else rng.randrange(1 << 16)) % shape.queues,
-                size=BODY_SIZES[key % len(BODY_SIZES)] if is_keyed else rng.choice(BODY_SIZES),
+    if shape.nameservers and rng.random() < 0.5:
+        kinds.append(*nameservers.OPERATIONS)
+    if shape.schedulers:
+        kinds += len(kinds) // 2 * _subset(rng, list(delays.SENDS))
+    if shape.checkers or rng.random() < 0.1:
+        kinds += len(kinds) // 2 * _subset(rng, list(transactions.SENDS))
+    acts = [
+        _draw_operation(rng, shape, rng.choice(kinds), number, end_ms)
+        for number in range(1, rng.randint(*OPERATIONS_COUNT) + 1)
+    ]
+    return acts + _draw_orders(rng, acts)
+
+
+def _draw_operation(rng: random.Random, shape: Shape, kind: str, number: int, end_ms: int) -> Act:
+    key = rng.randrange(KEYS)
+    is_keyed = kind == KEYED
+    stores = names(STORE, len(shape.stores))
+    return Act(
+        at_ms=rng.randint(100, end_ms),
+        kind=kind,
+        on=stores[(key if is_keyed else rng.randrange(1 << 16)) % len(stores)],
+        by=rng.choice(names(CLIENT, shape.clients)),
+        number=key if is_keyed else number,
+        topic=(key if is_keyed else rng.randrange(1 << 16)) % shape.topics,
+        queue=(key if is_keyed else rng.randrange(1 << 16)) % shape.queues,
+        size=BODY_SIZES[key % len(BODY_SIZES)] if is_keyed else rng.choice(BODY_SIZES),
+        span_ms=rng.randint(*DELAYS_MS) if kind in delays.SENDS else 0,
+    )
+
+
+def _draw_orders(rng: random.Random, acts: list[Act]) -> list[Act]:
+    """Return orders about some delayed messages and transactions: some overtake them, some come too late."""
+    orders: list[Act] = []
+    chance = rng.choice((0.0, 0.2, 0.5))
+    for act in acts:
+        kinds = (*delays.ORDERS,) if act.kind in delays.SENDS else (*transactions.ORDERS,)
+        if act.kind in (*delays.SENDS, *transactions.SENDS) and rng.random() < chance:
+            orders.append(
+                msgspec.structs.replace(
+                    act,
+                    at_ms=act.at_ms + rng.randint(*ORDER_MS),
+                    kind=rng.choice(kinds),
+                    span_ms=rng.randint(*DELAYS_MS),
+                )
             )
-        )
-    return acts
+    return orders
 
 
 def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[int]) -> list[Act]:
@@ -94,18 +147,20 @@ def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[in
     if rng.random() < QUIET_SHARE:
         return []
     kinds = _subset(rng, list(FAULTS))
-    stores = [store_name(number) for number in range(len(shape.stores))]
-    clients = [client_name(number) for number in range(shape.clients)]
-    others = [*stores, *clients, *(["nameserver"] if shape.has_nameserver else [])]
+    stores = names(STORE, len(shape.stores))
+    members = shape.members()
+    others = [name for name in members if name not in stores]
     acts: list[Act] = []
     for _ in range(rng.randint(*FAULTS_COUNT)):
         kind = rng.choice(kinds)
-        store, client = rng.choice(stores), rng.choice(clients)
-        on, by = (store, client) if rng.random() < 0.5 else (client, store)
-        if kind in STORE_FAULTS:
+        store, other = rng.choice(stores), rng.choice(others)
+        on, by = (store, other) if rng.random() < 0.5 else (other, store)
+        if kind in STORE_FAULTS or (kind == POWER_CUT and rng.random() < STORE_POWER_SHARE):
             on, by = store, ""
+        elif kind == POWER_CUT:
+            on, by = rng.choice([name for name in members if not name.startswith(NAMESERVER)]), ""
         elif kind not in NETWORK_FAULTS:
-            on, by = rng.choice(others), ""
+            on, by = rng.choice(members), ""
         at_ms = rng.randint(FAULTS_BEGIN_MS, max(end_ms, FAULTS_BEGIN_MS + 1))
         acts.append(
             Act(

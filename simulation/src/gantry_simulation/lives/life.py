@@ -8,28 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gantry_chassis.process import Life
-from gantry_link.clients.store import StoreClient
-from gantry_link.connections.pool import ConnectionPool
-from gantry_link.errors import BrokerRefused, LinkError
-from gantry_simulation.ledger.places import Place
-from gantry_simulation.lives.client import Client
-from gantry_simulation.lives.faults.table import DISK_FAULTS, end_all, perform
-from gantry_simulation.lives.operations.reading import note_records, pull_header
+from gantry_simulation.lives.faults.table import DISK_FAULTS, POWER_CUT, end_all, perform
 from gantry_simulation.lives.plan import Act, Plan
 from gantry_simulation.lives.product_logs import product_logs
+from gantry_simulation.lives.reader import SHOWN, Reader
 from gantry_simulation.lives.system import System
-from gantry_simulation.processes.process import Process
 from gantry_simulation.world.world import MS_NS, SECOND_NS, World
-from gantry_wire.codes import ResponseCode
 
-CALM_SECONDS = 5.0
+CALM_SECONDS = 3.0
 """Time without faults before the last reading."""
-RECOVERY_SECONDS = 90.0
-"""Most time until everything is read: restarts, stalled threads and time-outs included."""
+GROUPS_SECONDS = 120.0
+"""Most time until groups have consumed everything: longer than a lock that a lost machine leaves behind."""
 STOP_SECONDS = 30.0
-READER_PAUSE_SECONDS = 0.2
-READER_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +50,13 @@ def live(plan: Plan) -> Outcome:
         world.run_for(plan.seconds)
         end_all(system)
         world.run_for(CALM_SECONDS)
-        if _is_whole(system, plan, "first reader") and plan.shape.ends_with_power_cut:
-            for number, store in enumerate(system.stores):
-                perform(system, Act(at_ms=0, kind="power cut", on=store, number=plan.seed + number))
-            _is_whole(system, plan, "last reader")
+        system.programs.end_sending()
+        if _is_whole(system, "first reader"):
+            _let_one_leave(system)
+            if plan.shape.ends_with_power_cut:
+                for number, store in enumerate(system.stores):
+                    perform(system, Act(at_ms=0, kind=POWER_CUT, on=store, number=plan.seed + number))
+                _is_whole(system, "last reader")
         _stop_all(system)
         if not DISK_FAULTS.intersection(system.happened):
             for line in [*logs.exceptions, *logs.rebuilds]:
@@ -80,61 +73,34 @@ def live(plan: Plan) -> Outcome:
         )
 
 
-def _is_whole(system: System, plan: Plan, name: str) -> bool:
-    """Read everything with a new client and compare it. False when that does not succeed in time: a violation."""
-    found = _read_all(system, plan, name)
-    if found is not None:
-        system.ledger.check(found)
-    return found is not None
-
-
-def _read_all(system: System, plan: Plan, name: str) -> dict[Place, str] | None:
-    found: dict[Place, str] = {}
-    client = system.add_client(f"{name}'s client", f"{name}'s client")
-    reader = Process(system.world, system.network, name, name)
-    queues = [
-        (store, f"Topic{topic}", queue)
-        for store in system.stores
-        for topic in range(plan.shape.topics)
-        for queue in range(plan.shape.queues)
-    ]
-
-    async def read(life: Life) -> None:
-        pool = ConnectionPool(rng=life.environment.rng)
-        for store, topic, queue in queues:
-            calls = StoreClient(pool, system.stores[store].address, READER_TIMEOUT_SECONDS)
-            while not await _has_read(client, calls, (store, topic, queue), found):
-                await life.sleep(READER_PAUSE_SECONDS)
-        await pool.close()
-
-    reader.start(read)
-    if not system.world.run_until(lambda: not reader.is_running, within=RECOVERY_SECONDS):
-        down = [name for name, store in system.stores.items() if not store.process.is_running]
-        refused = [store.process.refusal for store in system.stores.values() if store.process.refusal]
-        system.world.violate("system", f"does not recover: down {down}, refused starts {refused}")
-        return None
-    return found
-
-
-async def _has_read(
-    client: Client, store: StoreClient, where: tuple[str, str, int], found: dict[Place, str]
-) -> bool:
-    """Read one queue from its start. False to try again."""
-    on, topic, queue = where
-    since = client.ledger.since(on, topic)
-    try:
-        offset, end = await store.min_offset(topic, queue), await store.max_offset(topic, queue)
-        while offset < end:
-            pulled = await store.pull(pull_header(topic, queue, offset))
-            found.update(note_records(client, pulled.records, on, topic, queue, since))
-            if pulled.next_offset <= offset:
-                return False
-            offset = pulled.next_offset
-    except BrokerRefused as refused:
-        return refused.code == ResponseCode.TOPIC_NOT_EXIST
-    except LinkError:
+def _is_whole(system: System, name: str) -> bool:
+    """Read everything with a new reader and compare it. False when that does not succeed in time: a violation."""
+    reader = Reader(system, name)
+    if not reader.has_read_all():
+        return False
+    system.ledger.check(reader.found)
+    if not system.world.run_until(lambda: not system.programs.missing(), within=GROUPS_SECONDS):
+        system.world.violate("system", "; ".join(system.programs.missing()[:SHOWN]))
         return False
     return True
+
+
+def _let_one_leave(system: System) -> None:
+    """Stop a member of the orderly group: the others take over, and nothing is delivered again."""
+    leaving = system.programs.last_orderly()
+    if leaving is None:
+        return
+    order = system.ledger.groups.in_order(leaving.group)
+    repeats = order.repeats
+    leaving.process.stop_once()
+
+    def has_left() -> bool:
+        return not leaving.process.is_running and not system.programs.missing()
+
+    if not system.world.run_until(has_left, within=GROUPS_SECONDS):
+        system.world.violate("system", "; ".join(system.programs.missing()[:SHOWN]))
+    if order.repeats > repeats:
+        system.world.violate(leaving.group, "a member that leaves in order has messages delivered again")
 
 
 def _stop_all(system: System) -> None:

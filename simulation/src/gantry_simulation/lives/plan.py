@@ -7,15 +7,15 @@ from typing import Literal
 
 import msgspec
 
+STORE, CLIENT, NAMESERVER = "store", "client", "nameserver"
+SCHEDULER, CHECKER = "scheduler", "txn-checker"
+PRODUCER, PAYER, CONCURRENT, ORDERLY = "producer", "payer", "concurrent", "orderly"
+"""Programs that use the SDK. Consumers are named by their group."""
 
-def store_name(number: int) -> str:
-    """Return the name of a store of the plan."""
-    return f"store-{number}"
 
-
-def client_name(number: int) -> str:
-    """Return the name of a client of the plan."""
-    return f"client-{number}"
+def names(kind: str, count: int) -> list[str]:
+    """Return the names of the processes of a kind."""
+    return [f"{kind}-{number}" for number in range(count)]
 
 
 class StoreShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,11 +38,42 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     clients: int = 1
     topics: int = 1
     queues: int = 1
-    has_nameserver: bool = False
+    nameservers: int = 0
+    """All else below needs one."""
+    schedulers: int = 0
+    checkers: int = 0
+    producers: int = 0
+    """These and all below use the SDK."""
+    payers: int = 0
+    concurrent: int = 0
+    orderly: int = 0
     has_rough_network: bool = False
     """Connections break by themselves."""
     ends_with_power_cut: bool = False
     """All stores lose their power before the last reading: what is not durable by then was not durable."""
+
+    def counts(self) -> dict[str, int]:
+        """Return how many processes there are, by kind."""
+        return {
+            NAMESERVER: self.nameservers,
+            STORE: len(self.stores),
+            CLIENT: self.clients,
+            SCHEDULER: self.schedulers,
+            CHECKER: self.checkers,
+            PRODUCER: self.producers,
+            PAYER: self.payers,
+            CONCURRENT: self.concurrent,
+            ORDERLY: self.orderly,
+        }
+
+    def members(self) -> list[str]:
+        """Return the names of all processes."""
+        return [name for kind, count in self.counts().items() for name in names(kind, count)]
+
+    @property
+    def has_programs(self) -> bool:
+        """Whether programs use the SDK."""
+        return bool(self.producers or self.payers or self.concurrent or self.orderly)
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

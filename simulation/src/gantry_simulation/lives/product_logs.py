@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
 
+SDK = logging.getLogger("gantrymq")
+"""It logs errors of listeners, which the seed wants."""
 REBUILDING = "rebuilding queues and index"
 WANTED = "the index was switched off"
 """A start with the index on again must build it."""
@@ -40,7 +43,10 @@ def product_logs() -> Generator[ProductLogs]:
     before = structlog.get_config()
     logs = ProductLogs()
     structlog.configure(processors=[logs.take])
+    level = SDK.level
+    SDK.setLevel(logging.CRITICAL)
     try:
         yield logs
     finally:
+        SDK.setLevel(level)
         structlog.configure(**before)

@@ -3,31 +3,70 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 from gantry_simulation.ledger.ledger import Ledger
-from gantry_simulation.lives.client import Client
+from gantry_simulation.lives.client import Client, Surroundings
 from gantry_simulation.lives.history import History
-from gantry_simulation.lives.plan import Shape, client_name, store_name
+from gantry_simulation.lives.operations.delays import LEVELS
+from gantry_simulation.lives.operations.transactions import CHECK_SECONDS
+from gantry_simulation.lives.plan import (
+    CHECKER,
+    CLIENT,
+    NAMESERVER,
+    SCHEDULER,
+    STORE,
+    Shape,
+    StoreShape,
+    names,
+)
+from gantry_simulation.lives.programs import Programs
 from gantry_simulation.network.conditions import Conditions
 from gantry_simulation.network.network import Network
-from gantry_simulation.parts.nameserver import PORT, Nameserver
+from gantry_simulation.parts.nameserver import Nameserver
+from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.parts.store import Store
+from gantry_simulation.parts.txn_checker import TxnChecker
 from gantry_simulation.processes.process import Process
 from gantry_simulation.processes.threads import Pace
 from gantry_simulation.world.world import World
 
 SLOW = Pace(stall_chance=0.05)
 ROUGH = Conditions(slow_chance=0.05, loss_chance=0.002)
-NAMESERVER = "nameserver"
-Member = Store | Nameserver | Client
+WORKER = {"poll_seconds": 2.0, "claim_ttl_ms": 1500}
+"""Shorter than the product's, so that short lives see takeovers."""
+CHECKS = {
+    "transaction_timeout_ms": int(CHECK_SECONDS * 1000),
+    "check_interval_ms": 1500,
+    "poll_ms": 500,
+    "check_max": 10_000,  # none is parked
+}
+
+
+class Member(Protocol):
+    """Something that runs in a process."""
+
+    @property
+    def process(self) -> Process:
+        """Its process."""
+        ...
+
+    def start(self) -> None:
+        """Start it."""
+        ...
+
+    def kill(self) -> None:
+        """Kill its process."""
+        ...
 
 
 class System:
-    """Stores, clients, and a nameserver if the shape has one."""
+    """Everything that the shape of a life has."""
 
     def __init__(self, world: World, shape: Shape, directory: Path) -> None:
-        self.world = world
+        self.world, self.shape = world, shape
         self.network = Network(world, ROUGH if shape.has_rough_network else None)
         self.history = History(world)
         self.ledger = Ledger(world)
@@ -35,31 +74,56 @@ class System:
         """Kinds of acts that had an effect."""
         self.has_failed_disk: set[str] = set()
         """Stores that must restart because their disk failed."""
-        self.nameserver: Nameserver | None = None
-        if shape.has_nameserver:
-            process = Process(world, self.network, NAMESERVER, "10.0.0.1")
-            self.nameserver = Nameserver(process, directory / NAMESERVER)
-        self.stores: dict[str, Store] = {}
-        for number, of_store in enumerate(shape.stores):
-            name = store_name(number)
-            pace = SLOW if of_store.has_slow_disk else None
-            self.stores[name] = Store(
-                Process(world, self.network, name, f"10.0.1.{number + 1}", pace),
-                f"10.0.0.1:{PORT}" if self.nameserver else "", fast_paths=of_store.fast_paths, flush=of_store.flush,
-                index_enable=of_store.index, checkpoint_seconds=of_store.checkpoint_seconds,
-                zero_ahead_bytes=of_store.zero_ahead_bytes,
-            )  # fmt: skip
-            if of_store.flush == "async":
-                self.ledger.losses.doubt(name)
+        self._directory, self._numbers = directory, count(1)
+        self.nameservers: dict[str, Nameserver] = {
+            name: Nameserver(self.make_process(name), directory / name)
+            for name in names(NAMESERVER, shape.nameservers)
+        }
+        known = self._nameservers = ";".join(each.address for each in self.nameservers.values())
+        self.stores: dict[str, Store] = {
+            name: self._store(name, of_store)
+            for name, of_store in zip(names(STORE, len(shape.stores)), shape.stores, strict=True)
+        }
+        self.workers: dict[str, Scheduler | TxnChecker] = {
+            **{name: self._scheduler(name) for name in names(SCHEDULER, shape.schedulers)},
+            **{
+                name: TxnChecker(self.make_process(name), known, **WORKER, **CHECKS)
+                for name in names(CHECKER, shape.checkers)
+            },
+        }
+        self.programs = Programs(shape, self.ledger, self.stores, known, self.make_process)
         self.clients: dict[str, Client] = {}
-        for number in range(shape.clients):
-            self.add_client(client_name(number), f"10.0.2.{number + 1}")
+        for name in names(CLIENT, shape.clients):
+            self.add_client(name)
 
-    def add_client(self, name: str, address: str) -> Client:
+    def make_process(self, name: str, pace: Pace | None = None) -> Process:
+        """Return a process on a machine of its own."""
+        return Process(self.world, self.network, name, f"10.0.0.{next(self._numbers)}", pace)
+
+    def _store(self, name: str, shape: StoreShape) -> Store:
+        if shape.flush == "async":
+            self.ledger.losses.doubt(name)
+        return Store(
+            self.make_process(name, SLOW if shape.has_slow_disk else None),
+            self._nameservers, fast_paths=shape.fast_paths, flush=shape.flush, index_enable=shape.index,
+            checkpoint_seconds=shape.checkpoint_seconds, zero_ahead_bytes=shape.zero_ahead_bytes,
+            delay_levels=LEVELS,
+        )  # fmt: skip
+
+    def _scheduler(self, name: str) -> Scheduler:
+        process = self.make_process(name)
+        return Scheduler(self.world, process, self._directory / name, self._nameservers, **WORKER)
+
+    def add_client(self, name: str) -> Client:
         """Add a client."""
-        addresses = {name: store.address for name, store in self.stores.items()}
-        process = Process(self.world, self.network, name, address)
-        client = self.clients[name] = Client(process, self.ledger, self.history, addresses, self.is_sync)
+        surroundings = Surroundings(
+            stores={name: store.address for name, store in self.stores.items()},
+            nameservers=[nameserver.address for nameserver in self.nameservers.values()],
+            is_sync=self.is_sync,
+            now_ns=lambda: self.world.now_ns,
+            answers_checks=self.shape.checkers > 0,
+        )
+        client = self.clients[name] = Client(self.make_process(name), self.ledger, self.history, surroundings)
         return client
 
     def is_sync(self, store: str) -> bool:
@@ -68,15 +132,22 @@ class System:
 
     def members(self) -> dict[str, Member]:
         """Return everything that runs in a process, by name."""
-        named = {NAMESERVER: self.nameserver} if self.nameserver else {}
-        return {**named, **self.stores, **self.clients}
+        return {
+            **self.nameservers,
+            **self.stores,
+            **self.workers,
+            **self.programs.members,
+            **self.clients,
+        }
 
     def member(self, name: str) -> Member:
         """Return the member of this name."""
         return self.members()[name]
 
     def start(self) -> None:
-        """Start everything that does not run."""
-        for member in self.members().values():
-            if not member.process.is_running:
-                member.start()
+        """Start everything. Programs that use the SDK start when their topics exist."""
+        for member in (*self.nameservers.values(), *self.stores.values(), *self.workers.values()):
+            member.start()
+        for client in self.clients.values():
+            client.start()
+        self.programs.start()

@@ -27,6 +27,7 @@ class Clocks:
         self._rate = 1 + rng.uniform(-DRIFT_MAX, DRIFT_MAX)
         self._steady_start = rng.uniform(0, OFFSET_SECONDS_MAX)
         self._boot_start = self._steady_start + rng.uniform(0, OFFSET_SECONDS_MAX)
+        self._stepped_ns = 0
         self._wall_start_ns = WALL_START_NS + rng.randint(-WALL_ERROR_NS_MAX, WALL_ERROR_NS_MAX)
 
     def steady(self) -> float:
@@ -47,7 +48,14 @@ class Clocks:
 
     def step_wall(self, seconds: float) -> None:
         """Set the wall clock ahead, or back by negative seconds. The steady clock does not notice."""
-        self._wall_start_ns += round(seconds * 1e9)
+        step_ns = round(seconds * 1e9)
+        self._wall_start_ns += step_ns
+        self._stepped_ns += step_ns
+
+    def end_steps(self) -> None:
+        """Set the wall clock right again."""
+        self._wall_start_ns -= self._stepped_ns
+        self._stepped_ns = 0
 
     def world_ns(self, steady: float) -> int:
         """Return the virtual time at which the steady clock shows these seconds."""

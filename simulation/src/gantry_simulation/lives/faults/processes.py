@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 
-from gantry_simulation.lives.client import Client
+from gantry_simulation.clients.program import Program
 from gantry_simulation.lives.faults.restarts import after_failed_disk, restart
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
+from gantry_simulation.parts.nameserver import Nameserver
+from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.parts.store import Store
+from gantry_simulation.parts.txn_checker import TxnChecker
 from gantry_simulation.world.world import MS_NS
 
 
@@ -17,10 +20,7 @@ def kill(system: System, act: Act) -> bool:
     member = system.member(act.on)
     if not member.process.is_running:
         return False
-    if isinstance(member, Client):
-        member.process.kill()
-    else:
-        member.kill()
+    member.kill()
     if isinstance(member, Store):
         after_failed_disk(system, act.on)
     restart(system, member, act.span_ms)
@@ -28,14 +28,17 @@ def kill(system: System, act: Act) -> bool:
 
 
 def power_cut(system: System, act: Act) -> bool:
-    """Take the power from the machine of a store, and with it all that was not synced. Start it after the span."""
-    store = system.stores[act.on]
-    if not store.process.is_running:
+    """Take the power from a machine, and with it all that was not synced. Start it after the span."""
+    member = system.member(act.on)
+    if not member.process.is_running or isinstance(member, Nameserver):
         return False
-    store.lose_power(act.number)
-    system.ledger.lost_undurable(act.on)
-    system.has_failed_disk.discard(act.on)
-    restart(system, store, act.span_ms)
+    if isinstance(member, Store):
+        member.lose_power(act.number)
+        system.ledger.lost_undurable(act.on)
+        system.has_failed_disk.discard(act.on)
+    elif isinstance(member, Scheduler | TxnChecker | Program):
+        member.lose_power()
+    restart(system, member, act.span_ms)
     return True
 
 

@@ -27,7 +27,8 @@ FAULTS: dict[str, Apply] = {
     "disk error": disk_error,
     "full disk": full_disk,
 }
-STORE_FAULTS = frozenset({"power cut", "reconfigure", "disk error", "full disk"})
+POWER_CUT = "power cut"
+STORE_FAULTS = frozenset({"reconfigure", "disk error", "full disk"})
 DISK_FAULTS = frozenset({"disk error", "full disk"})
 """Faults after which the product logs exceptions rightly."""
 NETWORK_FAULTS = frozenset({"cut", "cut one way", "break connections"})
@@ -50,6 +51,7 @@ def end_all(system: System) -> None:
     for one in system.members().values():
         for other in system.members().values():
             system.network.heal(one.process.address, other.process.address)
+        one.process.clocks.end_steps()
         if one.process.is_running and one.process.is_paused:
             one.process.resume()
     for name, store in system.stores.items():

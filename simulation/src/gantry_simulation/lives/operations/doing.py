@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
@@ -24,6 +25,14 @@ class Doing(Protocol):
 
     def store(self, name: str) -> StoreClient:
         """Return the client of a store."""
+        ...
+
+    def nameservers(self, address: str = "") -> NameserverClient:
+        """Return a client of the nameserver with this address, or of all."""
+        ...
+
+    def now_ns(self) -> int:
+        """Return the virtual time."""
         ...
 
     def wall_ms(self) -> int:

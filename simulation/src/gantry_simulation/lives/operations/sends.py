@@ -17,26 +17,36 @@ BODY_BYTES_MAX = 64 * 1024
 KEYED = "send with key"
 
 
-def _body(message: str, size: int) -> bytes:
+def body_of(message: str, size: int) -> bytes:
+    """Return a body that begins with the name of its message."""
     return f"{message}|".encode() + b"x" * min(size, BODY_BYTES_MAX)
 
 
-def _header(doing: Doing, act: Act, properties: str, *, batch: bool = False) -> SendHeaderV2:
+def send_header(
+    doing: Doing, act: Act, properties: str, *, group: str = GROUP, sys_flag: int = 0, batch: bool = False
+) -> SendHeaderV2:
+    """Return the header of a message to the topic and queue of an act."""
     return SendHeaderV2(
-        producer_group=GROUP, topic=topic_of(act), default_topic="TBW102", default_topic_queue_nums=4, queue_id=act.queue,
-        sys_flag=0, born_timestamp=doing.wall_ms(), flag=0, properties=properties, batch=batch or None,
+        producer_group=group, topic=topic_of(act), default_topic="TBW102", default_topic_queue_nums=4, queue_id=act.queue,
+        sys_flag=sys_flag, born_timestamp=doing.wall_ms(), flag=0, properties=properties, batch=batch or None,
     )  # fmt: skip
 
 
-def _unique(message: str) -> str:
-    return f"{UNIQ_KEY}\x01{message.replace('.', 'x').upper():0>32}\x02"
+def unique_key(message: str) -> str:
+    """Return the unique key of a message."""
+    return f"{message.replace('.', 'x').upper():0>32}"
+
+
+def unique(message: str) -> str:
+    """Return the property with the unique key of a message."""
+    return f"{UNIQ_KEY}\x01{unique_key(message)}\x02"
 
 
 async def _send(doing: Doing, act: Act, message: str, properties: str) -> None:
     doing.ledger.messages.sent.add(message)
     topic = topic_of(act)
     since = doing.ledger.since(act.on, topic)
-    stored = await doing.store(act.on).send(_header(doing, act, properties), _body(message, act.size))
+    stored = await doing.store(act.on).send(send_header(doing, act, properties), body_of(message, act.size))
     reply = stored.reply
     place = Place(act.on, topic, reply.queue_id, reply.queue_offset)
     durability = reply.durability or "no durability"
@@ -48,19 +58,19 @@ async def _send(doing: Doing, act: Act, message: str, properties: str) -> None:
 async def send(doing: Doing, act: Act) -> None:
     """Send a plain message."""
     message = f"m{act.number}"
-    await _send(doing, act, message, _unique(message) + f"{WAIT}\x01true\x02")
+    await _send(doing, act, message, unique(message) + f"{WAIT}\x01true\x02")
 
 
 async def send_early(doing: Doing, act: Act) -> None:
     """Send a message that is answered before its flush."""
     message = f"e{act.number}"
-    await _send(doing, act, message, _unique(message) + f"{WAIT}\x01false\x02")
+    await _send(doing, act, message, unique(message) + f"{WAIT}\x01false\x02")
 
 
 async def send_with_key(doing: Doing, act: Act) -> None:
     """Send a message with an idempotency key. The same number is the same key and the same content."""
     message = f"k{act.number}"
-    properties = f"{_unique(message)}{GANTRY_KEY}\x01key{act.number}\x02"
+    properties = f"{unique(message)}{GANTRY_KEY}\x01key{act.number}\x02"
     doing.ledger.messages.key_of[message] = message
     await _send(doing, act, message, properties)
 
@@ -72,10 +82,10 @@ async def send_batch(doing: Doing, act: Act) -> None:
     messages = [f"b{act.number}.{number}" for number in range(BATCH)]
     doing.ledger.messages.sent.update(messages)
     items = [
-        BatchItem(0, _body(message, act.size // BATCH), f"{_unique(message)}{WAIT}\x01true\x02".encode())
+        BatchItem(0, body_of(message, act.size // BATCH), f"{unique(message)}{WAIT}\x01true\x02".encode())
         for message in messages
     ]
-    header = _header(doing, act, "", batch=True)
+    header = send_header(doing, act, "", batch=True)
     answer = await doing.store(act.on).call(
         RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items, 1 << 20)
     )

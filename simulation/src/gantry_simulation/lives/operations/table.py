@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gantry_simulation.lives.operations import offsets, reading, sends, topics
+from gantry_simulation.lives.operations import (
+    delays,
+    nameservers,
+    offsets,
+    reading,
+    sends,
+    topics,
+    transactions,
+)
 from gantry_simulation.lives.operations.doing import Operation
 
 OPERATIONS: dict[str, Operation] = {
@@ -10,5 +18,12 @@ OPERATIONS: dict[str, Operation] = {
     **reading.OPERATIONS,
     **offsets.OPERATIONS,
     **topics.OPERATIONS,
+    **delays.SENDS,
+    **delays.ORDERS,
+    **transactions.SENDS,
+    **transactions.ORDERS,
+    **nameservers.OPERATIONS,
 }
 SENDS = tuple(sends.OPERATIONS)
+COMMON = (*reading.OPERATIONS, *offsets.OPERATIONS)
+"""Operations of every system that are no sends."""

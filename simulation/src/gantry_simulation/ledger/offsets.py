@@ -1,0 +1,84 @@
+"""Offsets that clients committed: an answered commit is durable, and only a later one replaces it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Cell(NamedTuple):
+    """Where a group's offset is."""
+
+    store: str
+    group: str
+    topic: str
+    queue: int
+
+
+@dataclass(eq=False, slots=True)
+class Commit:
+    """One commit. Each of a run has its own offset."""
+
+    cell: Cell
+    offset: int
+    began_ns: int
+    answered_ns: int | None = None
+    """None: it may happen at any time from its begin on."""
+
+    def may_follow(self, other: Commit) -> bool:
+        """Whether it may have happened after another one."""
+        return self.answered_ns is None or self.answered_ns >= other.began_ns
+
+
+@dataclass(slots=True)
+class _Known:
+    commits: list[Commit] = field(default_factory=list[Commit])
+    is_free: bool = False
+    """The topic was deleted: other offsets are possible until a commit is answered."""
+
+
+class Offsets:
+    """All commits by their cell. `violate` is called with each contradiction."""
+
+    def __init__(self, now_ns: Callable[[], int], violate: Callable[[str], None]) -> None:
+        self._now_ns, self._violate = now_ns, violate
+        self._cells: defaultdict[Cell, _Known] = defaultdict(_Known)
+
+    def begin(self, cell: Cell, offset: int) -> Commit:
+        """Record that an offset is being committed."""
+        commit = Commit(cell, offset, self._now_ns())
+        self._cells[cell].commits.append(commit)
+        return commit
+
+    def answered(self, commit: Commit) -> None:
+        """Record that a commit is durable."""
+        commit.answered_ns = self._now_ns()
+        known = self._cells[commit.cell]
+        if commit in known.commits:  # not before a deletion
+            known.is_free = False
+
+    def read(self, cell: Cell, offset: int | None, began_ns: int) -> None:
+        """Record what the store answered to a query that began at this time. None or 0: it has no offset."""
+        known = self._cells[cell]
+        before = [
+            commit
+            for commit in known.commits
+            if commit.answered_ns is not None and commit.answered_ns <= began_ns
+        ]
+        possible = {
+            commit.offset for commit in known.commits if all(commit.may_follow(other) for other in before)
+        }
+        if not before:
+            possible |= {0}
+        if (offset or 0) not in possible and not known.is_free:
+            wanted = ", ".join(map(str, sorted(possible)))
+            self._violate(f"{cell} has the offset {offset}, not {wanted}")
+
+    def deleted(self, store: str, topic: str) -> None:
+        """Forget the offsets of a topic."""
+        for cell, known in self._cells.items():
+            if (cell.store, cell.topic) == (store, topic):
+                known.commits.clear()
+                known.is_free = True

@@ -1,0 +1,143 @@
+"""The programs of a life that use the SDK: their topics, who of them consumes what, and what must hold in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from gantry_chassis.process import Life
+from gantry_link.clients.store import StoreClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_simulation.clients.producer import SendingProgram
+from gantry_simulation.clients.program import Program
+from gantry_simulation.clients.push_consumer import ConsumingProgram, Trouble
+from gantry_simulation.clients.transactions import TransactionProgram
+from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.lives.plan import CONCURRENT, ORDERLY, PAYER, PRODUCER, Shape, names
+from gantry_simulation.parts.store import Store
+from gantry_simulation.processes.process import Process
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
+from gantry_wire.headers.admin import CreateTopicHeader
+
+TOPICS = {CONCURRENT: "Plain", ORDERLY: "Orderly"}
+"""By the group that consumes it."""
+QUEUES = 2
+REQUEST_SECONDS = 1.0
+AGAIN_SECONDS = 0.2
+AUDIT_SECONDS = 2.0
+PAUSE_SECONDS = 0.4
+
+MakeProcess = Callable[[str], Process]
+
+
+class Programs:
+    """Starts the programs once their topics exist, and knows what each group must have."""
+
+    def __init__(
+        self, shape: Shape, ledger: Ledger, stores: Mapping[str, Store], nameservers: str, make: MakeProcess
+    ) -> None:
+        """`make` returns a process on a machine of its own."""
+        self._ledger, self._stores, self._nameservers = ledger, stores, nameservers
+        self.members: dict[str, Program] = {}
+        self._groups: dict[str, list[ConsumingProgram]] = {}
+        for kind, count in shape.counts().items():
+            for name in names(kind, count):
+                program = self._program(kind, make, name)
+                if program is not None:
+                    self.members[name] = program
+        if self.members:
+            self._admin, self._auditor = make("admin"), make("auditor")
+
+    def _program(self, kind: str, make: MakeProcess, name: str) -> Program | None:
+        ledger, nameservers = self._ledger, self._nameservers
+        if kind == PRODUCER:
+            producer = SendingProgram(make(name), ledger, nameservers, TOPICS[CONCURRENT], TOPICS[ORDERLY])
+            producer.pause_seconds = PAUSE_SECONDS
+            return producer
+        if kind == PAYER:
+            payer = TransactionProgram(make(name), ledger, nameservers, TOPICS[CONCURRENT])
+            payer.pause_seconds = PAUSE_SECONDS
+            return payer
+        if kind not in TOPICS:
+            return None
+        consumer = ConsumingProgram(
+            make(name), ledger, nameservers, kind, TOPICS[kind], orderly=kind == ORDERLY, trouble=Trouble()
+        )
+        self._groups.setdefault(kind, []).append(consumer)
+        return consumer
+
+    def start(self) -> None:
+        """Create their topics, then start them."""
+        if self.members:
+            self._admin.start(self._prepare)
+
+    async def _prepare(self, life: Life) -> None:
+        pool = ConnectionPool(rng=life.environment.rng)
+        for store in self._stores.values():
+            calls = StoreClient(pool, store.address, REQUEST_SECONDS)
+            while not await self._has_prepared(calls):
+                await life.sleep(AGAIN_SECONDS)
+        for program in self.members.values():
+            program.start()
+        if ORDERLY in self._groups:
+            self._auditor.start(self._audit)
+
+    async def _has_prepared(self, calls: StoreClient) -> bool:
+        """Create the topics, and the group whose failed messages are delivered again at once."""
+        try:
+            for topic in TOPICS.values():
+                header = CreateTopicHeader(
+                    topic=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES, perm=6
+                )
+                await calls.create_topic(header)
+            attributes = {"+gantry.retryPolicy": "list:0ms"}
+            await calls.put_group(SubscriptionGroupConfig(group_name=CONCURRENT, attributes=attributes))
+        except (LinkError, BrokerRefused):
+            return False
+        return True
+
+    async def _audit(self, life: Life) -> None:
+        """Ask the stores for the offsets that the orderly group has committed."""
+        pool = ConnectionPool(rng=life.environment.rng)
+        lives = dict.fromkeys(self._stores, 0)
+        while not await life.sleep(AUDIT_SECONDS):
+            for name, store in self._stores.items():
+                calls = StoreClient(pool, store.address, REQUEST_SECONDS)
+                for queue in range(QUEUES):
+                    asked = store.process.lives
+                    with suppress(LinkError, BrokerRefused):
+                        offset = await calls.consumer_offset(ORDERLY, TOPICS[ORDERLY], queue)
+                        self._audited((name, queue), asked, store.process.lives, lives, offset or 0)
+
+    def _audited(
+        self, queue: tuple[str, int], asked: int, now: int, lives: dict[str, int], offset: int
+    ) -> None:
+        if now != asked:
+            return
+        queues, store = self._ledger.groups.in_order(ORDERLY), queue[0]
+        if asked != lives[store]:
+            queues.forget_committed(store)
+            lives[store] = asked
+        queues.committed(queue, offset)
+
+    def end_sending(self) -> None:
+        """Send nothing further. Producers of transactions still answer checks."""
+        for program in self.members.values():
+            if isinstance(program, SendingProgram | TransactionProgram):
+                program.is_sending = False
+
+    def missing(self) -> list[str]:
+        """Return what groups must still consume, and queues that do not have one member each."""
+        found: list[str] = []
+        for group, members in self._groups.items():
+            found += [f"{group}: {each}" for each in self._ledger.groups.missing(group, TOPICS[group])]
+            have = sorted((queue.broker, queue.queue_id) for member in members for queue in member.queues)
+            if have != [(store, queue) for store in sorted(self._stores) for queue in range(QUEUES)]:
+                found.append(f"{group}: queues {have} have members")
+        return found
+
+    def last_orderly(self) -> ConsumingProgram | None:
+        """Return the member of the orderly group that can leave: others stay."""
+        members = self._groups.get(ORDERLY, [])
+        return members[-1] if len(members) > 1 else None
