@@ -16,7 +16,7 @@ SECTOR_BYTES = 512
 class Inode:
     """One file: its visible bytes, those certainly on the device, and the versions a crash may leave between.
 
-    A change costs a copy of the sectors it touches. They are told apart only for a crash.
+    A change costs a copy of the sectors it touches. Only a crash distinguishes them.
     """
 
     seen: bytearray = field(default_factory=bytearray)
