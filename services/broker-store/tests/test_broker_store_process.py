@@ -258,6 +258,25 @@ def test_the_fast_port_takes_sends_and_serves_no_pulls(start):
     assert {f"listenPort={port}", f"fastListenPort={port - 2}"} <= set(config)
 
 
+def test_a_connection_of_the_fast_port_that_ends_ends_no_pull_of_the_main_port(start):
+    port = three_free_ports()
+    start(f"port={port}")
+    sender, waiting = Client(port), Client(port)
+    assert sender.send(b"first").code == 0
+    held = PullHeader(
+        consumer_group="TOOLS_CONSUMER", topic="orders", queue_id=0, queue_offset=1, max_msg_nums=32,
+        sys_flag=6, suspend_timeout_millis=20_000, subscription="*",
+    )  # fmt: skip
+    waiting.socket.sendall(encode_request(11, 1, held))
+    for _ in range(3):  # as many as the main port has, and more
+        fast = Client(port - 2)
+        assert fast.send(b"quick", queue_id=1).code == 0
+        fast.socket.close()
+    waiting.socket.settimeout(10)
+    assert sender.send(b"second").code == 0
+    assert [record.body for record in scan_records(waiting.answer().body)] == [b"second"]
+
+
 def test_lost_queues_are_rebuilt_and_served_meanwhile_or_refused(start, tmp_path):
     store = start()
     client = Client(store.port)

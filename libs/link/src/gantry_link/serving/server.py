@@ -6,9 +6,10 @@ Knows no request codes. An exception of the handler is answered or closes the co
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gantry_link.limits import LinkLimits
@@ -64,10 +65,12 @@ class RemotingServer:
         limits: LinkLimits | None = None,
         budget: Budget | None = None,
         peers: dict[int, Peer] | None = None,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         """`on_failure` gets every exception of the handler that is our own bug, not the client's.
 
         `peers` is where it keeps its open connections by number: given by a caller that shares them with parts made before.
+        `numbers` numbers the connections. Servers whose connections the same parts know by number must share it.
         `budget` is that of the process. It is notified of every connection refused or closed because of its peer.
         """
         self.handler = handler
@@ -79,7 +82,7 @@ class RemotingServer:
         self._on_connect, self._on_close, self._on_failure = on_connect, on_close, on_failure
         self._listeners: list[asyncio.Server] = []
         self._accepting: list[Accepting] = []
-        self._next_id = 0
+        self._numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
         self._is_closing = False
@@ -202,8 +205,7 @@ class RemotingServer:
         return self._new_peer()
 
     def _new_peer(self) -> Peer:
-        self._next_id += 1
-        return Peer(self, self._next_id)
+        return Peer(self, next(self._numbers))
 
     @property
     def _sweep_seconds(self) -> float:

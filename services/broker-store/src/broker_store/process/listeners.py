@@ -3,6 +3,7 @@
 Opened first, so that a taken port fails at once; admission follows later.
 """
 
+import itertools
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -46,9 +47,12 @@ class Listeners:
             output_pause_bytes=min(LinkLimits().output_pause_bytes, settings.output_bytes_max),
             idle_seconds=settings.idle_seconds,
         )
-        self.server = RemotingServer(self._receive, on_close=on_close, limits=limits, budget=budget)
+        numbers = itertools.count(1)
+        self.server = RemotingServer(
+            self._receive, on_close=on_close, limits=limits, budget=budget, numbers=numbers
+        )
         self._fast_server = RemotingServer(
-            self._receive_fast, on_close=on_close, limits=limits, budget=budget
+            self._receive_fast, on_close=on_close, limits=limits, budget=budget, numbers=numbers
         )
         self.http = HttpServer(
             settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts, listen=listen
