@@ -32,6 +32,10 @@ class MemoryLog:
     def visible_end(self):
         return len(self.data)
 
+    @property
+    def old_end(self):
+        return 0
+
     def read(self, position, size):
         self.reads.append((position, size))
         if position < self.min_position:

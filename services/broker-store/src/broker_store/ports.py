@@ -29,6 +29,11 @@ class LogReader(Protocol):
         """Start of the oldest segment."""
         ...
 
+    @property
+    def old_end(self) -> int:
+        """Records of earlier runs lie below. Their bytes and their units were at rest, and may be damaged."""
+        ...
+
     def read(self, position: int, size: int) -> bytes:
         """Return exactly `size` bytes. May wait for the disk."""
         ...

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_store import MemoryQueue, MemoryStore, bodies_of
 
-from broker_store.log.errors import PositionRemoved
+from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from broker_store.reading.pull import Ask, BatchLimits, PullLimits, PullStatus, reply_code, select
 from broker_store.reading.pull_reading import GAP_BYTES_MAX, read_slowly, read_spans
 from gantry_wire.codes import ResponseCode
@@ -171,6 +171,17 @@ def test_records_far_apart_are_read_one_by_one_and_near_ones_together():
     assert read_spans(alone, read) == [log[position : position + size] for position, size in alone]
     assert reads == alone
     assert read_spans(spans, lambda position, size: read(position, size) if position < far else None) is None
+
+
+@pytest.mark.parametrize("unit", [(0, 1, 4), (1, 0, 1 << 40), (1, 1, -20), (2, 1, 256), (0, 0, 400)])
+def test_a_damaged_unit_of_an_earlier_run_never_cuts_other_bytes_out_of_the_log(unit):
+    store, queue = filled(3)
+    spans = [(position, size) for position, size, _ in CONSUME_QUEUE_UNIT.iter_unpack(queue.read(0, 3))]
+    assert len(bodies_of(b"".join(read_spans(spans, store.log.read, store.log.end)))) == 3
+    number, field, by = unit
+    spans[number] = tuple(value + by * (field == each) for each, value in enumerate(spans[number]))
+    with pytest.raises((DamagedRecord, PositionNotVisible)):
+        read_spans(spans, store.log.read, store.log.end)
 
 
 async def _at_once(function, *arguments):

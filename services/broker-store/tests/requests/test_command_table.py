@@ -7,7 +7,8 @@ import pytest
 from broker_store.requests import command_table as commands
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
-from gantry_wire.codes import RequestCode
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.encode import encode_request
 from gantry_wire.frames.frame_stream import FrameDecoder
 
@@ -70,3 +71,15 @@ async def test_requests_that_are_answered_and_sends_are_not_cut(flooded):
     assert len(handled) == 18
     assert len(peer.sent) == 9
     assert not any(requests.oneway_dropped for requests in classes.values())
+
+
+async def test_an_error_of_the_disk_is_a_refusal_and_no_bug():
+    def handle(_peer, _command):
+        raise OSError(5, "Input/output error", "/store/consumequeue/T/0")
+
+    table = CommandTable(request_classes(), None)
+    table.add_all({RequestCode.GET_MIN_OFFSET: ("adminBroker", handle)})
+    with pytest.raises(RefusedRequest) as refused:
+        receive(table, SilentPeer(), RequestCode.GET_MIN_OFFSET, 1, oneway=False)
+    assert refused.value.code == ResponseCode.SYSTEM_ERROR
+    assert "/store/consumequeue/T/0" in str(refused.value)

@@ -65,4 +65,4 @@ class Ledger:
         wanted = self.transactions.required()
         if is_scheduled:
             wanted |= self.delays.required()
-        return sorted(wanted - set(found.values()))
+        return sorted(wanted - set(found.values()) - self.messages.damaged)

@@ -26,6 +26,9 @@ class Messages:
         self.acknowledged: int = 0
         self.required: dict[Place, str] = {}
         """What must be readable."""
+        self.damaged: set[str] = set()
+        """Messages of which bytes changed on the device."""
+        self._damaged_places: set[Place] = set()
         self._names: dict[Place, tuple[str, bool]] = {}
         """Message at a place, and whether it is certainly durable."""
         self._keys: dict[tuple[str, str, str], tuple[Place, bool]] = {}
@@ -37,7 +40,7 @@ class Messages:
         if not is_durable and since.losses != now.losses:
             return
         self._name(message, place, is_durable=is_durable)
-        if since.deletions != now.deletions:
+        if since.deletions != now.deletions or place in self._damaged_places:
             return
         self.required[place] = message
         self._check_key(message, place, is_durable=is_durable)
@@ -53,6 +56,8 @@ class Messages:
                 self._check_key(message, place, is_durable=is_durable)
 
     def _name(self, message: str, place: Place, *, is_durable: bool) -> None:
+        if place in self._damaged_places:
+            return
         known, was_durable = self._names.get(place, (message, False))
         if known != message:
             self._violate(f"{place} names {known}, and now {message}")
@@ -60,7 +65,7 @@ class Messages:
 
     def _check_key(self, message: str, place: Place, *, is_durable: bool) -> None:
         key = self.key_of.get(message)
-        if key is None or place.is_copy:
+        if key is None or place.is_copy or place in self._damaged_places:
             return
         known, _ = self._keys.setdefault((place.store, place.topic, key), (place, is_durable))
         if known != place:
@@ -77,6 +82,14 @@ class Messages:
             for key, (place, durable) in self._keys.items()
             if place.store != store or durable
         }
+
+    def was_damaged(self, message: str, place: Place) -> None:
+        """Require nothing of a place whose bytes changed on the device, in the log or in the queue. Its key may be stored again."""
+        self.damaged.add(message)
+        self._damaged_places.add(place)
+        self._names.pop(place, None)
+        self.required.pop(place, None)
+        self._keys = {key: kept for key, kept in self._keys.items() if kept[0] != place}
 
     def deleted(self, store: str, topic: str) -> None:
         """Forget what a topic must hold, because it is being deleted or was. Its keys may be stored again."""

@@ -78,7 +78,14 @@ class Offsets:
 
     def deleted(self, store: str, topic: str) -> None:
         """Forget the offsets of a topic."""
+        self._forget(lambda cell: (cell.store, cell.topic) == (store, topic))
+
+    def damaged(self, store: str) -> None:
+        """Forget the offsets of a store: a file that keeps them was damaged."""
+        self._forget(lambda cell: cell.store == store)
+
+    def _forget(self, is_gone: Callable[[Cell], bool]) -> None:
         for cell, known in self._cells.items():
-            if (cell.store, cell.topic) == (store, topic):
+            if is_gone(cell):
                 known.commits.clear()
                 known.is_free = True

@@ -26,6 +26,27 @@ STORE_POWER_SHARE = 0.7
 FAULTS_BEGIN_MS = 500
 NEAR_MS = 8
 """A fault that strikes at an operation strikes within this time after it: requests take some of it to arrive."""
+BURST_SHARE, BURST_MS = 0.4, 5
+"""Share of the operations that begin within this time of the one before: one flush covers several of them."""
+CHAIN_SHARE = 0.3
+"""Share of the faults of stores that others follow closely."""
+CHAINS = (
+    ("kill", "power cut"),
+    ("kill", "kill"),
+    ("power cut", "power cut"),
+    ("disk error", "kill", "power cut"),
+    ("disk error", "power cut"),
+    ("slow syncs", "power cut"),
+    ("bit flip", "power cut"),
+    ("lost files", "kill"),
+)
+"""Faults of one store, each soon after the one before, or soon after the start that follows it."""
+LASTING = ("disk error", "slow syncs")
+"""Faults that end no process."""
+AFTER_START_MS = 30
+"""A start takes about this time."""
+AGAIN_MS = 500
+"""A keyed message is sent again within this time after a start."""
 BODY_SIZES = (16, 16, 100, 100, 1_000, 20_000)
 DELAYS_MS = (-500, 6_000)
 ORDER_MS = (20, 4_000)
@@ -42,7 +63,9 @@ def draw_plan(seed: int) -> Plan:
     seconds = rng.uniform(*SECONDS)
     end_ms = int(seconds * 1000)
     operations = _draw_operations(rng, shape, end_ms)
-    acts = [*operations, *_draw_faults(rng, shape, end_ms, [act.at_ms for act in operations])]
+    faults = _draw_faults(rng, shape, end_ms, [act.at_ms for act in operations])
+    faults += _draw_chained(rng, shape, faults)
+    acts = [*operations, *faults, *_draw_repeats(rng, operations, faults)]
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
 
 
@@ -100,19 +123,20 @@ def _draw_operations(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]
         kinds += len(kinds) // 2 * _subset(rng, list(delays.SENDS))
     if shape.checkers or rng.random() < 0.1:
         kinds += len(kinds) // 2 * _subset(rng, list(transactions.SENDS))
-    acts = [
-        _draw_operation(rng, shape, rng.choice(kinds), number, end_ms)
-        for number in range(1, rng.randint(*OPERATIONS_COUNT) + 1)
-    ]
+    acts: list[Act] = []
+    for number in range(1, rng.randint(*OPERATIONS_COUNT) + 1):
+        is_next = acts and rng.random() < BURST_SHARE
+        at_ms = acts[-1].at_ms + rng.randint(0, BURST_MS) if is_next else rng.randint(100, end_ms)
+        acts.append(_draw_operation(rng, shape, rng.choice(kinds), number, at_ms))
     return acts + _draw_orders(rng, acts)
 
 
-def _draw_operation(rng: random.Random, shape: Shape, kind: str, number: int, end_ms: int) -> Act:
+def _draw_operation(rng: random.Random, shape: Shape, kind: str, number: int, at_ms: int) -> Act:
     key = rng.randrange(KEYS)
     is_keyed = kind == KEYED
     stores = names(STORE, len(shape.stores))
     return Act(
-        at_ms=rng.randint(100, end_ms),
+        at_ms=at_ms,
         kind=kind,
         on=stores[(key if is_keyed else rng.randrange(1 << 16)) % len(stores)],
         by=rng.choice(names(CLIENT, shape.clients)),
@@ -172,4 +196,36 @@ def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[in
                 span_ms=rng.randint(*SPAN_MS),
             )
         )
+    return acts
+
+
+def _draw_chained(rng: random.Random, shape: Shape, faults: list[Act]) -> list[Act]:
+    """Return further faults soon after some of those of stores: during recovery, and on a disk that has failed before."""
+    stores = names(STORE, len(shape.stores))
+    acts: list[Act] = []
+    for first in faults:
+        chains = [chain for chain in CHAINS if chain[0] == first.kind and first.on in stores]
+        if not chains or rng.random() >= CHAIN_SHARE:
+            continue
+        last = first
+        for kind in rng.choice(chains)[1:]:
+            wait_ms = 0 if last.kind in LASTING else last.span_ms
+            last = Act(
+                at_ms=last.at_ms + wait_ms + rng.randint(0, AFTER_START_MS), kind=kind, on=last.on,
+                number=rng.getrandbits(16), span_ms=rng.randint(*SPAN_MS),
+            )  # fmt: skip
+            acts.append(last)
+    return acts
+
+
+def _draw_repeats(rng: random.Random, operations: list[Act], faults: list[Act]) -> list[Act]:
+    """Return keyed messages that are sent again soon after starts: their keys must have survived."""
+    acts: list[Act] = []
+    for fault in faults:
+        before = [
+            act for act in operations if act.kind == KEYED and act.on == fault.on and act.at_ms < fault.at_ms
+        ]
+        if before:
+            at_ms = fault.at_ms + fault.span_ms + rng.randint(0, AGAIN_MS)
+            acts.append(msgspec.structs.replace(rng.choice(before), at_ms=at_ms))
     return acts

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gantry_simulation.lives.faults.table import DISK_FAULTS, POWER_CUT, end_all, perform
+from gantry_simulation.lives.faults.table import DAMAGES, DISK_FAULTS, POWER_CUT, end_all, perform
 from gantry_simulation.lives.plan import Act, Plan
-from gantry_simulation.lives.product_logs import product_logs
+from gantry_simulation.lives.product_logs import ProductLogs, product_logs
 from gantry_simulation.lives.reader import SHOWN, Reader
 from gantry_simulation.lives.system import System
 from gantry_simulation.world.world import MS_NS, SECOND_NS, World
@@ -59,8 +59,7 @@ def live(plan: Plan) -> Outcome:
                 _is_whole(system, "last reader")
         _stop_all(system)
         if not DISK_FAULTS.intersection(system.happened):
-            for line in [*logs.exceptions, *logs.rebuilds]:
-                world.violate("log", line)
+            _check_logs(system, logs)
         for violation in world.violations:
             system.history.add(violation.process, f"VIOLATION: {violation.what}")
         return Outcome(
@@ -71,6 +70,21 @@ def live(plan: Plan) -> Outcome:
             system.ledger.messages.acknowledged,
             world.now_ns / SECOND_NS,
         )
+
+
+def _check_logs(system: System, logs: ProductLogs) -> None:
+    """Compare what the product logged with what happened to it: no exception, and rebuilds and damage only where something was damaged."""
+    for line in logs.exceptions:
+        system.world.violate("log", line)
+    if not DAMAGES.intersection(system.happened):
+        for line in logs.rebuilds:
+            system.world.violate("log", line)
+        if logs.damage:
+            system.world.violate("log", "damage is reported, where nothing was damaged")
+    losses = system.ledger.losses
+    unreported = [each for each in system.damaged.values() if not losses.is_deleted(each.store, each.topic)]
+    if unreported and not logs.damage:
+        system.world.violate("log", f"the damage of {unreported[0]} is not reported")
 
 
 def _is_whole(system: System, name: str) -> bool:

@@ -18,6 +18,16 @@ def names(kind: str, count: int) -> list[str]:
     return [f"{kind}-{number}" for number in range(count)]
 
 
+def topic_name(number: int) -> str:
+    """Return the name of a topic of the plan."""
+    return f"Topic{number}"
+
+
+def is_topic(name: str) -> bool:
+    """Whether a topic is one of a plan, not one of the product's own."""
+    return name.startswith("Topic")
+
+
 class StoreShape(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one store for its first start."""
 

@@ -1,4 +1,4 @@
-"""The logs of the product during a life: kept out of the terminal, and searched for logged exceptions and for rebuilds."""
+"""The logs of the product during a life: kept out of the terminal, and searched for logged exceptions, rebuilds and damage."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ WANTED = "the index was switched off"
 """A start with the index on again must build it."""
 
 
+DAMAGE = frozenset({"damaged bytes in the log are skipped", "damaged records are left out of a reply"})
+"""How a store reports damage of its log."""
+
+
 class ProductLogs:
     """What must not be logged in a life without damage, in order."""
 
@@ -23,6 +27,8 @@ class ProductLogs:
         self.exceptions: list[str] = []
         self.rebuilds: list[str] = []
         """Starts of stores that read their whole log, with the reason."""
+        self.damage: int = 0
+        """Reports of damage."""
 
     def take(
         self, _logger: object, _method: str, event: MutableMapping[str, Any]
@@ -31,6 +37,7 @@ class ProductLogs:
         error = event.get("exc_info")
         if error:
             self.exceptions.append(f"{event.get('event')}: {error!r}")
+        self.damage += event.get("event") in DAMAGE
         detail = str(event.get("detail"))
         if event.get("event") == REBUILDING and not detail.startswith(WANTED):
             self.rebuilds.append(f"{REBUILDING}: {event.get('reason')}, {detail}")

@@ -12,6 +12,7 @@ from gantry_simulation.ledger.places import Place
 from gantry_simulation.ledger.transactions import STATES
 from gantry_simulation.lives.operations.nameservers import NAMESPACE
 from gantry_simulation.lives.operations.reading import note_records, pull_header
+from gantry_simulation.lives.plan import topic_name
 from gantry_simulation.lives.programs import QUEUES, TOPICS
 from gantry_simulation.lives.system import System
 from gantry_wire.codes import ResponseCode
@@ -32,7 +33,7 @@ class Reader:
         self._client = system.add_client(f"{name}'s client")
         self._process = system.make_process(name)
         shape = system.shape
-        own = [(f"Topic{topic}", shape.queues) for topic in range(shape.topics)]
+        own = [(topic_name(topic), shape.queues) for topic in range(shape.topics)]
         own += [(topic, QUEUES) for topic in TOPICS.values()] if shape.has_programs else []
         self._offsets = {
             (store, topic, queue): 0

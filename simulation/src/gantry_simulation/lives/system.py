@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.ledger.places import Place
 from gantry_simulation.lives.client import Client, Surroundings
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.operations.delays import LEVELS
@@ -74,6 +75,10 @@ class System:
         """Kinds of acts that had an effect."""
         self.has_failed_disk: set[str] = set()
         """Stores that must restart because their disk failed."""
+        self.damaged: dict[str, Place] = {}
+        """The message of each store whose record changed on the device."""
+        self.unconfirmed: set[str] = set()
+        """Stores that lost their confirm offset once."""
         self._directory, self._numbers = directory, count(1)
         self.nameservers: dict[str, Nameserver] = {
             name: Nameserver(self.make_process(name), directory / name)

@@ -6,6 +6,7 @@ import asyncio
 import random
 import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from gantry_chassis.machine.environment import Environment
 from gantry_chassis.process import Life, live
@@ -47,7 +48,9 @@ class Process:
         self.is_paused: bool = False
         self.refusal: str = ""
         """Why the last start was refused."""
-        self._world, self._network, self._pace = world, network, pace or Pace()
+        self.pace: Pace = replace(pace or Pace())
+        """That of its threads. It may change at any time."""
+        self._world, self._network = world, network
         self._loop: ProcessLoop | None = None
         self._sockets: ProcessSockets | None = None
         self._is_stopping = False
@@ -82,7 +85,7 @@ class Process:
             loop,
             self.clocks,
             sockets,
-            self._pace,
+            self.pace,
             name=f"{self.name} in life {self.lives}",
             boot_id=f"boot {self.machine.boots} of {self.machine.name}",
             process_id=FIRST_PROCESS_ID + self.lives,
@@ -143,7 +146,7 @@ class Process:
         return self._loop
 
     def _make_default_threads(self, loop: ProcessLoop) -> SimulatedWorkers:
-        return SimulatedWorkers(self._world, loop, DEFAULT_THREADS, "default", self._pace)
+        return SimulatedWorkers(self._world, loop, DEFAULT_THREADS, "default", self.pace)
 
     def _begin(self, loop: ProcessLoop, main: Main, environment: Environment) -> None:
         task = loop.create_task(live(main, environment), name=self.name)

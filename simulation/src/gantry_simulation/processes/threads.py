@@ -18,9 +18,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Pace:
-    """How long calls in threads take. Ranges are nanoseconds, (least, most)."""
+    """How long calls in threads take, from now on. Ranges are nanoseconds, (least, most)."""
 
     call_ns: tuple[int, int] = (20_000, 2_000_000)
     stall_chance: float = 0.002

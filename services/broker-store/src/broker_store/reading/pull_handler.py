@@ -171,8 +171,8 @@ class Pulls:
             self._scan(request, Scan(queue, self.log, ask, request.sql), may_hold=may_hold)
             return
         try:
-            parts = read_spans(selection.spans, self.log.read_nowait)
-        except LogError:
+            parts = read_spans(selection.spans, self.log.read_nowait, self.log.old_end)
+        except (LogError, OSError):
             parts = None  # the slow path finds out why
         if parts is None:
             self._pull_slowly(request, queue, ask, selection)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from broker_store.log.commit_log.scan import record_size_at
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull import Ask, PullStatus, Selection, Span, select, select_singly
@@ -22,29 +23,41 @@ AFTER_ALL: Span = (sys.maxsize, 0)
 RETRIES_MAX = 2
 """How often a pull is selected again after retention removed what it selected."""
 
+RECORD_HEAD_BYTES = 8
+
 ReadLog = Callable[[int, int], bytes | None]
 InThread = Callable[..., Awaitable[Any]]
 """Runs a function in a thread."""
 
 
-def read_spans(spans: list[Span], read: ReadLog) -> list[bytes] | None:
+def read_spans(spans: list[Span], read: ReadLog, old_end: int = 0) -> list[bytes] | None:
     """Return the bytes of the spans. None when `read` cannot return some of them now.
 
-    Nearby spans are read at once and then separated.
+    Nearby spans are read at once and then separated. Raises DamagedRecord where one below `old_end` is no record.
     """
     start = spans[0][0]
     size = sum(spans[-1]) - start
     if size > ONE_READ_BYTES_MAX and len(spans) > 1:
-        return _read_groups(spans, read)
+        return _read_groups(spans, read, old_end)
     data = read(start, size)
     if data is None:
         return None
     if len(spans) > 1:
-        data = b"".join([data[position - start : position - start + size] for position, size in spans])
+        parts = [data[position - start : position - start + size] for position, size in spans]
+        if start < old_end or start > spans[1][0]:
+            _check_sizes(spans, parts)
+        data = b"".join(parts)
     return [data]
 
 
-def _read_groups(spans: list[Span], read: ReadLog) -> list[bytes] | None:
+def _check_sizes(spans: list[Span], parts: list[bytes]) -> None:
+    """Raise DamagedRecord for the first span that no single record fills: its unit is damaged."""
+    for (position, size), part in zip(spans, parts, strict=True):
+        if record_size_at(part[:RECORD_HEAD_BYTES].ljust(RECORD_HEAD_BYTES, b"\0")) != size:
+            raise DamagedRecord(position, "its unit names another size")
+
+
+def _read_groups(spans: list[Span], read: ReadLog, old_end: int) -> list[bytes] | None:
     reads = _reads(spans)
     found: list[bytes] = []
     for start, size in reads:
@@ -61,6 +74,8 @@ def _read_groups(spans: list[Span], read: ReadLog) -> list[bytes] | None:
         while position < start + len(data):
             parts.append(data[position - start : position - start + size])
             position, size = next(records, AFTER_ALL)
+    if spans[0][0] < old_end:
+        _check_sizes(spans, parts)
     return parts
 
 
@@ -96,7 +111,7 @@ async def read_slowly(
     """
     for _ in range(RETRIES_MAX):
         try:
-            return Bytes(selection, await in_thread(_read_all, selection.spans, log.read))
+            return Bytes(selection, await in_thread(_read_all, selection.spans, log))
         except (DamagedRecord, PositionNotVisible):  # a unit that points to no record is damaged too
             return await in_thread(_read_around_damage, select_singly(queue, log, ask), log.read)
         except PositionRemoved:
@@ -108,8 +123,8 @@ async def read_slowly(
     )
 
 
-def _read_all(spans: list[Span], read: Callable[[int, int], bytes]) -> list[bytes]:
-    parts = read_spans(spans, read)
+def _read_all(spans: list[Span], log: LogReader) -> list[bytes]:
+    parts = read_spans(spans, log.read, log.old_end)
     assert parts is not None
     return parts
 

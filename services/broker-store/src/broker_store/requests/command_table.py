@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from broker_store.ports import Commands, Handler
 from broker_store.requests.request_classes import ONEWAY_PER_TURN_MAX, RequestClass
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.connections.turn import Turn
 from gantry_link.serving.peer import Peer
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -18,6 +19,8 @@ BOUNDED_BEFORE = frozenset({"send"})
 NOT_ON_FAST_PORT = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The fast port serves everything but pulls, so that held pulls never share a port with sends."""
 
+
+_log = get_logger()
 
 Quick = Callable[[Peer, KnownSend, bytes], bool]
 """Takes a send whose header is like an earlier one, with its body. False when its handler must process it."""
@@ -60,7 +63,10 @@ class CommandTable:
         return sorted(self._handlers)
 
     def receive(self, peer: Peer, raw: RawFrame) -> None:
-        """Handle one frame. The server answers what this raises: a refusal with its remark, a bug with code 1."""
+        """Handle one frame. The server answers what this raises: a refusal with its remark, a bug with code 1.
+
+        An error of the disk is no bug: it is refused with code 1.
+        """
         headers = self._known
         if raw.serialize_type == JSON or headers is None:
             command = decode_command(raw)
@@ -78,7 +84,11 @@ class CommandTable:
             )
         if command.flag & FLAG_ONEWAY and command.code in self._oneway and self._is_flood(command.code):
             return
-        reply = handler(peer, command)
+        try:
+            reply = handler(peer, command)
+        except OSError as error:
+            _log.error("a request failed because the disk did", code=command.code, error=str(error))
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}") from error
         if reply is not None and not command.flag & FLAG_ONEWAY:
             peer.send(reply)
 

@@ -1,4 +1,4 @@
-"""Disks that fail or are full."""
+"""Disks that fail, are slow or are full."""
 
 from __future__ import annotations
 
@@ -14,20 +14,47 @@ from gantry_simulation.world.world import MS_NS
 ROOM_BYTES = 64 * 1024
 """Room that a full disk still has."""
 WHOLE_DISK = 1 << 40
-DISK_STEPS = ("pwrite", "sync", "sync_dir")
+WRITING = ("pwrite", "sync", "sync_dir")
+PARTS = ("", "", "commitlog", "consumequeue", "index", "gantry", "config", "checkpoint")
+"""A failing operation is one on a path that contains this."""
 SKIPPED_STEPS = 4
+SLOW_CHANCE = 0.5
+"""Share of the calls in threads that stall while syncs are slow."""
 
 
 def disk_error(system: System, act: Act) -> bool:
-    """Fail a write or a sync of a store with EIO. Its process must not trust the page cache from then on."""
+    """Fail a write, or a sync of a file or a directory, with EIO. The process must not trust the page cache from then on."""
     store = system.stores[act.on]
     rng = random.Random(act.number)
-    fault = Fault(rng.choice(DISK_STEPS), errno.EIO, skip=rng.randrange(SKIPPED_STEPS))
+    fault = Fault(rng.choice(WRITING), errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS))
     store.files.faults.append(fault)
     system.has_failed_disk.add(act.on)
     system.ledger.losses.doubt(act.on)
     system.ledger.lost_undurable(act.on)
     return store.process.is_running
+
+
+def read_error(system: System, act: Act) -> bool:
+    """Fail one read of a store with EIO. The next one succeeds, so nothing may be lost."""
+    store = system.stores[act.on]
+    rng = random.Random(act.number)
+    store.files.faults.append(Fault("pread", errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS)))
+    return store.process.is_running
+
+
+def slow_syncs(system: System, act: Act) -> bool:
+    """Let half of the syncs, and of the other calls in threads, stall during the span."""
+    pace = system.stores[act.on].process.pace
+    usual = pace.stall_chance
+    if usual == SLOW_CHANCE:
+        return False
+    pace.stall_chance = SLOW_CHANCE
+
+    def end() -> None:
+        pace.stall_chance = usual
+
+    system.world.after(act.span_ms * MS_NS, end)
+    return True
 
 
 def full_disk(system: System, act: Act) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gantry_simulation.lives.system import Member, System
 from gantry_simulation.world.world import MS_NS
 
 AGAIN_NS = 100 * MS_NS
 """How often a start looks whether the last life has ended."""
+REFUSED_NS = 1_000 * MS_NS
+"""A start that was refused is tried again after this time."""
 
 
 def restart(system: System, member: Member, span_ms: int) -> None:
@@ -21,8 +25,16 @@ def restart(system: System, member: Member, span_ms: int) -> None:
         else:
             member.start()
             system.history.add(process.name, "starts")
+            system.world.after(REFUSED_NS, partial(_start_again, system, member, process.lives))
 
     system.world.after(span_ms * MS_NS, begin)
+
+
+def _start_again(system: System, member: Member, lives: int) -> None:
+    process = member.process
+    if process.lives == lives and not process.is_running and process.refusal:
+        system.history.add(process.name, f"was refused a start: {process.refusal}")
+        restart(system, member, 0)
 
 
 def after_failed_disk(system: System, name: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantry_simulation.lives.faults.clocks import step_wall
-from gantry_simulation.lives.faults.disks import disk_error, empty, full_disk
+from gantry_simulation.lives.faults.damage import flip, lose_files
+from gantry_simulation.lives.faults.disks import disk_error, empty, full_disk, read_error, slow_syncs
 from gantry_simulation.lives.faults.network import break_connections, cut, cut_one_way
 from gantry_simulation.lives.faults.processes import kill, pause, power_cut, reconfigure, stop
 from gantry_simulation.lives.faults.restarts import after_failed_disk, restart
@@ -26,10 +27,15 @@ FAULTS: dict[str, Apply] = {
     "reconfigure": reconfigure,
     "disk error": disk_error,
     "full disk": full_disk,
+    "read error": read_error,
+    "slow syncs": slow_syncs,
+    "bit flip": flip,
+    "lost files": lose_files,
 }
 POWER_CUT = "power cut"
-STORE_FAULTS = frozenset({"reconfigure", "disk error", "full disk"})
-DISK_FAULTS = frozenset({"disk error", "full disk"})
+DAMAGES = frozenset({"bit flip", "lost files"})
+STORE_FAULTS = DAMAGES | {"reconfigure", "disk error", "full disk", "read error", "slow syncs"}
+DISK_FAULTS = frozenset({"disk error", "full disk", "read error"})
 """Faults after which the product logs exceptions rightly."""
 NETWORK_FAULTS = frozenset({"cut", "cut one way", "break connections"})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gantry_link.clients.scheduler import SchedulerClient
 from gantry_link.system_queues.claims import claim_holder
 from gantry_simulation.ledger.delays import Due
-from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
-from gantry_simulation.lives.operations.sends import body_of, send_header, unique, unique_key
+from gantry_simulation.lives.operations.doing import Doing, Operation, body_of, topic_of
+from gantry_simulation.lives.operations.sends import send_header, unique, unique_key
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.world.clocks import WALL_START_NS
 from gantry_simulation.world.world import MS_NS

@@ -9,7 +9,7 @@ from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
-from gantry_simulation.lives.plan import Act
+from gantry_simulation.lives.plan import Act, topic_name
 
 GROUP = "G"
 
@@ -45,9 +45,18 @@ Operation = Callable[[Doing, Act], Awaitable[None]]
 
 def topic_of(act: Act) -> str:
     """Return the topic of an operation."""
-    return f"Topic{act.topic}"
+    return topic_name(act.topic)
+
+
+def body_of(message: str, size: int) -> bytes:
+    """Return a body that begins with the name of its message, and of which every byte is known."""
+    return f"{message}|{size}|".encode() + b"x" * size
 
 
 def message_of(body: bytes) -> str:
-    """Return the name that a body begins with."""
-    return bytes(body).partition(b"|")[0].decode(errors="replace")
+    """Return the name that a body begins with, or a description that no message has if a byte of it is wrong."""
+    name, separator, rest = bytes(body).partition(b"|")
+    size, _, filling = rest.partition(b"|")
+    message = name.decode(errors="replace")
+    is_whole = not separator or (size.isdigit() and filling == b"x" * int(size))
+    return message if is_whole else f"{message} with a wrong body"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gantry_link.clients.store import BatchStored, batch_stored_of
 from gantry_simulation.ledger.places import Place
-from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, topic_of
+from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, body_of, topic_of
 from gantry_simulation.lives.plan import Act
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers.messages import SendHeaderV2
@@ -13,13 +13,7 @@ from gantry_wire.messages.properties import GANTRY_KEY, UNIQ_KEY, WAIT
 
 BATCH = 5
 FSYNC = "fsync"
-BODY_BYTES_MAX = 64 * 1024
 KEYED = "send with key"
-
-
-def body_of(message: str, size: int) -> bytes:
-    """Return a body that begins with the name of its message."""
-    return f"{message}|".encode() + b"x" * min(size, BODY_BYTES_MAX)
 
 
 def send_header(

@@ -8,8 +8,8 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.ledger.delays import FASTER
 from gantry_simulation.ledger.places import Since
 from gantry_simulation.ledger.transactions import COMMIT, ROLLBACK, STATES, Decision
-from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
-from gantry_simulation.lives.operations.sends import body_of, send_header, unique, unique_key
+from gantry_simulation.lives.operations.doing import Doing, Operation, body_of, topic_of
+from gantry_simulation.lives.operations.sends import send_header, unique, unique_key
 from gantry_simulation.lives.plan import Act
 from gantry_wire.codes import RequestCode
 from gantry_wire.frames.command import Command

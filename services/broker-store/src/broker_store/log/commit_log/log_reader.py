@@ -4,7 +4,7 @@ from bisect import bisect_right
 from operator import attrgetter
 
 from broker_store.log.commit_log.first_read import FirstReadCheck
-from broker_store.log.commit_log.scan import record_size_at
+from broker_store.log.commit_log.scan import is_run_of_records, record_size_at
 from broker_store.log.commit_log.segment import Segment
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 
@@ -21,6 +21,11 @@ class LogReader:
         self.visible_end: int = self.min_position
         self.first_read = FirstReadCheck(self.min_position)
 
+    @property
+    def old_end(self) -> int:
+        """Records of earlier runs lie below. Their bytes and their units were at rest, and may be damaged."""
+        return self.first_read.end
+
     def read(self, position: int, size: int) -> bytes:
         """Return whole records as stored. Raises PositionRemoved, PositionNotVisible, DamagedRecord; OSError."""
         segment = self._segment_to_read(position, size)
@@ -29,7 +34,7 @@ class LogReader:
             return self.read(position, first) + self.read(segment.end, size - first)
         data = segment.file.pread(size, position - segment.start)
         if position < self.first_read.end:
-            self.first_read.check(position, data)
+            self._check(position, data)
         return data
 
     def read_nowait(self, position: int, size: int) -> bytes | None:
@@ -39,7 +44,7 @@ class LogReader:
             return None
         data = segment.file.pread_nowait(size, position - segment.start)
         if data is not None and position < self.first_read.end:
-            self.first_read.check(position, data)
+            self._check(position, data)
         return data
 
     def read_record(self, position: int) -> bytes:
@@ -65,6 +70,12 @@ class LogReader:
             return None
         return segments[place]
 
+    def _check(self, position: int, data: bytes) -> None:
+        """Raise DamagedRecord unless the bytes are whole, undamaged records. A damaged unit may name others."""
+        self.first_read.check(position, data)
+        if not is_run_of_records(data):
+            raise DamagedRecord(position, "what names it has another size")
+
     def _segment_to_read(self, position: int, size: int) -> Segment:
         if position < self.min_position:
             raise PositionRemoved(f"position {position} is below the minimum {self.min_position}")
@@ -72,6 +83,8 @@ class LogReader:
             raise PositionNotVisible(
                 f"position {position} + {size} is above the visible end {self.visible_end}"
             )
+        if size < 0:
+            raise DamagedRecord(position, "what names it has a negative size")
         segments = self.segments
         segment = segments[-1]
         if position >= segment.start:

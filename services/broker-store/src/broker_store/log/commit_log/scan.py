@@ -121,6 +121,19 @@ def record_size_at(head: bytes) -> int:
     return size if magic in (MAGIC_V1, MAGIC_V2) and RECORD_BYTES_MIN <= size <= RECORD_BYTES_LIMIT else 0
 
 
+def is_run_of_records(data: bytes) -> bool:
+    """Whether records fill these bytes by their own sizes, up to a blank if there is one. Checks nothing else of them."""
+    at, available = 0, len(data)
+    while at + BLANK.size <= available:
+        size, magic = BLANK.unpack_from(data, at)
+        if magic == MAGIC_BLANK:
+            return True
+        if size < RECORD_BYTES_MIN:
+            return False
+        at += size
+    return at == available
+
+
 def _stop_near_end(buffer: bytes, at: int) -> tuple[int, Stop, str]:
     if at + BLANK.size > len(buffer):
         return at, Stop.MORE, ""

@@ -44,6 +44,17 @@ class Inode:
             durable[at:end] = seen[at:end]
         self.forget_unsynced()
 
+    def flip(self, position: int, mask: int) -> None:
+        """Change a byte in every version of the file that has it."""
+        self.seen[position] ^= mask
+        if position < len(self.durable):
+            self.durable[position] ^= mask
+        for number, (first, after, content) in enumerate(self.changes):
+            at = position - first * SECTOR_BYTES
+            if 0 <= at < len(content):
+                flipped = bytes([content[at] ^ mask])
+                self.changes[number] = first, after, content[:at] + flipped + content[at + 1 :]
+
     def forget_unsynced(self) -> None:
         """Count everything as clean, as a failed sync does, though the device has not changed."""
         self.changes.clear()

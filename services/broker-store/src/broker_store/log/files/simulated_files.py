@@ -197,6 +197,7 @@ class SimulatedFiles:
             self._name_versions.pop(prefix, None)
 
     def read_bytes(self, path: str) -> bytes | None:
+        self.step("pread", path)
         inode = self._names.get(path)
         return None if inode is None else bytes(inode.seen)
 
@@ -239,12 +240,14 @@ class SimulatedFiles:
         inode.blocks.update(missing[:free])
         return max(missing[free] * _BLOCK_BYTES - position, 0) if len(missing) > free else size
 
+    def content(self, path: str) -> bytes:
+        """Return the content of a file without a step, nothing if it is missing."""
+        inode = self._names.get(path)
+        return b"" if inode is None else bytes(inode.seen)
+
     def flip(self, path: str, position: int, mask: int) -> None:
         """Damage a byte on the device and in the cache."""
-        inode = self._inode(path)
-        inode.seen[position] ^= mask
-        inode.changed(position, position + 1)
-        inode.synced()
+        self._inode(path).flip(position, mask)
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
         """Put bytes onto the device, bypassing every rule."""
