@@ -24,7 +24,7 @@ FOUND_AT = {
     "names of new segments are not synced": 2,
     "a deleted topic's offsets begin at 0": 5,
     "a queue continues one offset too early": 5,
-    "queue units of a batch are exchanged": 3,
+    "queue units of a batch are exchanged": 5,
     "keys are not remembered": 1,
 }
 """A seed that finds a fault, for those that few lives find."""
