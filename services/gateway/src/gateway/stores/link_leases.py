@@ -1,6 +1,6 @@
 """The LeaseStores port over gantry_link."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 import msgspec
@@ -27,22 +27,23 @@ class LinkLeaseStores:
     def __init__(self, pool: ConnectionPool, timeout_seconds: float) -> None:
         self._pool, self._timeout_seconds = pool, timeout_seconds
         self._stores: dict[tuple[str, str], LinkLeaseStore] = {}
+        self._wait_ids = count(1)
 
     def at(self, broker: str, address: str) -> "LinkLeaseStore":
         """Return the client of a broker at an address; creating one costs nothing."""
         store = self._stores.get((broker, address))
         if store is None:
             client = LeaseClient(self._pool, address, self._timeout_seconds)
-            store = self._stores[broker, address] = LinkLeaseStore(broker, client)
+            store = self._stores[broker, address] = LinkLeaseStore(broker, client, self._wait_ids)
         return store
 
 
 class LinkLeaseStore:
     """One broker-store."""
 
-    _wait_ids = count(1)
-
-    def __init__(self, broker: str, client: LeaseClient) -> None:
+    def __init__(self, broker: str, client: LeaseClient, wait_ids: Iterator[int]) -> None:
+        """`wait_ids` are those of all stores: two brokers may have one address, and so one connection."""
+        self._wait_ids = wait_ids
         self._broker, self._client = broker, client
         self._patterns: BoundedCache[ReceiveAsk | tuple[str, str], CallPattern] = BoundedCache(PATTERNS_MAX)
 

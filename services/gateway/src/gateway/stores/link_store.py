@@ -1,7 +1,7 @@
 """The Store port over gantry_link: builds headers, decodes responses, converts link errors into the port's."""
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 
@@ -52,6 +52,7 @@ class LinkStores:
     def __init__(self, pool: ConnectionPool, wall_ms: Callable[[], int], timeout_seconds: float) -> None:
         self._pool, self._wall_ms, self._timeout_seconds = pool, wall_ms, timeout_seconds
         self._stores: dict[tuple[str, str], LinkStore] = {}
+        self._wait_ids = count(1)
 
     def at(self, broker: str, address: str) -> "LinkStore":
         """Return the client of a broker at an address; creating one costs nothing, its calls open connections."""
@@ -59,18 +60,25 @@ class LinkStores:
         if store is None:
             client = StoreClient(self._pool, address, self._timeout_seconds)
             settling = SettleClient(self._pool, address, self._timeout_seconds)
-            store = self._stores[broker, address] = LinkStore(broker, client, settling, self._wall_ms)
+            store = self._stores[broker, address] = LinkStore(
+                broker, client, settling, self._wall_ms, self._wait_ids
+            )
         return store
 
 
 class LinkStore:
     """One broker-store."""
 
-    _wait_ids = count(1)
-
     def __init__(
-        self, broker: str, client: StoreClient, settling: SettleClient, wall_ms: Callable[[], int]
+        self,
+        broker: str,
+        client: StoreClient,
+        settling: SettleClient,
+        wall_ms: Callable[[], int],
+        wait_ids: Iterator[int],
     ) -> None:
+        """`wait_ids` are those of all stores: two brokers may have one address, and so one connection."""
+        self._wait_ids = wait_ids
         self._broker, self._client, self._settling, self._wall_ms = broker, client, settling, wall_ms
         self._patterns: BoundedCache[tuple[str, int], SendPattern] = BoundedCache(PATTERNS_MAX)
 
