@@ -42,6 +42,21 @@ async def test_after_a_checkpoint_every_unit_is_durable():
         assert all(len(again.records(queue_id=queue_id)) == 1 for queue_id in range(4))
 
 
+async def test_after_a_rebuild_a_checkpoint_has_work_although_nothing_was_sent():
+    side = await filled()
+    await side.sending.checkpoints.take()
+    assert not side.sending.checkpoints.has_work
+    disk = side.files.killed()
+    disk.remove_dir("/store/consumequeue")
+    rebuilt = SendingSide(disk)
+    assert rebuilt.opening.is_rebuild
+    assert rebuilt.sending.checkpoints.has_work
+    await rebuilt.sending.checkpoints.take()
+    assert not rebuilt.sending.checkpoints.has_work
+    for again in rebuilt.files.crash_states(10):
+        assert not SendingSide(again).opening.is_rebuild
+
+
 async def test_after_a_checkpoint_of_many_queues_their_units_are_durable(monkeypatch):
     monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 8)
     side = await filled(40)

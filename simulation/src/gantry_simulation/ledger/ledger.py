@@ -37,6 +37,7 @@ class Ledger:
     def read(self, message: str, place: Place, since: Since, *, is_durable: bool, store_ms: int) -> None:
         """Record that a message was delivered from a place."""
         self.messages.read(message, place, since, is_durable=is_durable)
+        self.messages.times[place] = store_ms
         self.delays.read(message, store_ms)
         self.transactions.read(message)
 

@@ -26,6 +26,12 @@ class Messages:
         self.acknowledged: int = 0
         self.required: dict[Place, str] = {}
         """What must be readable."""
+        self.positions: dict[Place, int] = {}
+        """Where in the log a required message lies."""
+        self.times: dict[Place, int] = {}
+        """Store times (ms) of messages that were read."""
+        self.doubtful: set[str] = set()
+        """Stores that may not find everything by key, tag or time: their disk failed or was damaged."""
         self.damaged: set[str] = set()
         """Messages of which bytes changed on the device."""
         self._damaged_places: set[Place] = set()
@@ -43,6 +49,7 @@ class Messages:
         if since.deletions != now.deletions or place in self._damaged_places:
             return
         self.required[place] = message
+        self.positions.pop(place, None)
         self._check_key(message, place, is_durable=is_durable)
 
     def read(self, message: str, place: Place, since: Since, *, is_durable: bool) -> None:
@@ -54,6 +61,10 @@ class Messages:
             self._name(message, place, is_durable=is_durable)
             if since.deletions == now.deletions:
                 self._check_key(message, place, is_durable=is_durable)
+
+    def is_shown(self, place: Place) -> bool:
+        """Whether readers see a place under sync flush: what is written only, they do not see yet."""
+        return self._names.get(place, ("", False))[1]
 
     def _name(self, message: str, place: Place, *, is_durable: bool) -> None:
         if place in self._damaged_places:

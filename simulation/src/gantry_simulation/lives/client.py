@@ -62,6 +62,10 @@ class Client(Program):
         """Begin an operation. It does not happen when the process does not run."""
         self.process.deliver(self._begin, act)
 
+    def violate(self, what: str) -> None:
+        """Record a broken promise."""
+        self.process.violate(what)
+
     def store(self, name: str) -> StoreClient:
         """Return the client of a store."""
         return self._stores[name]

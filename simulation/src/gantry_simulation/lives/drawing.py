@@ -11,7 +11,7 @@ from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, POWER_C
 from gantry_simulation.lives.operations import delays, nameservers, transactions
 from gantry_simulation.lives.operations.sends import KEYED
 from gantry_simulation.lives.operations.table import COMMON, SENDS
-from gantry_simulation.lives.operations.topics import DELETE
+from gantry_simulation.lives.operations.topics import DELETE, MAKE
 from gantry_simulation.lives.plan import CLIENT, NAMESERVER, STORE, Act, Plan, Shape, StoreShape, names
 
 SECONDS = (4.0, 12.0)
@@ -65,7 +65,8 @@ def draw_plan(seed: int) -> Plan:
     operations = _draw_operations(rng, shape, end_ms)
     faults = _draw_faults(rng, shape, end_ms, [act.at_ms for act in operations])
     faults += _draw_chained(rng, shape, faults)
-    acts = [*operations, *faults, *_draw_repeats(rng, operations, faults)]
+    repeats = _draw_repeats(rng, operations, faults)
+    acts = [act for act in (*operations, *faults, *repeats) if act.at_ms <= end_ms]
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
 
 
@@ -116,7 +117,7 @@ def _subset(rng: random.Random, names: Sequence[str]) -> list[str]:
 def _draw_operations(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
     kinds = _subset(rng, COMMON) + 3 * _subset(rng, SENDS)
     if rng.random() < 0.1:
-        kinds.append(DELETE)
+        kinds += [DELETE, MAKE]
     if shape.nameservers and rng.random() < 0.5:
         kinds.append(*nameservers.OPERATIONS)
     if shape.schedulers:

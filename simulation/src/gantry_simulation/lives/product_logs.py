@@ -27,6 +27,8 @@ class ProductLogs:
         self.exceptions: list[str] = []
         self.rebuilds: list[str] = []
         """Starts of stores that read their whole log, with the reason."""
+        self._is_wanted = False
+        """After a power cut, what a wanted rebuild has not saved is rebuilt again."""
         self.damage: int = 0
         """Reports of damage."""
 
@@ -39,7 +41,9 @@ class ProductLogs:
             self.exceptions.append(f"{event.get('event')}: {error!r}")
         self.damage += event.get("event") in DAMAGE
         detail = str(event.get("detail"))
-        if event.get("event") == REBUILDING and not detail.startswith(WANTED):
+        if event.get("event") == REBUILDING:
+            self._is_wanted |= detail.startswith(WANTED)
+        if event.get("event") == REBUILDING and not self._is_wanted:
             self.rebuilds.append(f"{REBUILDING}: {event.get('reason')}, {detail}")
         raise structlog.DropEvent
 

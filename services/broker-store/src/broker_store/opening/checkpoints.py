@@ -80,6 +80,11 @@ class Checkpoints:
         return self._store.log.written_end - self.position
 
     @property
+    def has_work(self) -> bool:
+        """Whether a checkpoint would save something: log bytes since the last one, or what the opening has recovered or rebuilt."""
+        return self.behind_bytes > 0 or self._saving.needs_files
+
+    @property
     def longest_turn_s(self) -> float:
         """Longest time a checkpoint of this run held the loop, in seconds."""
         return self._yielding.longest_turn_s

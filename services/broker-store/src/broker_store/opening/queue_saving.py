@@ -77,6 +77,11 @@ class QueueSaving:
         self.files_ms: int | None = None
         """Store time up to which the files alone are complete. None: all that the checkpoint covers."""
 
+    @property
+    def needs_files(self) -> bool:
+        """Whether the opening left units that the files do not hold durably."""
+        return self._needs_files
+
     def plan(self, ends: QueueEnds, *, with_files: bool = False) -> SavePlan:
         """Fix what is covered: the units below `ends` now. With `with_files` the files alone must hold them."""
         queues = self._queues.all()

@@ -78,6 +78,7 @@ def flip(system: System, act: Act) -> bool:
     system.history.add(
         act.on, f"a bit of {found.path} at byte {found.at} changes: {found.place or 'no message'}"
     )
+    system.ledger.messages.doubtful.add(act.on)
     if found.path.endswith(OFFSETS):
         system.ledger.offsets.damaged(act.on)
     if found.place is not None:

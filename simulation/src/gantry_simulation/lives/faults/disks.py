@@ -28,6 +28,7 @@ def disk_error(system: System, act: Act) -> bool:
     rng = random.Random(act.number)
     fault = Fault(rng.choice(WRITING), errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS))
     store.files.faults.append(fault)
+    system.ledger.messages.doubtful.add(act.on)
     system.has_failed_disk.add(act.on)
     system.ledger.losses.doubt(act.on)
     system.ledger.lost_undurable(act.on)
@@ -38,6 +39,7 @@ def read_error(system: System, act: Act) -> bool:
     """Fail one read of a store with EIO. The next one succeeds, so nothing may be lost."""
     store = system.stores[act.on]
     rng = random.Random(act.number)
+    system.ledger.messages.doubtful.add(act.on)
     store.files.faults.append(Fault("pread", errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS)))
     return store.process.is_running
 
@@ -60,6 +62,7 @@ def slow_syncs(system: System, act: Act) -> bool:
 def full_disk(system: System, act: Act) -> bool:
     """Leave the disk of a store little room for the span."""
     store = system.stores[act.on]
+    system.ledger.messages.doubtful.add(act.on)
     store.files.capacity = WHOLE_DISK - store.files.free_bytes("/") + act.number % ROOM_BYTES
     system.world.after(act.span_ms * MS_NS, lambda: empty(store))
     return store.process.is_running

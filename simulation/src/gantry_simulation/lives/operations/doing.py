@@ -31,6 +31,10 @@ class Doing(Protocol):
         """Return a client of the nameserver with this address, or of all."""
         ...
 
+    def violate(self, what: str) -> None:
+        """Record a broken promise."""
+        ...
+
     def now_ns(self) -> int:
         """Return the virtual time."""
         ...

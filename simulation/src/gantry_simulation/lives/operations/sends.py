@@ -9,11 +9,13 @@ from gantry_simulation.lives.plan import Act
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers.messages import SendHeaderV2
 from gantry_wire.messages.batch import BatchItem, encode_batch
-from gantry_wire.messages.properties import GANTRY_KEY, UNIQ_KEY, WAIT
+from gantry_wire.messages.ids import parse_offset_message_id
+from gantry_wire.messages.properties import GANTRY_KEY, KEYS, TAGS, UNIQ_KEY, WAIT
 
 BATCH = 5
 FSYNC = "fsync"
 KEYED = "send with key"
+TAG_NAMES = ("red", "green", "blue")
 
 
 def send_header(
@@ -36,6 +38,16 @@ def unique(message: str) -> str:
     return f"{UNIQ_KEY}\x01{unique_key(message)}\x02"
 
 
+def number_of(message: str) -> int:
+    """Return the number of a plain message."""
+    return int(message[1:])
+
+
+def tag_of(number: int) -> str:
+    """Return the tag of the plain message with this number."""
+    return TAG_NAMES[number % len(TAG_NAMES)]
+
+
 async def _send(doing: Doing, act: Act, message: str, properties: str) -> None:
     doing.ledger.messages.sent.add(message)
     topic = topic_of(act)
@@ -47,12 +59,14 @@ async def _send(doing: Doing, act: Act, message: str, properties: str) -> None:
     doing.history.add(doing.name, f"{message} is stored at {place}: {durability}, code {stored.code}")
     is_durable = reply.durability == FSYNC
     doing.ledger.messages.stored(message, place, since, is_durable=is_durable)
+    doing.ledger.messages.positions[place] = parse_offset_message_id(reply.msg_id)[2]
 
 
 async def send(doing: Doing, act: Act) -> None:
-    """Send a plain message."""
+    """Send a plain message with a key, a tag and a property."""
     message = f"m{act.number}"
-    await _send(doing, act, message, unique(message) + f"{WAIT}\x01true\x02")
+    found_by = f"{KEYS}\x01shared {message}\x02{TAGS}\x01{tag_of(act.number)}\x02n\x01{act.number}\x02"
+    await _send(doing, act, message, unique(message) + found_by + f"{WAIT}\x01true\x02")
 
 
 async def send_early(doing: Doing, act: Act) -> None:

@@ -6,6 +6,7 @@ from gantry_simulation.lives.operations import (
     delays,
     nameservers,
     offsets,
+    queries,
     reading,
     sends,
     topics,
@@ -17,6 +18,7 @@ OPERATIONS: dict[str, Operation] = {
     **sends.OPERATIONS,
     **reading.OPERATIONS,
     **offsets.OPERATIONS,
+    **queries.OPERATIONS,
     **topics.OPERATIONS,
     **delays.SENDS,
     **delays.ORDERS,
@@ -25,5 +27,5 @@ OPERATIONS: dict[str, Operation] = {
     **nameservers.OPERATIONS,
 }
 SENDS = tuple(sends.OPERATIONS)
-COMMON = (*reading.OPERATIONS, *offsets.OPERATIONS)
+COMMON = (*reading.OPERATIONS, *offsets.OPERATIONS, *queries.OPERATIONS)
 """Operations of every system that are no sends."""

@@ -164,7 +164,7 @@ class Sending:
             await asyncio.sleep(min(CHECKPOINT_LOOK_SECONDS, settings.checkpoint_seconds))
             behind = self.checkpoints.behind_bytes
             due = self._loop.time() - taken_s >= settings.checkpoint_seconds
-            if behind >= settings.checkpoint_bytes or (due and behind > 0):
+            if behind >= settings.checkpoint_bytes or (due and self.checkpoints.has_work):
                 taken_s = self._loop.time()
                 await self._take_checkpoint()
 
