@@ -23,6 +23,7 @@ from gantry_wire.records.message_record import (
 ScannedRecord: TypeAlias = tuple[int, int, int, int, int, int, int, bytes, bytes]
 """Position, size, queue id, queue offset, system flag, store time (ms), body CRC, topic, properties."""
 
+_SIZE = Struct(">i")
 _FIXED_V4 = Struct(">iIii4xqqi16xq20xi")
 """The fixed part of a V1 record with IPv4 hosts, without the fields not needed here; see `message_record`."""
 _FIXED_BYTES = RECORD_BYTES_MIN - 3
@@ -123,15 +124,13 @@ def record_size_at(head: bytes) -> int:
 
 def is_run_of_records(data: bytes) -> bool:
     """Whether records fill these bytes by their own sizes, up to a blank if there is one. Checks nothing else of them."""
-    at, available = 0, len(data)
-    while at + BLANK.size <= available:
-        size, magic = BLANK.unpack_from(data, at)
-        if magic == MAGIC_BLANK:
-            return True
+    size_at, at, last = _SIZE.unpack_from, 0, len(data) - BLANK.size
+    while at <= last:
+        (size,) = size_at(data, at)
         if size < RECORD_BYTES_MIN:
-            return False
+            return BLANK.unpack_from(data, at)[1] == MAGIC_BLANK
         at += size
-    return at == available
+    return at == len(data)
 
 
 def _stop_near_end(buffer: bytes, at: int) -> tuple[int, Stop, str]:
