@@ -14,6 +14,10 @@ class NoAnswer(Exception):
     """No whole answer came. The call may have been carried out, unless no connection was made."""
 
 
+class Silence(NoAnswer):
+    """The server did not answer in time."""
+
+
 class Answer(NamedTuple):
     """An answer with its body."""
 
@@ -55,7 +59,8 @@ class HttpClient:
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             if streams is not None:
                 streams[1].transport.abort()
-            raise NoAnswer(repr(error)) from error
+            failure = Silence if isinstance(error, TimeoutError) and streams is not None else NoAnswer
+            raise failure(repr(error)) from error
         except asyncio.CancelledError:
             if streams is not None:
                 streams[1].transport.abort()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gantry_simulation.ledger.consumption import Groups
 from gantry_simulation.ledger.delays import Delays
+from gantry_simulation.ledger.leases import Leases
 from gantry_simulation.ledger.messages import Messages
 from gantry_simulation.ledger.offsets import Offsets
 from gantry_simulation.ledger.places import Losses, Place, Since
@@ -27,6 +28,7 @@ class Ledger:
         self.groups = Groups(self.messages, now_ns, violate)
         self.delays = Delays(now_ns, violate)
         self.transactions = Transactions(now_ns, violate)
+        self.leases = Leases(now_ns, violate)
         self.offsets = Offsets(now_ns, violate)
         self.values = Values(violate)
 
@@ -47,6 +49,7 @@ class Ledger:
         self.messages.lost(store)
         if self.losses.is_doubtful(store):
             self.delays.lost(store)
+            self.leases.lost(store)
             self.transactions.lost(store)
 
     def deleted(self, store: str, topic: str) -> None:
@@ -54,6 +57,7 @@ class Ledger:
         self.losses.deleted(store, topic)
         self.messages.deleted(store, topic)
         self.delays.deleted(store, topic)
+        self.leases.deleted(store, topic)
         self.transactions.deleted(store, topic)
         self.offsets.deleted(store, topic)
 

@@ -23,6 +23,8 @@ class Messages:
         """Messages that their client sends again after no answer, so that each may be stored several times."""
         self.key_of: dict[str, str] = {}
         """Idempotency keys by message."""
+        self.unique_keys: dict[str, str] = {}
+        """Unique keys that gateways chose, by message."""
         self.acknowledged: int = 0
         self.required: dict[Place, str] = {}
         """What must be readable."""

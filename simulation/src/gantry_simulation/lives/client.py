@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_simulation.clients.http_client import HttpClient, NoAnswer
 from gantry_simulation.clients.program import Program
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
@@ -39,6 +40,10 @@ class Surroundings:
     is_sync: Callable[[str], bool]
     """Whether a store delivers only what is durable."""
     now_ns: Callable[[], int]
+    lives_of: Callable[[str], int]
+    """How often a store was started."""
+    gateways: str
+    """Address of the gateways, empty if there are none."""
     answers_checks: bool
     """Whether each client is a producer that txn-checkers ask."""
 
@@ -53,10 +58,12 @@ class Client(Program):
         self.history = history
         self.name: str = process.name
         self.is_sync, self.now_ns = surroundings.is_sync, surroundings.now_ns
+        self.lives_of = surroundings.lives_of
         self._surroundings = surroundings
         self._stores: dict[str, StoreClient] = {}
         self._life: Life | None = None
         self._pool: ConnectionPool | None = None
+        self._http: HttpClient | None = None
 
     def perform(self, act: Act) -> None:
         """Begin an operation. It does not happen when the process does not run."""
@@ -69,6 +76,15 @@ class Client(Program):
     def store(self, name: str) -> StoreClient:
         """Return the client of a store."""
         return self._stores[name]
+
+    def stores(self) -> Sequence[str]:
+        """Return the names of all stores."""
+        return list(self._surroundings.stores)
+
+    def http(self) -> HttpClient:
+        """Return the client of the gateways."""
+        assert self._http is not None, "the plan has gateways"
+        return self._http
 
     def nameservers(self, address: str = "") -> NameserverClient:
         """Return a client of the nameserver with this address, or of all."""
@@ -89,10 +105,13 @@ class Client(Program):
             name: StoreClient(pool, address, TIMEOUT_SECONDS)
             for name, address in self._surroundings.stores.items()
         }
+        self._http = HttpClient(self._surroundings.gateways) if self._surroundings.gateways else None
         if self._surroundings.answers_checks:
             await self._beat(life)
         await life.stopping.wait()
         await pool.close()
+        if self._http is not None:
+            self._http.close()
 
     async def _beat(self, life: Life) -> None:
         """Send heartbeats of a producer to all stores, which may then ask it, until the process stops."""
@@ -109,5 +128,5 @@ class Client(Program):
     async def _run(self, act: Act) -> None:
         try:
             await OPERATIONS[act.kind](self, act)
-        except (BrokerRefused, LinkError) as error:
+        except (BrokerRefused, LinkError, NoAnswer) as error:
             self.history.add(self.name, f"{act.kind} {act.number} on {act.on}: {error}")

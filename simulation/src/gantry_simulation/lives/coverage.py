@@ -10,16 +10,19 @@ from gantry_simulation.lives.operations.table import OPERATIONS
 from gantry_simulation.lives.plan import (
     CHECKER,
     CONCURRENT,
+    GATEWAY,
     NAMESERVER,
+    NATS,
     ORDERLY,
     PAYER,
     PRODUCER,
     SCHEDULER,
+    VALKEY,
     Shape,
 )
 
 NONE = "no fault"
-KINDS = (NAMESERVER, SCHEDULER, CHECKER, PRODUCER, PAYER, CONCURRENT, ORDERLY)
+KINDS = (NAMESERVER, SCHEDULER, CHECKER, GATEWAY, PRODUCER, PAYER, CONCURRENT, ORDERLY)
 
 
 def features_of(shape: Shape) -> list[str]:
@@ -30,13 +33,15 @@ def features_of(shape: Shape) -> list[str]:
     found += ["slow disk"] if any(store.has_slow_disk for store in shape.stores) else []
     found += ["two stores"] if len(shape.stores) > 1 else []
     found += [kind for kind, count in shape.counts().items() if kind in KINDS and count]
+    found += [NATS] if shape.nats else []
+    found += [VALKEY] if shape.valkey else []
     found += ["last power cut"] if shape.ends_with_power_cut else []
     found += ["rough network"] if shape.has_rough_network else []
     return found
 
 
 FEATURES = (
-    *OPERATIONS, "flush=sync", "flush=async", "no index", "slow paths", "slow disk", "two stores", *KINDS,
+    *OPERATIONS, "flush=sync", "flush=async", "no index", "slow paths", "slow disk", "two stores", *KINDS, NATS, VALKEY,
     "last power cut", "rough network",
 )  # fmt: skip
 

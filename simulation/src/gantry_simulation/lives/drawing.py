@@ -8,11 +8,23 @@ from collections.abc import Sequence
 import msgspec
 
 from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, POWER_CUT, STORE_FAULTS
-from gantry_simulation.lives.operations import delays, nameservers, transactions
+from gantry_simulation.lives.operations import delays, http, nameservers, transactions
 from gantry_simulation.lives.operations.sends import KEYED
 from gantry_simulation.lives.operations.table import COMMON, SENDS
 from gantry_simulation.lives.operations.topics import DELETE, MAKE
-from gantry_simulation.lives.plan import CLIENT, NAMESERVER, STORE, Act, Plan, Shape, StoreShape, names
+from gantry_simulation.lives.plan import (
+    CLIENT,
+    GATEWAY,
+    NAMESERVER,
+    NATS,
+    STORE,
+    VALKEY,
+    Act,
+    Plan,
+    Shape,
+    StoreShape,
+    names,
+)
 
 SECONDS = (4.0, 12.0)
 OPERATIONS_COUNT = (30, 150)
@@ -22,6 +34,7 @@ QUIET_SHARE = 0.1
 """Share of the lives without a fault."""
 WORKERS_SHARE = 0.25
 """Share of the lives with schedulers, txn-checkers or programs that use the SDK: they cost several times as much."""
+GATEWAYS_SHARE = 0.15
 STORE_POWER_SHARE = 0.7
 FAULTS_BEGIN_MS = 500
 NEAR_MS = 8
@@ -52,6 +65,21 @@ DELAYS_MS = (-500, 6_000)
 ORDER_MS = (20, 4_000)
 """Time from a delayed message or a half to an order about it."""
 CHECKPOINT_SECONDS = (0.1, 0.5, 5.0)
+HTTP_FIRST = 10_000
+"""Number of the first operation over HTTP."""
+HTTP_COUNT = (20, 80)
+KEPT_MS = (0, 3_000)
+"""How long a client keeps what it has received."""
+EDGE_FAULTS = (
+    "kill",
+    "stop",
+    "pause",
+    "step wall clock",
+    "cut",
+    "cut one way",
+    "break connections",
+    POWER_CUT,
+)
 KEYS = 8
 """Idempotency keys of a life. Few, so that they repeat."""
 
@@ -67,6 +95,11 @@ def draw_plan(seed: int) -> Plan:
     faults += _draw_chained(rng, shape, faults)
     repeats = _draw_repeats(rng, operations, faults)
     acts = [act for act in (*operations, *faults, *repeats) if act.at_ms <= end_ms]
+    more = random.Random(f"{seed}/gateways")
+    if more.random() < GATEWAYS_SHARE:
+        shape = _with_gateways(more, shape)
+        acts += _draw_http(more, shape, end_ms)
+        acts += _draw_edge_faults(more, shape, end_ms)
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
 
 
@@ -134,7 +167,7 @@ def _draw_operations(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]
 
 def _draw_operation(rng: random.Random, shape: Shape, kind: str, number: int, at_ms: int) -> Act:
     key = rng.randrange(KEYS)
-    is_keyed = kind == KEYED
+    is_keyed = kind in (KEYED, http.KEYED)
     stores = names(STORE, len(shape.stores))
     return Act(
         at_ms=at_ms,
@@ -229,4 +262,51 @@ def _draw_repeats(rng: random.Random, operations: list[Act], faults: list[Act]) 
         if before:
             at_ms = fault.at_ms + fault.span_ms + rng.randint(0, AGAIN_MS)
             acts.append(msgspec.structs.replace(rng.choice(before), at_ms=at_ms))
+    return acts
+
+
+def _with_gateways(rng: random.Random, shape: Shape) -> Shape:
+    """Add gateways, and what they need or may have."""
+    return msgspec.structs.replace(
+        shape,
+        gateways=rng.randint(1, 2),
+        nats=rng.random() < 0.5,
+        valkey=rng.random() < 0.4,
+        nameservers=max(shape.nameservers, 1),
+        schedulers=max(shape.schedulers, int(rng.random() < 0.3)),
+    )
+
+
+def _draw_http(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
+    """Return operations over HTTP. Without a txn-checker some are transactions: a client that dies leaves them open."""
+    kinds = _subset(rng, list(http.RECEIVES)) + 2 * _subset(rng, list(http.SENDS))
+    if shape.checkers:
+        kinds = [kind for kind in kinds if kind != http.TRANSACTION] or [http.KEYED]
+    acts: list[Act] = []
+    for number in range(HTTP_FIRST, HTTP_FIRST + rng.randint(*HTTP_COUNT)):
+        act = _draw_operation(rng, shape, rng.choice(kinds), number, rng.randint(100, end_ms))
+        span_ms = rng.randint(*(DELAYS_MS if act.kind == http.DELAYED else KEPT_MS))
+        acts.append(msgspec.structs.replace(act, span_ms=span_ms))
+    return acts
+
+
+def _draw_edge_faults(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
+    """Return faults of gateways, NATS and Valkey, and of their connections to anybody."""
+    if rng.random() < QUIET_SHARE:
+        return []
+    kinds = _subset(rng, EDGE_FAULTS)
+    edge = [name for name in shape.members() if name.startswith((GATEWAY, NATS, VALKEY))]
+    others = [name for name in shape.members() if not name.startswith(GATEWAY)]
+    acts: list[Act] = []
+    for _ in range(rng.randint(*FAULTS_COUNT)):
+        kind, on = rng.choice(kinds), rng.choice(edge)
+        other = rng.choice([name for name in others if name != on])
+        one_way = (on, other) if rng.random() < 0.5 else (other, on)
+        acts.append(
+            Act(
+                at_ms=rng.randint(FAULTS_BEGIN_MS, max(end_ms, FAULTS_BEGIN_MS + 1)), kind=kind,
+                on=one_way[0] if kind in NETWORK_FAULTS else on, by=one_way[1] if kind in NETWORK_FAULTS else "",
+                number=rng.getrandbits(16), span_ms=rng.randint(*SPAN_MS),
+            )
+        )  # fmt: skip
     return acts

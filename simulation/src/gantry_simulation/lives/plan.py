@@ -9,6 +9,7 @@ import msgspec
 
 STORE, CLIENT, NAMESERVER = "store", "client", "nameserver"
 SCHEDULER, CHECKER = "scheduler", "txn-checker"
+GATEWAY, NATS, VALKEY = "gateway", "nats", "valkey"
 PRODUCER, PAYER, CONCURRENT, ORDERLY = "producer", "payer", "concurrent", "orderly"
 """Programs that use the SDK. Consumers are named by their group."""
 
@@ -52,6 +53,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """All else below needs one."""
     schedulers: int = 0
     checkers: int = 0
+    gateways: int = 0
+    """Workers of one machine."""
+    nats: bool = False
+    valkey: bool = False
     producers: int = 0
     """These and all below use the SDK."""
     payers: int = 0
@@ -70,6 +75,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
             CLIENT: self.clients,
             SCHEDULER: self.schedulers,
             CHECKER: self.checkers,
+            GATEWAY: self.gateways,
             PRODUCER: self.producers,
             PAYER: self.payers,
             CONCURRENT: self.concurrent,
@@ -78,7 +84,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     def members(self) -> list[str]:
         """Return the names of all processes."""
-        return [name for kind, count in self.counts().items() for name in names(kind, count)]
+        servers = [name for name, is_there in ((NATS, self.nats), (VALKEY, self.valkey)) if is_there]
+        return [name for kind, count in self.counts().items() for name in names(kind, count)] + servers
 
     @property
     def has_programs(self) -> bool:

@@ -11,6 +11,7 @@ import structlog
 
 SDK = logging.getLogger("gantrymq")
 """It logs errors of listeners, which the seed wants."""
+UVICORN = logging.getLogger("uvicorn.error")
 REBUILDING = "rebuilding queues and index"
 WANTED = "the index was switched off"
 """A start with the index on again must build it."""
@@ -48,6 +49,18 @@ class ProductLogs:
         raise structlog.DropEvent
 
 
+class _Uvicorn(logging.Handler):
+    """Takes what uvicorn logs with an exception."""
+
+    def __init__(self, logs: ProductLogs) -> None:
+        super().__init__()
+        self._logs = logs
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self._logs.exceptions.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
 @contextmanager
 def product_logs() -> Generator[ProductLogs]:
     """Collect the logs of this process for a while instead of writing them."""
@@ -56,8 +69,13 @@ def product_logs() -> Generator[ProductLogs]:
     structlog.configure(processors=[logs.take])
     level = SDK.level
     SDK.setLevel(logging.CRITICAL)
+    uvicorn = _Uvicorn(logs)
+    UVICORN.addHandler(uvicorn)
+    UVICORN.propagate = False
     try:
         yield logs
     finally:
         SDK.setLevel(level)
+        UVICORN.removeHandler(uvicorn)
+        UVICORN.propagate = True
         structlog.configure(**before)

@@ -8,11 +8,13 @@ from gantry_link.clients.store import StoreClient
 from gantry_link.clients.transactions import TransactionStoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_simulation.clients.http_client import NoAnswer, Silence
 from gantry_simulation.ledger.places import Place
 from gantry_simulation.ledger.transactions import STATES
+from gantry_simulation.lives.operations import http
 from gantry_simulation.lives.operations.nameservers import NAMESPACE
 from gantry_simulation.lives.operations.reading import note_records, pull_header
-from gantry_simulation.lives.plan import topic_name
+from gantry_simulation.lives.plan import Act, is_topic, topic_name
 from gantry_simulation.lives.programs import QUEUES, TOPICS
 from gantry_simulation.lives.system import System
 from gantry_wire.codes import ResponseCode
@@ -20,6 +22,10 @@ from gantry_wire.codes import ResponseCode
 RECOVERY_SECONDS = 90.0
 """Most time until everything is read: restarts, stalled threads, time-outs and delays included."""
 PAUSE_SECONDS = 0.2
+QUEUES_CREATED = 4
+"""Queues of a topic that a first send creates."""
+DRAIN_SECONDS = 10
+DRAINED_AT_ONCE = 64
 TIMEOUT_SECONDS = 5.0
 SHOWN = 5
 
@@ -33,7 +39,8 @@ class Reader:
         self._client = system.add_client(f"{name}'s client")
         self._process = system.make_process(name)
         shape = system.shape
-        own = [(topic_name(topic), shape.queues) for topic in range(shape.topics)]
+        queues = QUEUES_CREATED if shape.gateways else shape.queues
+        own = [(topic_name(topic), queues) for topic in range(shape.topics)]
         own += [(topic, QUEUES) for topic in TOPICS.values()] if shape.has_programs else []
         self._offsets = {
             (store, topic, queue): 0
@@ -51,7 +58,11 @@ class Reader:
             return True
         down = [name for name, member in system.members().items() if not member.process.is_running]
         refused = [store.process.refusal for store in system.stores.values() if store.process.refusal]
-        waits = [*self._awaited(), *(message for message, _ in system.ledger.transactions.open())]
+        waits = [
+            *self._awaited(),
+            *self._due(),
+            *(message for message, _ in system.ledger.transactions.open()),
+        ]
         what = f"down {down}, refused starts {refused}, awaited {waits[:SHOWN]}"
         system.world.violate("system", f"does not recover: {what}")
         return False
@@ -66,9 +77,40 @@ class Reader:
             and await self._are_transactions_decided(pool)
             and await self._has_read_values(pool)
             and not self._awaited()
+            and await self._has_drained()
         ):
             await life.sleep(PAUSE_SECONDS)
         await pool.close()
+        if self._system.gateways.address:
+            self._client.http().close()
+
+    async def _has_drained(self) -> bool:
+        """Receive and acknowledge over HTTP until every message that is readable is acknowledged or dead."""
+        system, client = self._system, self._client
+        if not system.gateways.address:
+            return True
+        are_there = all(member.process.is_running for member in system.members().values())
+        try:
+            for topic in range(system.shape.topics):
+                act = Act(at_ms=0, kind="drain", on="", topic=topic)
+                handles = await http.receive(client, act, DRAIN_SECONDS, 0, DRAINED_AT_ONCE)
+                if handles:
+                    await http.acknowledge(client, act, handles)
+            await http.note_dead_letters(client)
+        except Silence:
+            if are_there:
+                system.world.violate("gateway", "a call hangs although everything runs")
+            return False
+        except NoAnswer:
+            return False
+        return not self._due()
+
+    def _due(self) -> list[str]:
+        """Return what no receive has delivered yet."""
+        if not self._system.gateways.address:
+            return []
+        own = {place: message for place, message in self.found.items() if is_topic(place.topic)}
+        return [f"{message} at {place}" for place, message in self._system.ledger.leases.due(own)]
 
     async def _has_read_queues(self, pool: ConnectionPool) -> bool:
         """Read all queues from where the last reading ended. False to try again."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.ledger.places import Place
 from gantry_simulation.lives.client import Client, Surroundings
+from gantry_simulation.lives.gateways import Gateways
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.operations.delays import LEVELS
 from gantry_simulation.lives.operations.transactions import CHECK_SECONDS
@@ -80,8 +81,10 @@ class System:
         self.unconfirmed: set[str] = set()
         """Stores that lost their confirm offset once."""
         self._directory, self._numbers = directory, count(1)
+        self.gateways = Gateways(shape, self.make_process)
+        hints = self.gateways.hints
         self.nameservers: dict[str, Nameserver] = {
-            name: Nameserver(self.make_process(name), directory / name)
+            name: Nameserver(self.make_process(name), directory / name, **hints)
             for name in names(NAMESERVER, shape.nameservers)
         }
         known = self._nameservers = ";".join(each.address for each in self.nameservers.values())
@@ -92,10 +95,11 @@ class System:
         self.workers: dict[str, Scheduler | TxnChecker] = {
             **{name: self._scheduler(name) for name in names(SCHEDULER, shape.schedulers)},
             **{
-                name: TxnChecker(self.make_process(name), known, **WORKER, **CHECKS)
+                name: TxnChecker(self.make_process(name), known, **WORKER, **CHECKS, **hints)
                 for name in names(CHECKER, shape.checkers)
             },
         }
+        self.gateways.add_workers(known, self._make_beside)
         self.programs = Programs(shape, self.ledger, self.stores, known, self.make_process)
         self.clients: dict[str, Client] = {}
         for name in names(CLIENT, shape.clients):
@@ -105,6 +109,9 @@ class System:
         """Return a process on a machine of its own."""
         return Process(self.world, self.network, name, f"10.0.0.{next(self._numbers)}", pace)
 
+    def _make_beside(self, name: str, other: Process) -> Process:
+        return Process(self.world, self.network, name, other.address, beside=other)
+
     def _store(self, name: str, shape: StoreShape) -> Store:
         if shape.flush == "async":
             self.ledger.losses.doubt(name)
@@ -112,12 +119,14 @@ class System:
             self.make_process(name, SLOW if shape.has_slow_disk else None),
             self._nameservers, fast_paths=shape.fast_paths, flush=shape.flush, index_enable=shape.index,
             checkpoint_seconds=shape.checkpoint_seconds, zero_ahead_bytes=shape.zero_ahead_bytes,
-            delay_levels=LEVELS,
+            delay_levels=LEVELS, **self.gateways.hints,
         )  # fmt: skip
 
     def _scheduler(self, name: str) -> Scheduler:
         process = self.make_process(name)
-        return Scheduler(self.world, process, self._directory / name, self._nameservers, **WORKER)
+        return Scheduler(
+            self.world, process, self._directory / name, self._nameservers, **WORKER, **self.gateways.hints
+        )
 
     def add_client(self, name: str) -> Client:
         """Add a client."""
@@ -126,6 +135,8 @@ class System:
             nameservers=[nameserver.address for nameserver in self.nameservers.values()],
             is_sync=self.is_sync,
             now_ns=lambda: self.world.now_ns,
+            lives_of=lambda store: self.stores[store].process.lives,
+            gateways=self.gateways.address,
             answers_checks=self.shape.checkers > 0,
         )
         client = self.clients[name] = Client(self.make_process(name), self.ledger, self.history, surroundings)
@@ -141,6 +152,7 @@ class System:
             **self.nameservers,
             **self.stores,
             **self.workers,
+            **self.gateways.members,
             **self.programs.members,
             **self.clients,
         }
@@ -151,7 +163,8 @@ class System:
 
     def start(self) -> None:
         """Start everything. Programs that use the SDK start when their topics exist."""
-        for member in (*self.nameservers.values(), *self.stores.values(), *self.workers.values()):
+        parts = (self.nameservers, self.stores, self.workers, self.gateways.members)
+        for member in (each for members in parts for each in members.values()):
             member.start()
         for client in self.clients.values():
             client.start()

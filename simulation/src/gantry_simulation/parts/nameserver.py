@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from gantry_chassis.process import Life
 from gantry_simulation.processes.process import Process
@@ -15,11 +16,11 @@ PORT = 9876
 class Nameserver:
     """Starts `nameserver.assembly.serve` in a process, in one life after the other, on the same directory."""
 
-    def __init__(self, process: Process, data_dir: Path) -> None:
-        """`data_dir` must be on no other nameserver's path. Its name does not enter the trace."""
+    def __init__(self, process: Process, data_dir: Path, **settings: Any) -> None:
+        """`data_dir` must be on no other nameserver's path. Its name does not enter the trace. `settings` are further ones."""
         self.process = process
         self.address = f"{process.address}:{PORT}"
-        self._settings = NameserverSettings(listen=process.address, port=PORT, data_dir=data_dir)
+        self._settings = NameserverSettings(listen=process.address, port=PORT, data_dir=data_dir, **settings)
 
     def start(self) -> None:
         """Start it. It listens soon after."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
+from gantry_simulation.clients.http_client import HttpClient
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.plan import Act, topic_name
@@ -22,6 +23,8 @@ class Doing(Protocol):
     name: str
     is_sync: Callable[[str], bool]
     """Whether a store delivers only what is durable."""
+    lives_of: Callable[[str], int]
+    """How often a store was started."""
 
     def store(self, name: str) -> StoreClient:
         """Return the client of a store."""
@@ -31,8 +34,16 @@ class Doing(Protocol):
         """Return a client of the nameserver with this address, or of all."""
         ...
 
+    def stores(self) -> Sequence[str]:
+        """Return the names of all stores."""
+        ...
+
+    def http(self) -> HttpClient:
+        """Return the client of the gateways."""
+        ...
+
     def violate(self, what: str) -> None:
-        """Record a broken promise."""
+        """Record a violation."""
         ...
 
     def now_ns(self) -> int:

@@ -67,7 +67,8 @@ async def by_unique_key(doing: Doing, act: Act) -> None:
     required = _required(doing, act)
     if required:
         wanted = required[act.number % len(required)]
-        await _query(doing, act, unique_key(wanted[1]), is_unique=True, wanted=wanted)
+        key = doing.ledger.messages.unique_keys.get(wanted[1]) or unique_key(wanted[1])
+        await _query(doing, act, key, is_unique=True, wanted=wanted)
 
 
 async def by_key(doing: Doing, act: Act) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gantry_simulation.lives.operations import (
     delays,
+    http,
     nameservers,
     offsets,
     queries,
@@ -25,6 +26,7 @@ OPERATIONS: dict[str, Operation] = {
     **transactions.SENDS,
     **transactions.ORDERS,
     **nameservers.OPERATIONS,
+    **http.OPERATIONS,
 }
 SENDS = tuple(sends.OPERATIONS)
 COMMON = (*reading.OPERATIONS, *offsets.OPERATIONS, *queries.OPERATIONS)

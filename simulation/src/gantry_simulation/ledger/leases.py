@@ -1,0 +1,109 @@
+"""Leased messages of one group per topic: who may have which, and what was acknowledged. A message is acknowledged, dead, or comes again.
+
+An acknowledged message never comes again. While somebody holds a message for certain, nobody else gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gantry_simulation.ledger.delays import FASTER, ROUNDING_SECONDS
+from gantry_simulation.ledger.places import Place
+from gantry_simulation.world.world import SECOND_NS
+
+
+class Sight(NamedTuple):
+    """A message at a place. After a loss another one may be there."""
+
+    place: Place
+    message: str
+
+
+@dataclass(slots=True)
+class Leased:
+    """What is known about a message."""
+
+    acked_ns: int | None = None
+    """When its acknowledgment was confirmed."""
+    may_be_acked: bool = False
+    """An acknowledgment was sent. It may have no answer."""
+    held_since_ns: int = 0
+    held_until_ns: int = 0
+    """Between these times nobody gets it: somebody has it, or it was given back for later."""
+    held_in_life: int = 0
+    """Of the store. Its end may end the lease."""
+    is_dead: bool = False
+
+
+class Leases:
+    """All messages that were received. `violate` is called with each contradiction."""
+
+    def __init__(self, now_ns: Callable[[], int], violate: Callable[[str], None]) -> None:
+        self._now_ns, self._violate = now_ns, violate
+        self._leased: dict[Sight, Leased] = {}
+        self.received_count: int = 0
+
+    def received(self, sight: Sight, began_ns: int, seconds: float, life: int) -> None:
+        """Record a message that a call has got for these seconds, which began at this time in this life of the store."""
+        leased = self._leased.setdefault(sight, Leased())
+        self.received_count += 1
+        now_ns = self._now_ns()
+        if leased.acked_ns is not None and began_ns > leased.acked_ns:
+            self._violate(f"{sight.message} at {sight.place} was acknowledged and comes again")
+        is_held = leased.held_in_life == life and leased.held_since_ns < began_ns
+        if is_held and now_ns < leased.held_until_ns:
+            self._violate(
+                f"{sight.message} at {sight.place} is received although it is held until {leased.held_until_ns} ns"
+            )
+        leased.is_dead = False
+        self._hold(leased, began_ns, seconds, life)
+
+    def held(self, sight: Sight, from_ns: int, seconds: float, life: int) -> None:
+        """Record that nobody gets a message for these seconds: its lease is longer, or it was given back for later."""
+        self._hold(self._leased[sight], from_ns, seconds, life)
+
+    def freed(self, sight: Sight) -> None:
+        """Record that a message may be given to anybody from now on: a request about it is on its way."""
+        self._leased[sight].held_until_ns = 0
+
+    def acking(self, sight: Sight) -> None:
+        """Record that an acknowledgment is on its way."""
+        self._leased[sight].may_be_acked = True
+
+    def acked(self, sight: Sight) -> None:
+        """Record that it was confirmed."""
+        self._leased[sight].acked_ns = self._now_ns()
+
+    def dead(self, sight: Sight) -> None:
+        """Record that the dead letters have a message."""
+        self._leased.setdefault(sight, Leased()).is_dead = True
+
+    def due(self, found: dict[Place, str]) -> list[Sight]:
+        """Return what must still be delivered: messages that are neither acknowledged nor dead."""
+        unknown = Leased()
+        return [
+            sight
+            for sight in map(Sight._make, found.items())
+            if not (leased := self._leased.get(sight, unknown)).may_be_acked and not leased.is_dead
+        ]
+
+    def lost(self, store: str) -> None:
+        """Forget what a store has confirmed: it may have lost it."""
+        for sight, leased in self._leased.items():
+            if sight.place.store == store:
+                leased.acked_ns = None
+
+    def deleted(self, store: str, topic: str) -> None:
+        """Forget what was confirmed about the messages of a topic, because it is being deleted or was."""
+        for sight, leased in self._leased.items():
+            if sight.place[:2] == (store, topic):
+                leased.acked_ns = None
+                leased.held_until_ns = 0
+
+    def _hold(self, leased: Leased, from_ns: int, seconds: float, life: int) -> None:
+        shortest = seconds * (1 - FASTER) - ROUNDING_SECONDS
+        leased.held_in_life = life
+        leased.held_since_ns = self._now_ns()
+        leased.held_until_ns = from_ns + int(shortest * SECOND_NS)
