@@ -66,8 +66,11 @@ class Ledger:
         self.messages.check(found)
 
     def awaited(self, found: dict[Place, str], *, is_scheduled: bool) -> list[str]:
-        """Return what must be readable beside what is found: delayed messages, if a scheduler works, and committed ones."""
-        wanted = self.transactions.required()
+        """Return what must be readable beside what is found: delayed messages, if a scheduler works, and committed ones.
+
+        Messages that were answered before their flush are readable after it, which a slow disk delays.
+        """
+        wanted = self.transactions.required() | self.messages.unflushed()
         if is_scheduled:
             wanted |= self.delays.required()
         return sorted(wanted - set(found.values()) - self.messages.damaged)

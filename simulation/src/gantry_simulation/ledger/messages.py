@@ -34,6 +34,8 @@ class Messages:
         """Store times (ms) of messages that were read."""
         self.doubtful: set[str] = set()
         """Stores that may not find everything by key, tag or time: their disk failed or was damaged."""
+        self.damaged_stores: set[str] = set()
+        """Stores that lost files, or with a changed byte."""
         self.damaged: set[str] = set()
         """Messages of which bytes changed on the device."""
         self._damaged_places: set[Place] = set()
@@ -67,6 +69,10 @@ class Messages:
     def is_shown(self, place: Place) -> bool:
         """Whether readers see a place under sync flush: what is written only, they do not see yet."""
         return self._names.get(place, ("", False))[1]
+
+    def unflushed(self) -> set[str]:
+        """Return what must be readable once it is flushed."""
+        return {message for place, message in self.required.items() if not self.is_shown(place)}
 
     def _name(self, message: str, place: Place, *, is_durable: bool) -> None:
         if place in self._damaged_places:
@@ -115,12 +121,23 @@ class Messages:
         for place, message in self.required.items():
             if found.get(place) != message:
                 self._violate(f"{message} was acknowledged at {place}, where now is {found.get(place)}")
+        self._check_gaps(found)
         places: defaultdict[tuple[str, str, str], list[Place]] = defaultdict(list)
         for place, message in found.items():
             places[message, place.store, place.topic].append(place)
         for (message, store, topic), several in places.items():
             if len(several) > 1 and message not in self.may_repeat and not self._may_repeat(store, topic):
                 self._violate(f"{message} is stored {len(several)} times: {', '.join(map(str, several))}")
+
+    def _check_gaps(self, found: dict[Place, str]) -> None:
+        """Only damage leaves offsets without a message between others."""
+        queues: defaultdict[tuple[str, str, int], set[int]] = defaultdict(set)
+        for place in found:
+            queues[place[:3]].add(place.offset)
+        for (store, topic, queue), offsets in queues.items():
+            gaps = set(range(min(offsets), max(offsets))) - offsets
+            if gaps and store not in self.damaged_stores:
+                self._violate(f"{store} {topic}/{queue} has no message at {min(gaps)}, between others")
 
     def _may_repeat(self, store: str, topic: str) -> bool:
         """Whether messages may lie at several places: after a loss or a deletion a key was free again, a decision open again."""

@@ -64,6 +64,7 @@ BODY_SIZES = (16, 16, 100, 100, 1_000, 20_000)
 DELAYS_MS = (-500, 6_000)
 ORDER_MS = (20, 4_000)
 """Time from a delayed message or a half to an order about it."""
+SEGMENT_BYTES = (128 << 10, 1 << 20)
 CHECKPOINT_SECONDS = (0.1, 0.5, 5.0)
 HTTP_FIRST = 10_000
 """Number of the first operation over HTTP."""
@@ -113,6 +114,7 @@ def _draw_shape(rng: random.Random) -> Shape:
                 checkpoint_seconds=rng.choice(CHECKPOINT_SECONDS),
                 has_slow_disk=rng.random() < 0.2,
                 zero_ahead_bytes=rng.choice((0, 128 << 10)),
+                segment_bytes=rng.choice(SEGMENT_BYTES),
             )
             for _ in range(1 if rng.random() < 0.8 else 2)
         ),
@@ -243,7 +245,7 @@ def _draw_chained(rng: random.Random, shape: Shape, faults: list[Act]) -> list[A
             continue
         last = first
         for kind in rng.choice(chains)[1:]:
-            wait_ms = 0 if last.kind in LASTING else last.span_ms
+            wait_ms = rng.randint(0, last.span_ms) if last.kind in LASTING else last.span_ms
             last = Act(
                 at_ms=last.at_ms + wait_ms + rng.randint(0, AFTER_START_MS), kind=kind, on=last.on,
                 number=rng.getrandbits(16), span_ms=rng.randint(*SPAN_MS),

@@ -38,6 +38,7 @@ class StoreShape(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_seconds: float = 5.0
     zero_ahead_bytes: int = 128 << 10
     """With 0, a full disk is met by the write of a message, not only by that of the next segment."""
+    segment_bytes: int = 1 << 20
     has_slow_disk: bool = False
     """Syncs and other calls in threads stall often."""
 

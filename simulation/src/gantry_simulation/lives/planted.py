@@ -11,20 +11,33 @@ from broker_store.commit.appends import Appends
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.record_writer import RecordWriter
+from broker_store.groups import offset_keeper
+from broker_store.groups.offsets import OffsetTable
 from broker_store.log.checkpoint.checkpoint import Checkpoint
 from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.log.commit_log.log_reader import LogReader
+from broker_store.log.commit_log.scan import Stop
+from broker_store.log.commit_log.segment import Segment
 from broker_store.log.consume_queues.consume_queue import ConsumeQueue
+from broker_store.log.consume_queues.queue_files import QueueFiles
+from broker_store.log.index.index_file import LiveIndexFile
+from broker_store.log.recovery import recovery
 from broker_store.log.recovery.recovery import Recovery
+from broker_store.log.recovery.resume import Resume
+from broker_store.opening import opening
+from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.queue_saving import QueueSaving
+from broker_store.reading.queries.offset_search import Searching
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
+from gantry_wire.subscription import TagFilter
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Makes the faulty method from the right one."""
 
 
 @contextmanager
-def _replaced(owner: type, name: str, wrap: Wrap) -> Generator[None]:
+def _replaced(owner: object, name: str, wrap: Wrap) -> Generator[None]:
     right = getattr(owner, name)
     setattr(owner, name, wrap(right))
     try:
@@ -35,10 +48,10 @@ def _replaced(owner: type, name: str, wrap: Wrap) -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One fault: a method that does something else than it should."""
+    """One fault: a method, or a function of a module, that does something else than it should."""
 
     name: str
-    owner: type
+    owner: object
     method: str
     wrap: Wrap
 
@@ -146,6 +159,43 @@ async def _saved(*_arguments: Any) -> None:
     """Save nothing."""
 
 
+def _stop_at_blanks(right: Callable[..., Any]) -> Callable[..., Any]:
+    def walk_slice(segment: Segment, position: int, found: list[Any]) -> Any:
+        at, stop, fault = right(segment, position, found)
+        return (at, Stop.BAD, "planted") if stop is Stop.BLANK else (at, stop, fault)
+
+    return walk_slice
+
+
+def _last_entry_missing(right: Callable[..., Any]) -> Callable[..., Any]:
+    def put(live: LiveIndexFile, entries: Any) -> int:
+        return right(live, entries[:-1]) + 1 if len(entries) > 1 else right(live, entries)
+
+    return put
+
+
+def _a_millisecond_late(right: Callable[..., Any]) -> Callable[..., Any]:
+    async def first(searching: Searching, queue: Any, time_ms: int) -> int:
+        return await right(searching, queue, time_ms + 1)
+
+    return first
+
+
+def _skip_to_confirm(_right: Callable[..., Any]) -> Callable[..., Any]:
+    def after(resume: Resume, _bad: int) -> int:
+        return resume._confirm  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - it plants a fault there
+
+    return after
+
+
+def _commit_back(_right: Callable[..., Any]) -> Callable[..., Any]:
+    return OffsetTable.commit
+
+
+def _yes(_right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *_arguments: True
+
+
 PLANTED = (
     Planted("a flush returns without its sync", CommitLog, "_sync_written", _sync_nothing),
     Planted("a failed sync counts as done", CommitLog, "_sync_written", _ignore_failed_sync),
@@ -163,4 +213,15 @@ PLANTED = (
     Planted("a checkpoint saves no queue", QueueSaving, "save", lambda _right: _saved),
     Planted("keys are not remembered", Window, "remember", _nothing),
     Planted("saved keys are not loaded", KeyJournal, "load", _no_saved_keys),
+    Planted("recovery stops at the end of a segment", recovery, "_walk_slice", _stop_at_blanks),
+    Planted("recovery skips all behind a damaged record", Resume, "after", _skip_to_confirm),
+    Planted("damaged records are delivered", LogReader, "_check", _nothing),
+    Planted("damage is not reported", opening, "_report", _nothing),
+    Planted("the index misses the last entry of a batch", LiveIndexFile, "put", _last_entry_missing),
+    Planted("times are searched a millisecond late", Searching, "_first_at_or_after", _a_millisecond_late),
+    Planted("a tag filter lets everything pass", TagFilter, "matches", _yes),
+    Planted("commits are answered before they are durable", offset_keeper._Journal, "append", _nothing),  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - it plants a fault there
+    Planted("an offset that a pull carries sets a group back", OffsetTable, "advance", _commit_back),
+    Planted("a checkpoint does not sync the log", Checkpoints, "_sync_log", _nothing),
+    Planted("the directories of new queues are not synced", QueueFiles, "note_new_directory", _nothing),
 )

@@ -119,7 +119,7 @@ class System:
             self.make_process(name, SLOW if shape.has_slow_disk else None),
             self._nameservers, fast_paths=shape.fast_paths, flush=shape.flush, index_enable=shape.index,
             checkpoint_seconds=shape.checkpoint_seconds, zero_ahead_bytes=shape.zero_ahead_bytes,
-            delay_levels=LEVELS, **self.gateways.hints,
+            segment_bytes=shape.segment_bytes, delay_levels=LEVELS, **self.gateways.hints,
         )  # fmt: skip
 
     def _scheduler(self, name: str) -> Scheduler:

@@ -79,6 +79,7 @@ def flip(system: System, act: Act) -> bool:
         act.on, f"a bit of {found.path} at byte {found.at} changes: {found.place or 'no message'}"
     )
     system.ledger.messages.doubtful.add(act.on)
+    system.ledger.messages.damaged_stores.add(act.on)
     if found.path.endswith(OFFSETS):
         system.ledger.offsets.damaged(act.on)
     if found.place is not None:
@@ -104,6 +105,7 @@ def lose_files(system: System, act: Act) -> bool:
             store.files.remove_dir(path)
         else:
             store.files.remove(path)
+    system.ledger.messages.damaged_stores.add(act.on)
     system.history.add(act.on, f"loses {', '.join(lost)}")
     return True
 

@@ -14,8 +14,19 @@ from gantry_simulation.world.world import MS_NS
 ROOM_BYTES = 64 * 1024
 """Room that a full disk still has."""
 WHOLE_DISK = 1 << 40
-WRITING = ("pwrite", "sync", "sync_dir")
-PARTS = ("", "", "commitlog", "consumequeue", "index", "gantry", "config", "checkpoint")
+WRITING = ("pwrite", "sync", "sync", "sync_dir")
+PARTS = (
+    "",
+    "",
+    "commitlog",
+    "commitlog",
+    "commitlog",
+    "consumequeue",
+    "index",
+    "gantry",
+    "config",
+    "checkpoint",
+)
 """A failing operation is one on a path that contains this."""
 SKIPPED_STEPS = 4
 SLOW_CHANCE = 0.5
