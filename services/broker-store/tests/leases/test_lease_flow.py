@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from leasing_side import LeasingSide, bodies, item
+from leasing_side import LeasingSide, bodies, given, item
 
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, RECORD_STEPS
 from gantry_wire.codes import GantryCode, ResponseCode
@@ -15,6 +15,7 @@ from gantry_wire.private_requests.leases import (
     WaitReplyHeader,
     pack_items,
 )
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT_BYTES
 
 pytestmark = pytest.mark.anyio
 DONE, EXPIRED, INVALID = ItemStatus.DONE, ItemStatus.EXPIRED, ItemStatus.INVALID
@@ -130,6 +131,28 @@ async def test_after_a_restart_all_that_was_not_acknowledged_is_due_with_its_att
     back = restarted.lease()
     assert [(one.body, one.attempt) for one in back] == [("b", 2), ("c", 3), ("e", 2), ("f", 2)]
     assert restarted.committed() == 1
+
+
+@pytest.mark.parametrize("more", [-16, -1, 1, 64])
+async def test_a_damaged_unit_of_an_earlier_run_takes_one_message_and_cuts_no_other_bytes_out_of_the_log(
+    side, more
+):
+    side.put("a", "b")
+    side.put("of another queue", queue_id=1)
+    side.put("c", "d")
+    await side.sending.checkpoints.take()
+    restarted = side.reopen()
+    folder = f"{restarted.settings.store_dir}/consumequeue/orders/0"
+    queue = f"{folder}/{restarted.files.listdir(folder)[0]}"
+    size_at = CONSUME_QUEUE_UNIT_BYTES + 8
+    size = int.from_bytes(restarted.files.content(queue)[size_at : size_at + 4], "big")
+    restarted.files.write_at(queue, size_at, (size + more).to_bytes(4, "big"))
+    restarted.lease_raw(max_messages=4)  # the damage is looked at in a thread
+    restarted.flush()
+    async with asyncio.timeout(10):
+        while not restarted.client.answers:
+            await asyncio.sleep(0.005)
+    assert bodies(given(restarted.client.answers[-1])) == ["a", "c", "d", "of another queue"]
 
 
 async def test_a_handle_the_restart_forgot_is_accepted_unless_the_message_was_redelivered(side):

@@ -32,8 +32,8 @@ class Leased:
     held_since_ns: int = 0
     held_until_ns: int = 0
     """Between these times nobody gets it: somebody has it, or it was given back for later."""
-    held_in_life: int = 0
-    """Of the store. Its end may end the lease."""
+    held_in_life: int | None = None
+    """Of the store. Its end may end the lease; None where it ended meanwhile."""
     is_dead: bool = False
 
 
@@ -45,14 +45,17 @@ class Leases:
         self._leased: dict[Sight, Leased] = {}
         self.received_count: int = 0
 
-    def received(self, sight: Sight, began_ns: int, seconds: float, life: int) -> None:
-        """Record a message that a call has got for these seconds, which began at this time in this life of the store."""
+    def received(self, sight: Sight, began_ns: int, seconds: float, life: int | None) -> None:
+        """Record a message that a call has got for these seconds, which began at this time in this life of the store.
+
+        `life` is None when the store restarted meanwhile.
+        """
         leased = self._leased.setdefault(sight, Leased())
         self.received_count += 1
         now_ns = self._now_ns()
         if leased.acked_ns is not None and began_ns > leased.acked_ns:
             self._violate(f"{sight.message} at {sight.place} was acknowledged and comes again")
-        is_held = leased.held_in_life == life and leased.held_since_ns < began_ns
+        is_held = life is not None and leased.held_in_life == life and leased.held_since_ns < began_ns
         if is_held and now_ns < leased.held_until_ns:
             self._violate(
                 f"{sight.message} at {sight.place} is received although it is held until {leased.held_until_ns} ns"
@@ -102,7 +105,7 @@ class Leases:
                 leased.acked_ns = None
                 leased.held_until_ns = 0
 
-    def _hold(self, leased: Leased, from_ns: int, seconds: float, life: int) -> None:
+    def _hold(self, leased: Leased, from_ns: int, seconds: float, life: int | None) -> None:
         shortest = seconds * (1 - FASTER) - ROUNDING_SECONDS
         leased.held_in_life = life
         leased.held_since_ns = self._now_ns()

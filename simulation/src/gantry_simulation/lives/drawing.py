@@ -99,6 +99,9 @@ def draw_plan(seed: int) -> Plan:
     more = random.Random(f"{seed}/gateways")
     if more.random() < GATEWAYS_SHARE:
         shape = _with_gateways(more, shape)
+        acts = [
+            act for act in acts if act.kind != MAKE
+        ]  # a message over HTTP may be in any queue of its topic
         acts += _draw_http(more, shape, end_ms)
         acts += _draw_edge_faults(more, shape, end_ms)
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))

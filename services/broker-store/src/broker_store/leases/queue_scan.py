@@ -11,9 +11,10 @@ from broker_store.leases.lease_table.lease_table import Found, LeaseTable
 from broker_store.leases.lease_table.runs import Run
 from broker_store.leases.note_bodies import GroupFilter
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
-from broker_store.log.errors import LogError, PositionRemoved
+from broker_store.log.errors import DamagedRecord, LogError, PositionRemoved
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.filtered.filtered_scan import properties_at
+from broker_store.reading.pull_reading import check_sizes
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedExpression, RefusedRequest
 from gantry_wire.messages.properties import RETRY_TOPIC, SHARDING_KEY, find_property
@@ -173,18 +174,30 @@ class Scanner:
         total = sum([size for _offset, _position, size in places])
         if position < end and (end - position == total or end - position <= READ_BYTES_MAX):
             data = self._read_whole(position, end - position, may_wait=may_wait)
-            if data is not None:
-                offsets = [offset for offset, _position, _size in places]
-                if len(data) == total:
-                    return offsets, [data]
-                return offsets, [data[at - position : at - position + size] for _offset, at, size in places]
-        offsets, parts = list[int](), list[bytes]()
+            parts = None if data is None else self._parts(data, places, total)
+            if parts is not None:
+                return [offset for offset, _position, _size in places], parts
+        offsets, records = list[int](), list[bytes]()
         for offset, at, size in places:
             record = self.read(at, size, may_wait=may_wait)
             if record is not None:
                 offsets.append(offset)
-                parts.append(record)
-        return offsets, parts
+                records.append(record)
+        return offsets, records
+
+    def _parts(self, data: bytes, places: list[tuple[int, int, int]], total: int) -> list[bytes] | None:
+        """Return the records in the bytes of a stretch. None when a damaged unit names others."""
+        if len(data) == total:
+            return [data]
+        spans = [(at, size) for _offset, at, size in places]
+        start = spans[0][0]
+        parts = [data[at - start : at - start + size] for at, size in spans]
+        if start < self._log.old_end:
+            try:
+                check_sizes(spans, parts)
+            except DamagedRecord:
+                return None
+        return parts
 
     def read(self, position: int, size: int, *, may_wait: bool) -> bytes | None:
         """Return one record, None when it is damaged or gone. Raises Cold."""

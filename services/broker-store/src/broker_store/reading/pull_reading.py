@@ -45,12 +45,12 @@ def read_spans(spans: list[Span], read: ReadLog, old_end: int = 0) -> list[bytes
     if len(spans) > 1:
         parts = [data[position - start : position - start + size] for position, size in spans]
         if start < old_end or start > spans[1][0]:
-            _check_sizes(spans, parts)
+            check_sizes(spans, parts)
         data = b"".join(parts)
     return [data]
 
 
-def _check_sizes(spans: list[Span], parts: list[bytes]) -> None:
+def check_sizes(spans: list[Span], parts: list[bytes]) -> None:
     """Raise DamagedRecord for the first span that no single record fills: its unit is damaged."""
     for (position, size), part in zip(spans, parts, strict=True):
         if record_size_at(part[:RECORD_HEAD_BYTES].ljust(RECORD_HEAD_BYTES, b"\0")) != size:
@@ -75,7 +75,7 @@ def _read_groups(spans: list[Span], read: ReadLog, old_end: int) -> list[bytes] 
             parts.append(data[position - start : position - start + size])
             position, size = next(records, AFTER_ALL)
     if spans[0][0] < old_end:
-        _check_sizes(spans, parts)
+        check_sizes(spans, parts)
     return parts
 
 

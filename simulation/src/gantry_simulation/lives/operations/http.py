@@ -133,7 +133,8 @@ async def receive(doing: Doing, act: Act, seconds: int, wait: int, most: int = R
         if message not in ledger.messages.sent:
             doing.violate(f"{place} delivers {message!r}, which nobody sent")
         if ledger.losses.still_holds(place.store, topic, since[place.store]):
-            ledger.leases.received(Sight(place, message), began_ns, seconds, lives[place.store])
+            life = lives[place.store] if lives[place.store] == doing.lives_of(place.store) else None
+            ledger.leases.received(Sight(place, message), began_ns, seconds, life)
             handles.append(Handle(Sight(place, message), one["receiptHandle"]))
     doing.history.add(doing.name, f"receives for {seconds} s: {', '.join(each.message for each in handles)}")
     return handles
