@@ -76,6 +76,10 @@ class Offsets:
             wanted = ", ".join(map(str, sorted(possible)))
             self._violate(f"{cell} has the offset {offset}, not {wanted}")
 
+    def cells(self) -> list[Cell]:
+        """Return where clients committed anything."""
+        return list(self._cells)
+
     def deleted(self, store: str, topic: str) -> None:
         """Forget the offsets of a topic."""
         self._forget(lambda cell: (cell.store, cell.topic) == (store, topic))

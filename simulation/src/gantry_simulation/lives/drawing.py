@@ -13,10 +13,15 @@ from gantry_simulation.lives.operations.sends import KEYED
 from gantry_simulation.lives.operations.table import COMMON, SENDS
 from gantry_simulation.lives.operations.topics import DELETE, MAKE
 from gantry_simulation.lives.plan import (
+    CHECKER,
     CLIENT,
+    CONCURRENT,
     GATEWAY,
     NAMESERVER,
     NATS,
+    ORDERLY,
+    PAYER,
+    SCHEDULER,
     STORE,
     VALKEY,
     Act,
@@ -35,6 +40,9 @@ QUIET_SHARE = 0.1
 WORKERS_SHARE = 0.25
 """Share of the lives with schedulers, txn-checkers or programs that use the SDK: they cost several times as much."""
 GATEWAYS_SHARE = 0.15
+WORKING = (SCHEDULER, CHECKER, PAYER, CONCURRENT, ORDERLY)
+STRUCK_MORE = 2
+"""How many times more often than others these are struck: there are few of them, and their faults hurt little."""
 STORE_POWER_SHARE = 0.7
 FAULTS_BEGIN_MS = 500
 NEAR_MS = 8
@@ -143,7 +151,7 @@ def _with_workers(rng: random.Random, shape: Shape) -> Shape:
         producers=int(programs),
         payers=int(programs and rng.random() < 0.3),
         concurrent=rng.choice((0, 1, 2)) if programs else 0,
-        orderly=rng.choice((0, 1, 2)) if programs else 0,
+        orderly=rng.choice((0, 1, 2, 2)) if programs else 0,
     )
 
 
@@ -212,6 +220,7 @@ def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[in
     kinds = _subset(rng, list(FAULTS))
     stores = names(STORE, len(shape.stores))
     members = shape.members()
+    members += STRUCK_MORE * [name for kind in WORKING for name in names(kind, shape.counts()[kind])]
     others = [name for name in members if name not in stores]
     acts: list[Act] = []
     for _ in range(rng.randint(*FAULTS_COUNT)):

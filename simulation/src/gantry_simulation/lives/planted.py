@@ -32,8 +32,8 @@ from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
 from gantry_wire.subscription import TagFilter
 
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Makes the faulty method from the right one."""
+Wrap = Callable[[Any], Any]
+"""Makes the faulty attribute from the right one."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def _replaced(owner: object, name: str, wrap: Wrap) -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One fault: a method, or a function of a module, that does something else than it should."""
+    """One fault: an attribute of a class or a module, often a method, that is another one than it should be."""
 
     name: str
     owner: object

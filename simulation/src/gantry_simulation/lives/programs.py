@@ -26,7 +26,10 @@ QUEUES = 2
 REQUEST_SECONDS = 1.0
 AGAIN_SECONDS = 0.2
 AUDIT_SECONDS = 2.0
-PAUSE_SECONDS = 0.4
+APART_SECONDS = 1.5
+"""Most time between the starts of two programs: members join while others consume."""
+PAUSE_SECONDS = 0.3
+TROUBLE = Trouble(stall_chance=0.3)
 
 MakeProcess = Callable[[str], Process]
 
@@ -62,7 +65,7 @@ class Programs:
         if kind not in TOPICS:
             return None
         consumer = ConsumingProgram(
-            make(name), ledger, nameservers, kind, TOPICS[kind], orderly=kind == ORDERLY, trouble=Trouble()
+            make(name), ledger, nameservers, kind, TOPICS[kind], orderly=kind == ORDERLY, trouble=TROUBLE
         )
         self._groups.setdefault(kind, []).append(consumer)
         return consumer
@@ -79,6 +82,7 @@ class Programs:
             while not await self._has_prepared(calls):
                 await life.sleep(AGAIN_SECONDS)
         for program in self.members.values():
+            await life.sleep(life.environment.rng.uniform(0, APART_SECONDS))
             program.start()
         if ORDERLY in self._groups:
             self._auditor.start(self._audit)

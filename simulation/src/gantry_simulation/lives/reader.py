@@ -76,6 +76,7 @@ class Reader:
             await self._has_read_queues(pool)
             and await self._are_transactions_decided(pool)
             and await self._has_read_values(pool)
+            and await self._has_read_offsets(pool)
             and not self._awaited()
             and await self._has_drained()
         ):
@@ -164,6 +165,18 @@ class Reader:
                 client = NameserverClient(pool, address, TIMEOUT_SECONDS)
                 for key in kept:
                     values.read(address, key, await client.kv_get(NAMESPACE, key))
+        except (BrokerRefused, LinkError):
+            return False
+        return True
+
+    async def _has_read_offsets(self, pool: ConnectionPool) -> bool:
+        """Read the offsets that clients committed."""
+        offsets, began_ns = self._system.ledger.offsets, self._system.world.now_ns
+        try:
+            for cell in offsets.cells():
+                calls = StoreClient(pool, self._system.stores[cell.store].address, TIMEOUT_SECONDS)
+                offset = await calls.consumer_offset(cell.group, cell.topic, cell.queue)
+                offsets.read(cell, offset, began_ns)
         except (BrokerRefused, LinkError):
             return False
         return True

@@ -69,6 +69,11 @@ async def _scheduler(doing: Doing, act: Act) -> SchedulerClient | None:
     return None if holder is None else SchedulerClient(store.pool, holder.address, SECONDS_MAX)
 
 
+def _is_known(doing: Doing, act: Act) -> bool:
+    """Whether a scheduler must know the message. A store that answers before its flush shows it to nobody until then."""
+    return doing.ledger.delays.is_known(_message(act)) and not doing.ledger.losses.is_doubtful(act.on)
+
+
 async def cancel(doing: Doing, act: Act) -> None:
     """Cancel the delayed message with the number of this act."""
     message, topic, delays = _message(act), topic_of(act), doing.ledger.delays
@@ -76,7 +81,7 @@ async def cancel(doing: Doing, act: Act) -> None:
     if scheduler is None or message not in delays.delayed:
         return
     delays.may_be_cancelled(message)
-    since, is_known = doing.ledger.since(act.on, topic), delays.is_known(message)
+    since, is_known = doing.ledger.since(act.on, topic), _is_known(doing, act)
     order = ScheduleOrder(id=unique_key(message), broker=act.on)
     status = (await scheduler.cancel(order)).status
     doing.history.add(doing.name, f"cancels {message}: {status}")
@@ -97,7 +102,7 @@ async def move(doing: Doing, act: Act) -> None:
         return
     due = _instant(doing, act)
     delays.may_be_moved(message, due)
-    since, is_known = doing.ledger.since(act.on, topic), delays.is_known(message)
+    since, is_known = doing.ledger.since(act.on, topic), _is_known(doing, act)
     order = MoveSchedule(id=unique_key(message), broker=act.on, deliver_at_ms=due.instant_ms)
     status = (await scheduler.move(order)).status
     doing.history.add(doing.name, f"moves {message} to {due}: {status}")

@@ -1,0 +1,147 @@
+"""Faults planted in what works on items: settling, schedulers, txn-checkers; in the offsets of groups, a nameserver and the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from broker_store.groups import offset_keeper
+from broker_store.settling.claims import Claim, ClaimTable
+from broker_store.settling.decided.settled_table import SettledTable
+from broker_store.settling.request import item_decisions
+from broker_store.settling.request.ahead import Ahead
+from broker_store.settling.states import Ask, ItemState
+from gantry_simulation.lives.planted import Planted
+from gantry_wire.private_requests.settling import SettleItem, SettleStatus
+from gantrymq import MessageQueue
+from gantrymq.consumer.shared.locking import Locks
+from gantrymq.consumer.shared.offsets import BrokerOffsets
+from gantrymq.consumer.shared.process_queue import ProcessQueue
+from nameserver.durable_file import DurableFile
+from scheduler.delivering.decisions import CANCELLED, deliver
+from scheduler.filling import catching_up
+from scheduler.index.due_queues import DueQueues
+from scheduler.index.entries import Entry
+from scheduler.index.known_offsets import KnownOffsets, QueueState
+from scheduler.orders import orders
+from txn_checker import undecided
+from txn_checker.store_watch import StoreWatch
+
+Answers = Mapping[ItemState, Mapping[Ask, str]]
+FOREVER_MS = 1 << 50
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several changes that are one fault."""
+
+    name: str
+    parts: tuple[Planted, ...]
+
+    @contextmanager
+    def planted(self) -> Generator[None]:
+        """Plant all of them for a while."""
+        with ExitStack() as stack:
+            for part in self.parts:
+                stack.enter_context(part.planted())
+            yield
+
+
+def _settles(state: ItemState) -> Callable[[Answers], Answers]:
+    """Decide items in this state, too."""
+    return lambda right: {**right, state: dict.fromkeys(Ask, SettleStatus.SETTLED)}
+
+
+def _keep_nothing(_right: Any) -> Callable[..., bool]:
+    return lambda _ahead, _items, _settle, _done: False
+
+
+def _hold_forever(right: Any) -> Callable[..., Claim]:
+    def claim(table: ClaimTable, *arguments: Any) -> Claim:
+        found = right(table, *arguments)
+        found.until_ms = FOREVER_MS
+        return found
+
+    return claim
+
+
+def _end_none(_right: Any) -> Callable[..., list[Any]]:
+    return lambda _table, _peer_id: []
+
+
+def _cancel_by_delivery(_right: Any) -> Callable[[Entry], SettleItem]:
+    def cancel(entry: Entry) -> SettleItem:
+        item = deliver(entry, force=True)
+        item.outcome = CANCELLED
+        return item
+
+    return cancel
+
+
+async def _believe(
+    _broker: str, _store: object, index: DueQueues, states: Mapping[int, QueueState], _levels: object
+) -> dict[int, KnownOffsets]:
+    kept = await index.far.keep(states) if index.far.is_old else None
+    if kept is None:
+        return {source: KnownOffsets(state.settled) for source, state in states.items()}
+    index.kept(kept.counts)
+    return {source: KnownOffsets([(state.cursor, state.end)]) for source, state in states.items()}
+
+
+def _forget_decisions(_right: Any) -> Callable[..., bool]:
+    return lambda _table, _data, _position: True
+
+
+async def _nothing(*_arguments: object) -> None:
+    """Do nothing."""
+
+
+def _no_lines(_right: Any) -> Callable[[bytes], tuple[list[Any], int]]:
+    return lambda _content: ([], 0)
+
+
+def _commit_what_is_buffered(_right: Any) -> property:
+    return property(lambda queue: queue.next_offset)
+
+
+def _lock_all(_right: Any) -> Any:
+    async def lock(
+        _locks: Locks, queues: Collection[MessageQueue]
+    ) -> tuple[set[MessageQueue], set[MessageQueue]]:
+        return set(queues), set()
+
+    return lock
+
+
+PLANTED_ITEMS: tuple[Planted | Together, ...] = (
+    Together(
+        "a delayed message is delivered early",
+        (
+            Planted("", item_decisions, "ANSWERS", _settles(ItemState.WAITING)),
+            Planted("", Ahead, "keep", _keep_nothing),
+        ),
+    ),
+    Planted("an item is decided again", item_decisions, "ANSWERS", _settles(ItemState.DECIDED)),
+    Planted("saved decisions are not loaded", SettledTable, "load", _forget_decisions),
+    Together(
+        "a claim never ends",
+        (Planted("", ClaimTable, "claim", _hold_forever), Planted("", ClaimTable, "close_peer", _end_none)),
+    ),
+    Planted("a cancelled message is delivered", orders, "cancel", _cancel_by_delivery),
+    Planted("a scheduler believes its index", catching_up, "resume", lambda _right: _believe),
+    Planted("a checker asks no producer", StoreWatch, "_ask", lambda _right: _nothing),
+    Planted(
+        "a checker asks at once", undecided, "due_ms", lambda _right: lambda _policy, half: half.stored_ms
+    ),
+    Planted("the journal of offsets is not read", offset_keeper, "_read_lines", _no_lines),
+    Planted(
+        "a nameserver writes no file", DurableFile, "write_now", lambda _right: lambda _file, _content: None
+    ),
+    Planted(
+        "a member commits what it has not consumed", ProcessQueue, "commit_offset", _commit_what_is_buffered
+    ),
+    Planted("a member consumes without the lock of its queue", Locks, "lock", _lock_all),
+    Planted("a member begins at the start of its queues", BrokerOffsets, "read", lambda _right: _nothing),
+)
