@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gantry_simulation.lives.faults.table import DAMAGES, DISK_FAULTS, POWER_CUT, end_all, perform
-from gantry_simulation.lives.plan import Act, Plan
+from gantry_simulation.lives.plan import ORDERLY, Act, Plan
 from gantry_simulation.lives.product_logs import ProductLogs, product_logs
 from gantry_simulation.lives.reader import SHOWN, Reader
 from gantry_simulation.lives.system import System
@@ -101,12 +101,12 @@ def _is_whole(system: System, name: str) -> bool:
 
 def _let_one_leave(system: System) -> None:
     """Stop a member of the orderly group: the others take over, and nothing is delivered again."""
-    leaving = system.programs.last_orderly()
+    order = system.ledger.groups.in_order(ORDERLY)
+    repeats = order.repeats
+    leaving = system.programs.take_member()
     if leaving is None:
         return
-    order = system.ledger.groups.in_order(leaving.group)
-    repeats = order.repeats
-    leaving.process.stop_once()
+    system.world.run_until(leaving.process.stop_once, within=STOP_SECONDS)
 
     def has_left() -> bool:
         return not leaving.process.is_running and not system.programs.missing()
@@ -114,7 +114,7 @@ def _let_one_leave(system: System) -> None:
     if not system.world.run_until(has_left, within=GROUPS_SECONDS):
         system.world.violate("system", "; ".join(system.programs.missing()[:SHOWN]))
     if order.repeats > repeats:
-        system.world.violate(leaving.group, "a member that leaves in order has messages delivered again")
+        system.world.violate(ORDERLY, "a member that leaves in order has messages delivered again")
 
 
 def _stop_all(system: System) -> None:

@@ -28,8 +28,10 @@ AGAIN_SECONDS = 0.2
 AUDIT_SECONDS = 2.0
 APART_SECONDS = 1.5
 """Most time between the starts of two programs: members join while others consume."""
-PAUSE_SECONDS = 0.3
-TROUBLE = Trouble(stall_chance=0.3)
+MEMBERS_MIN = 2
+"""Of a group that one can leave."""
+PAUSE_SECONDS = 0.15
+TROUBLE = Trouble(stall_chance=0.5)
 
 MakeProcess = Callable[[str], Process]
 
@@ -132,8 +134,8 @@ class Programs:
                 program.is_sending = False
 
     def missing(self) -> list[str]:
-        """Return what groups must still consume, and queues that do not have one member each."""
-        found: list[str] = []
+        """Return programs that do not run, what groups must still consume, and queues that do not have one member each."""
+        found = [f"{name} does not run" for name, each in self.members.items() if not each.process.is_running]
         for group, members in self._groups.items():
             found += [f"{group}: {each}" for each in self._ledger.groups.missing(group, TOPICS[group])]
             have = sorted((queue.broker, queue.queue_id) for member in members for queue in member.queues)
@@ -141,7 +143,11 @@ class Programs:
                 found.append(f"{group}: queues {have} have members")
         return found
 
-    def last_orderly(self) -> ConsumingProgram | None:
-        """Return the member of the orderly group that can leave: others stay."""
+    def take_member(self) -> Program | None:
+        """Return a member of the orderly group that is to leave, if others stay. It is no member from now on."""
         members = self._groups.get(ORDERLY, [])
-        return members[-1] if len(members) > 1 else None
+        if len(members) < MEMBERS_MIN:
+            return None
+        leaving = members.pop()
+        del self.members[leaving.process.name]
+        return leaving

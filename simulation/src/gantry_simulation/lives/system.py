@@ -80,6 +80,8 @@ class System:
         """The message of each store whose record changed on the device."""
         self.unconfirmed: set[str] = set()
         """Stores that lost their confirm offset once."""
+        self.must_restart: set[str] = set()
+        """Stores whose log may have stopped until a restart, after an error that loses nothing."""
         self._directory, self._numbers = directory, count(1)
         self.gateways = Gateways(shape, self.make_process)
         hints = self.gateways.hints

@@ -111,6 +111,8 @@ class World:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ResourceWarning)  # killed processes close no file
+                never_begun = "coroutine .* was never awaited"
+                warnings.filterwarnings("ignore", never_begun, RuntimeWarning)  # killed before its first turn
                 for action in actions:
                     action()
                 self._events.clear()

@@ -47,11 +47,12 @@ def disk_error(system: System, act: Act) -> bool:
 
 
 def read_error(system: System, act: Act) -> bool:
-    """Fail one read of a store with EIO. The next one succeeds, so nothing may be lost."""
+    """Fail one read of a store with EIO. The next one succeeds, so nothing may be lost; its log may stop until a restart."""
     store = system.stores[act.on]
     rng = random.Random(act.number)
     system.ledger.messages.doubtful.add(act.on)
     store.files.faults.append(Fault("pread", errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS)))
+    system.must_restart.add(act.on)
     return store.process.is_running
 
 

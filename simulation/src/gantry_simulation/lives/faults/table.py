@@ -65,6 +65,10 @@ def end_all(system: System) -> None:
         empty(store)
         if store.process.refusal:
             store.start()
-        elif name in system.has_failed_disk and store.process.is_running and store.process.stop_once():
+        elif (
+            name in system.has_failed_disk | system.must_restart
+            and store.process.is_running
+            and store.process.stop_once()
+        ):
             after_failed_disk(system, name)
             restart(system, store, 0)
