@@ -14,11 +14,13 @@ from gantry_simulation.lives.life import live
 from gantry_simulation.lives.many import Lives, run_many
 from gantry_simulation.lives.plan import Plan, load, save
 from gantry_simulation.lives.planted import PLANTED, Planted
+from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
 from gantry_simulation.lives.shrinking import Shrinker, kind_of
 
 LIVES = 100
 SOAK_LIVES = 2_000
 SHRUNK_ACTS_MAX = 20
+ALL_PLANTED = (*PLANTED, *PLANTED_ITEMS)
 LIVES_TO_FIND = 80
 EASY = (
     "a flush returns without its sync",
@@ -31,6 +33,13 @@ EASY = (
     "recovery skips all behind a damaged record",
     "damage is not reported",
     "a tag filter lets everything pass",
+    "a delayed message is delivered early",
+    "a cancelled message is delivered",
+    "an item is decided again",
+    "a checker asks no producer",
+    "a checker asks at once",
+    "the journal of offsets is not read",
+    "a member consumes without the lock of its queue",
 )
 """Faults that few lives find."""
 
@@ -65,7 +74,7 @@ def test_a_seed_repeats_its_life_also_in_another_process() -> None:
     assert digest(7) == here
 
 
-def first_failing(planted: Planted) -> Plan:
+def first_failing(planted: Planted | Together) -> Plan:
     """Return the plan of the first seed that finds a fault."""
     with planted.planted():
         plans = map(draw_plan, range(1, LIVES_TO_FIND + 1))
@@ -75,15 +84,15 @@ def first_failing(planted: Planted) -> Plan:
 
 
 @pytest.mark.parametrize(
-    "planted", [each for each in PLANTED if each.name in EASY], ids=lambda each: each.name
+    "planted", [each for each in ALL_PLANTED if each.name in EASY], ids=lambda each: each.name
 )
-def test_a_planted_fault_is_found(planted: Planted) -> None:
+def test_a_planted_fault_is_found(planted: Planted | Together) -> None:
     assert live(first_failing(planted)).violations == []
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.name)
-def test_every_planted_fault_is_found_within_2000_lives(planted: Planted) -> None:
+@pytest.mark.parametrize("planted", ALL_PLANTED, ids=lambda each: each.name)
+def test_every_planted_fault_is_found_within_2000_lives(planted: Planted | Together) -> None:
     with planted.planted():
         assert any(live(draw_plan(seed)).violations for seed in range(1, SOAK_LIVES + 1))
 

@@ -13,7 +13,7 @@ from broker_store.settling.decided.settled_table import SettledTable
 from broker_store.settling.request import item_decisions
 from broker_store.settling.request.ahead import Ahead
 from broker_store.settling.states import Ask, ItemState
-from gantry_simulation.lives.planted import Planted
+from gantry_simulation.lives.planted import Planted, Wrap
 from gantry_wire.private_requests.settling import SettleItem, SettleStatus
 from gantrymq import MessageQueue
 from gantrymq.consumer.shared.locking import Locks
@@ -27,10 +27,21 @@ from scheduler.index.entries import Entry
 from scheduler.index.known_offsets import KnownOffsets, QueueState
 from scheduler.orders import orders
 from txn_checker import undecided
+from txn_checker.check_policy import Policy
+from txn_checker.half_message import Half
 from txn_checker.store_watch import StoreWatch
 
 Answers = Mapping[ItemState, Mapping[Ask, str]]
 FOREVER_MS = 1 << 50
+
+
+def _always(value: object) -> Wrap:
+    """Return this, whatever the arguments are."""
+
+    def answer(*_arguments: object) -> object:
+        return value
+
+    return lambda _right: answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +65,6 @@ def _settles(state: ItemState) -> Callable[[Answers], Answers]:
     return lambda right: {**right, state: dict.fromkeys(Ask, SettleStatus.SETTLED)}
 
 
-def _keep_nothing(_right: Any) -> Callable[..., bool]:
-    return lambda _ahead, _items, _settle, _done: False
-
-
 def _hold_forever(right: Any) -> Callable[..., Claim]:
     def claim(table: ClaimTable, *arguments: Any) -> Claim:
         found = right(table, *arguments)
@@ -65,10 +72,6 @@ def _hold_forever(right: Any) -> Callable[..., Claim]:
         return found
 
     return claim
-
-
-def _end_none(_right: Any) -> Callable[..., list[Any]]:
-    return lambda _table, _peer_id: []
 
 
 def _cancel_by_delivery(_right: Any) -> Callable[[Entry], SettleItem]:
@@ -90,16 +93,15 @@ async def _believe(
     return {source: KnownOffsets([(state.cursor, state.end)]) for source, state in states.items()}
 
 
-def _forget_decisions(_right: Any) -> Callable[..., bool]:
-    return lambda _table, _data, _position: True
+def _due_at_once(_right: Any) -> Callable[[Policy, Half], int]:
+    def due_ms(_policy: Policy, half: Half) -> int:
+        return half.stored_ms
+
+    return due_ms
 
 
 async def _nothing(*_arguments: object) -> None:
     """Do nothing."""
-
-
-def _no_lines(_right: Any) -> Callable[[bytes], tuple[list[Any], int]]:
-    return lambda _content: ([], 0)
 
 
 def _commit_what_is_buffered(_right: Any) -> property:
@@ -120,25 +122,21 @@ PLANTED_ITEMS: tuple[Planted | Together, ...] = (
         "a delayed message is delivered early",
         (
             Planted("", item_decisions, "ANSWERS", _settles(ItemState.WAITING)),
-            Planted("", Ahead, "keep", _keep_nothing),
+            Planted("", Ahead, "keep", _always(value=False)),
         ),
     ),
     Planted("an item is decided again", item_decisions, "ANSWERS", _settles(ItemState.DECIDED)),
-    Planted("saved decisions are not loaded", SettledTable, "load", _forget_decisions),
+    Planted("saved decisions are not loaded", SettledTable, "load", _always(value=True)),
     Together(
         "a claim never ends",
-        (Planted("", ClaimTable, "claim", _hold_forever), Planted("", ClaimTable, "close_peer", _end_none)),
+        (Planted("", ClaimTable, "claim", _hold_forever), Planted("", ClaimTable, "close_peer", _always([]))),
     ),
     Planted("a cancelled message is delivered", orders, "cancel", _cancel_by_delivery),
     Planted("a scheduler believes its index", catching_up, "resume", lambda _right: _believe),
     Planted("a checker asks no producer", StoreWatch, "_ask", lambda _right: _nothing),
-    Planted(
-        "a checker asks at once", undecided, "due_ms", lambda _right: lambda _policy, half: half.stored_ms
-    ),
-    Planted("the journal of offsets is not read", offset_keeper, "_read_lines", _no_lines),
-    Planted(
-        "a nameserver writes no file", DurableFile, "write_now", lambda _right: lambda _file, _content: None
-    ),
+    Planted("a checker asks at once", undecided, "due_ms", _due_at_once),
+    Planted("the journal of offsets is not read", offset_keeper, "_read_lines", _always((list[str](), 0))),
+    Planted("a nameserver writes no file", DurableFile, "write_now", _always(None)),
     Planted(
         "a member commits what it has not consumed", ProcessQueue, "commit_offset", _commit_what_is_buffered
     ),
