@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +12,7 @@ from gantry_chassis.process import Life
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
-from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.errors import BrokerRefused, ConnectionLost, LinkError, RequestTimedOut
 from gantry_simulation.clients.http_client import HttpClient, NoAnswer
 from gantry_simulation.clients.program import Program
 from gantry_simulation.ledger.ledger import Ledger
@@ -35,6 +35,8 @@ class Surroundings:
 
     stores: dict[str, str]
     """Addresses by name."""
+    fast_ports: dict[str, str]
+    """Addresses of their fast ports."""
     nameservers: list[str]
     """Addresses."""
     is_sync: Callable[[str], bool]
@@ -44,6 +46,8 @@ class Surroundings:
     """How often a store was started."""
     gateways: str
     """Address of the gateways, empty if there are none."""
+    is_harmed: Callable[[], bool]
+    """Whether something happened that requests may fail for."""
     answers_checks: bool
     """Whether each client is a producer that txn-checkers ask."""
 
@@ -76,6 +80,16 @@ class Client(Program):
     def store(self, name: str) -> StoreClient:
         """Return the client of a store."""
         return self._stores[name]
+
+    @asynccontextmanager
+    async def fast_port(self, name: str) -> AsyncGenerator[StoreClient]:
+        """Connect to the fast port of a store for a while."""
+        assert self._life is not None
+        pool = ConnectionPool(rng=self._life.environment.rng)
+        try:
+            yield StoreClient(pool, self._surroundings.fast_ports[name], TIMEOUT_SECONDS)
+        finally:
+            await pool.close()
 
     def stores(self) -> Sequence[str]:
         """Return the names of all stores."""
@@ -130,3 +144,5 @@ class Client(Program):
             await OPERATIONS[act.kind](self, act)
         except (BrokerRefused, LinkError, NoAnswer) as error:
             self.history.add(self.name, f"{act.kind} {act.number} on {act.on}: {error}")
+            if isinstance(error, ConnectionLost | RequestTimedOut) and not self._surroundings.is_harmed():
+                self.violate(f"{act.kind} failed before the first fault: {error}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, POWER_CUT, STORE_FAULTS
-from gantry_simulation.lives.operations import delays, http, nameservers, transactions
+from gantry_simulation.lives.operations import delays, http, nameservers, ports, transactions
 from gantry_simulation.lives.operations.sends import KEYED
 from gantry_simulation.lives.operations.table import COMMON, SENDS
 from gantry_simulation.lives.operations.topics import DELETE, MAKE
@@ -43,6 +43,13 @@ GATEWAYS_SHARE = 0.15
 WORKING = (SCHEDULER, CHECKER, PAYER, CONCURRENT, ORDERLY)
 STRUCK_MORE = 2
 """How many times more often than others these are struck: there are few of them, and their faults hurt little."""
+PORTS_SHARE, HELD_PULLS, SENDS_MEANWHILE = 0.2, (1, 5), (0, 4)
+QUIET_QUEUE = 3
+"""The last queue of a topic. Other operations use it only in lives with four queues."""
+CALM_SHARE = 0.5
+"""Share of the lives with uses of ports without a fault: only there every request must be answered in time."""
+PORT_USES_FIRST = 5_000
+"""Number of the first message that is sent on a fast port."""
 STORE_POWER_SHARE = 0.7
 FAULTS_BEGIN_MS = 500
 NEAR_MS = 8
@@ -104,6 +111,11 @@ def draw_plan(seed: int) -> Plan:
     faults += _draw_chained(rng, shape, faults)
     repeats = _draw_repeats(rng, operations, faults)
     acts = [act for act in (*operations, *faults, *repeats) if act.at_ms <= end_ms]
+    uses = random.Random(f"{seed}/ports")
+    if uses.random() < PORTS_SHARE:
+        if uses.random() < CALM_SHARE:
+            acts = [act for act in acts if act.kind not in FAULTS]
+        acts += _draw_port_uses(uses, shape, end_ms)
     more = random.Random(f"{seed}/gateways")
     if more.random() < GATEWAYS_SHARE:
         shape = _with_gateways(more, shape)
@@ -289,6 +301,18 @@ def _with_gateways(rng: random.Random, shape: Shape) -> Shape:
         nameservers=max(shape.nameservers, 1),
         schedulers=max(shape.schedulers, int(rng.random() < 0.3)),
     )
+
+
+def _draw_port_uses(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
+    """Return pulls that wait, most of them at a queue that nobody sends to, and sends on fast ports meanwhile."""
+    acts: list[Act] = []
+    for _ in range(rng.randint(*HELD_PULLS)):
+        held = _draw_operation(rng, shape, ports.HOLD, len(acts), rng.randint(100, end_ms))
+        acts.append(msgspec.structs.replace(held, queue=rng.choice((held.queue, QUIET_QUEUE, QUIET_QUEUE))))
+        for _ in range(rng.randint(*SENDS_MEANWHILE)):
+            at_ms = held.at_ms + rng.randint(0, ports.HOLD_MS)
+            acts.append(_draw_operation(rng, shape, ports.SEND, PORT_USES_FIRST + len(acts), at_ms))
+    return acts
 
 
 def _draw_http(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:

@@ -30,6 +30,7 @@ from broker_store.opening.queue_saving import QueueSaving
 from broker_store.reading.queries.offset_search import Searching
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
+from gantry_link.serving.server import RemotingServer
 from gantry_wire.subscription import TagFilter
 
 Wrap = Callable[[Any], Any]
@@ -196,6 +197,14 @@ def _yes(_right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *_arguments: True
 
 
+def _numbers_of_its_own(right: Callable[..., Any]) -> Callable[..., Any]:
+    def make(server: RemotingServer, *arguments: Any, numbers: Any = None, **options: Any) -> None:
+        del numbers
+        right(server, *arguments, **options)
+
+    return make
+
+
 PLANTED = (
     Planted("a flush returns without its sync", CommitLog, "_sync_written", _sync_nothing),
     Planted("a failed sync counts as done", CommitLog, "_sync_written", _ignore_failed_sync),
@@ -211,6 +220,7 @@ PLANTED = (
     Planted("recovery trusts the page cache", Recovery, "_reread", _nothing),
     Planted("queue units of a batch are exchanged", ConsumeQueue, "append_all", _shift_unit),
     Planted("a checkpoint saves no queue", QueueSaving, "save", lambda _right: _saved),
+    Planted("each port numbers its own connections", RemotingServer, "__init__", _numbers_of_its_own),
     Planted("keys are not remembered", Window, "remember", _nothing),
     Planted("saved keys are not loaded", KeyJournal, "load", _no_saved_keys),
     Planted("recovery stops at the end of a segment", recovery, "_walk_slice", _stop_at_blanks),

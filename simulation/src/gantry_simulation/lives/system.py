@@ -74,6 +74,8 @@ class System:
         self.ledger = Ledger(world)
         self.happened: Counter[str] = Counter()
         """Kinds of acts that had an effect."""
+        self.is_harmed: bool = shape.has_rough_network or any(store.has_slow_disk for store in shape.stores)
+        """Whether requests may fail: a fault has happened, or there always is one."""
         self.has_failed_disk: set[str] = set()
         """Stores that must restart because their disk failed."""
         self.damaged: dict[str, Place] = {}
@@ -134,6 +136,8 @@ class System:
         """Add a client."""
         surroundings = Surroundings(
             stores={name: store.address for name, store in self.stores.items()},
+            fast_ports={name: store.fast_address for name, store in self.stores.items()},
+            is_harmed=lambda: self.is_harmed,
             nameservers=[nameserver.address for nameserver in self.nameservers.values()],
             is_sync=self.is_sync,
             now_ns=lambda: self.world.now_ns,

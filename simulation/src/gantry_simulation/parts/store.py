@@ -48,6 +48,7 @@ class Store:
         """Replace settings of SMALL by those given here."""
         self.process = process
         self.address = f"{process.address}:{PORT}"
+        self.fast_address = f"{process.address}:{PORT - 2}"
         self.files = SimulatedFiles()
         self._settings = Settings(
             listen=process.address,

@@ -47,6 +47,7 @@ def perform(system: System, act: Act) -> None:
         system.clients[act.by].perform(act)
         system.happened[act.kind] += 1
     elif apply(system, act):
+        system.is_harmed = True
         system.happened[act.kind] += 1
         other = f" and {act.by}" if act.by else ""
         system.history.add(act.on, f"*** {act.kind}{other}, {act.span_ms} ms")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from gantry_link.clients.nameservers import NameserverClient
@@ -28,6 +29,10 @@ class Doing(Protocol):
 
     def store(self, name: str) -> StoreClient:
         """Return the client of a store."""
+        ...
+
+    def fast_port(self, name: str) -> AbstractAsyncContextManager[StoreClient]:
+        """Connect to the fast port of a store for a while."""
         ...
 
     def nameservers(self, address: str = "") -> NameserverClient:

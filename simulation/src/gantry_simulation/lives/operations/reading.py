@@ -9,13 +9,14 @@ from gantry_wire.headers.messages import PullHeader
 from gantry_wire.records.message_record import scan_records
 
 READ_AT_ONCE = 32
+FLAG_SUSPEND, FLAG_SUBSCRIPTION = 2, 4
 
 
-def pull_header(topic: str, queue: int, offset: int) -> PullHeader:
-    """Return a pull that is answered at once."""
+def pull_header(topic: str, queue: int, offset: int, *, hold_ms: int = 0) -> PullHeader:
+    """Return a pull that the store holds for a time; with 0 it is answered at once."""
     return PullHeader(
-        consumer_group=GROUP, topic=topic, queue_id=queue, queue_offset=offset, max_msg_nums=READ_AT_ONCE, sys_flag=4,
-        subscription="*",
+        consumer_group=GROUP, topic=topic, queue_id=queue, queue_offset=offset, max_msg_nums=READ_AT_ONCE,
+        sys_flag=FLAG_SUBSCRIPTION | (FLAG_SUSPEND if hold_ms else 0), suspend_timeout_millis=hold_ms, subscription="*",
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantry_link.clients.store import BatchStored, batch_stored_of
+from gantry_link.clients.store import BatchStored, StoreClient, batch_stored_of
 from gantry_simulation.ledger.places import Place
 from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, body_of, topic_of
 from gantry_simulation.lives.plan import Act
@@ -48,11 +48,14 @@ def tag_of(number: int) -> str:
     return TAG_NAMES[number % len(TAG_NAMES)]
 
 
-async def _send(doing: Doing, act: Act, message: str, properties: str) -> None:
+async def _send(
+    doing: Doing, act: Act, message: str, properties: str, store: StoreClient | None = None
+) -> None:
     doing.ledger.messages.sent.add(message)
     topic = topic_of(act)
     since = doing.ledger.since(act.on, topic)
-    stored = await doing.store(act.on).send(send_header(doing, act, properties), body_of(message, act.size))
+    store = store or doing.store(act.on)
+    stored = await store.send(send_header(doing, act, properties), body_of(message, act.size))
     reply = stored.reply
     place = Place(act.on, topic, reply.queue_id, reply.queue_offset)
     durability = reply.durability or "no durability"
@@ -63,10 +66,15 @@ async def _send(doing: Doing, act: Act, message: str, properties: str) -> None:
 
 
 async def send(doing: Doing, act: Act) -> None:
-    """Send a plain message with a key, a tag and a property."""
+    """Send a plain message."""
+    await send_plain(doing, act)
+
+
+async def send_plain(doing: Doing, act: Act, store: StoreClient | None = None) -> None:
+    """Send a message with a key, a tag and a property. `store`: another client of the store than the usual one."""
     message = f"m{act.number}"
     found_by = f"{KEYS}\x01shared {message}\x02{TAGS}\x01{tag_of(act.number)}\x02n\x01{act.number}\x02"
-    await _send(doing, act, message, unique(message) + found_by + f"{WAIT}\x01true\x02")
+    await _send(doing, act, message, unique(message) + found_by + f"{WAIT}\x01true\x02", store)
 
 
 async def send_early(doing: Doing, act: Act) -> None:

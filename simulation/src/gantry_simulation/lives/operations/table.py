@@ -7,6 +7,7 @@ from gantry_simulation.lives.operations import (
     http,
     nameservers,
     offsets,
+    ports,
     queries,
     reading,
     sends,
@@ -27,6 +28,7 @@ OPERATIONS: dict[str, Operation] = {
     **transactions.ORDERS,
     **nameservers.OPERATIONS,
     **http.OPERATIONS,
+    **ports.OPERATIONS,
 }
 SENDS = tuple(sends.OPERATIONS)
 COMMON = (*reading.OPERATIONS, *offsets.OPERATIONS, *queries.OPERATIONS)
