@@ -18,6 +18,7 @@ from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
 from gantry_simulation.lives.shrinking import Shrinker, kind_of
 
 LIVES = 100
+PROGRAM_LIVES = 8
 SOAK_LIVES = 2_000
 SHRUNK_ACTS_MAX = 20
 ALL_PLANTED = (*PLANTED, *PLANTED_ITEMS)
@@ -56,6 +57,15 @@ def violations(count: int, first_seed: int) -> dict[int, str]:
 
 def test_drawn_lives_keep_every_promise() -> None:
     assert violations(LIVES, first_seed=1) == {}
+
+
+def test_lives_with_programs_that_use_the_sdk_keep_every_promise() -> None:
+    plans = [plan for plan in map(draw_plan, range(1_000, 1_500)) if plan.shape.has_programs][:PROGRAM_LIVES]
+    assert [(plan.seed, live(plan).violations) for plan in plans] == [(plan.seed, []) for plan in plans]
+    shapes = [plan.shape for plan in plans]
+    assert all(
+        any(counts) for counts in zip(*((s.payers, s.concurrent, s.orderly) for s in shapes), strict=True)
+    )
 
 
 @pytest.mark.soak

@@ -1,19 +1,13 @@
-"""The real nameserver and real clients of the link over the simulated network, under faults drawn by a seed."""
+"""The real nameserver and real clients of the link over the simulated network. Drawn lives (test_lives.py) add faults."""
 
 from __future__ import annotations
 
-import random
-import tempfile
 from pathlib import Path
-
-import pytest
-from repeats import digest_elsewhere
 
 from gantry_chassis.process import Life
 from gantry_link.clients.nameservers import NameserverClient, Registered
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_simulation.network.conditions import Conditions
 from gantry_simulation.network.network import Network
 from gantry_simulation.parts.nameserver import Nameserver
 from gantry_simulation.processes.process import Process
@@ -24,17 +18,14 @@ from gantry_wire.headers.nameserver import RegisterBrokerHeader
 
 TOPIC = "Orders"
 BROKER = "10.0.0.9:10911"
-LIFE_SECONDS = 20.0
-QUIET_SECONDS = 20.0
-ROUGH = Conditions(slow_chance=0.05, loss_chance=0.002)
 
 
 class System:
     """One nameserver, a broker that registers with it, and a client that asks for routes and keeps a value there."""
 
-    def __init__(self, world: World, data_dir: Path, conditions: Conditions | None = None) -> None:
+    def __init__(self, world: World, data_dir: Path) -> None:
         self.world = world
-        self.network = Network(world, conditions)
+        self.network = Network(world)
         self.nameserver = Nameserver(Process(world, self.network, "nameserver", "10.0.0.1"), data_dir)
         self.broker = Process(world, self.network, "broker", "10.0.0.9")
         self.client = Process(world, self.network, "client", "10.0.0.20")
@@ -87,70 +78,6 @@ class System:
             self.acknowledged = number
 
 
-class Faults:
-    """Draws one fault after the other, and ends all of them."""
-
-    def __init__(self, system: System) -> None:
-        self._system = system
-        self._rng = random.Random(f"{system.world.seed}/faults")
-        self.drawn: list[str] = []
-
-    def run(self, seconds: float) -> None:
-        """Let the system live for this time under faults."""
-        world = self._system.world
-        end_ns = world.now_ns + seconds * 1e9
-        while world.now_ns < end_ns:
-            world.run_for(self._rng.uniform(0.1, 2))
-            kind = self._rng.choice(["kill", "pause", "cut", "cut one way", "break", "step", "refuse"])
-            self.drawn.append(kind)
-            self._strike(kind)
-
-    def _strike(self, kind: str) -> None:
-        system, rng, world = self._system, self._rng, self._system.world
-        process = system.nameserver.process
-        wait = rng.uniform(0.01, 4)
-        if kind == "kill":
-            system.nameserver.kill()
-            world.run_for(wait)
-            system.nameserver.start()
-        elif kind == "pause":
-            process.pause()
-            world.run_for(wait)
-            process.resume()
-        elif kind == "step":
-            process.clocks.step_wall(rng.uniform(-10_000, 10_000))
-        elif kind == "refuse":
-            system.network.refuse(process.host, 9876, refused=True)
-            world.run_for(wait)
-            system.network.refuse(process.host, 9876, refused=False)
-        elif kind == "break":
-            other = rng.choice([system.client, system.broker])
-            system.network.break_connections(process.address, other.address, half=rng.random() < 0.5)
-        else:
-            pair = [process.address, rng.choice([system.client, system.broker]).address]
-            rng.shuffle(pair)
-            system.network.cut(*pair, both=kind == "cut")
-            world.run_for(wait)
-            system.network.heal(*pair)
-
-
-def life(seed: int, data_dir: Path, seconds: float = LIFE_SECONDS) -> tuple[System, list[str], str]:
-    """One life under faults, and then in quiet until the system answers again. Returns it, its faults and its hash."""
-    with World(seed) as world:
-        system = System(world, data_dir, ROUGH)
-        faults = Faults(system)
-        faults.run(seconds)
-        routes = system.routes
-        assert world.run_until(lambda: system.routes > routes + 5, within=QUIET_SECONDS), (
-            "it does not recover"
-        )
-        system.nameserver.process.stop()
-        assert world.run_until(lambda: not system.nameserver.process.is_running, within=10), (
-            "it does not stop"
-        )
-    return system, faults.drawn, world.trace.digest()
-
-
 def test_a_nameserver_answers_over_the_simulated_network(world: World, tmp_path: Path) -> None:
     system = System(world, tmp_path)
     world.run_for(20)
@@ -159,14 +86,6 @@ def test_a_nameserver_answers_over_the_simulated_network(world: World, tmp_path:
     assert system.routes > 50
     assert system.acknowledged > 50
     assert system.failures < 10  # before the first registration
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_an_acknowledged_value_survives_faults_and_the_nameserver_recovers(seed: int, tmp_path: Path) -> None:
-    system, drawn, _ = life(seed, tmp_path)
-    assert system.world.violations == []
-    assert system.acknowledged > 10
-    assert len(set(drawn)) > 3
 
 
 def test_a_lost_value_is_found(world: World, tmp_path: Path) -> None:
@@ -188,15 +107,3 @@ def test_a_second_nameserver_is_refused_the_directory_of_the_first(world: World,
     world.run_for(1)
     assert "is in use by another nameserver" in other.process.refusal
     assert system.nameserver.process.is_running
-
-
-def digest(seed: int) -> str:
-    with tempfile.TemporaryDirectory() as data_dir:
-        return life(seed, Path(data_dir), seconds=8)[2]
-
-
-def test_a_seed_repeats_the_life_of_the_whole_system_also_in_another_process() -> None:
-    here = digest(3)
-    assert here != digest(4)
-    assert digest_elsewhere("test_nameserver", 3) == here
-    assert digest(3) == here
