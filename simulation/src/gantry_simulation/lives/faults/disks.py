@@ -43,7 +43,7 @@ def disk_error(system: System, act: Act) -> bool:
     system.has_failed_disk.add(act.on)
     system.ledger.losses.doubt(act.on)
     system.ledger.lost_undurable(act.on)
-    return store.process.is_running
+    return True  # it also strikes the next start
 
 
 def read_error(system: System, act: Act) -> bool:
@@ -53,7 +53,7 @@ def read_error(system: System, act: Act) -> bool:
     system.ledger.messages.doubtful.add(act.on)
     store.files.faults.append(Fault("pread", errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS)))
     system.must_restart.add(act.on)
-    return store.process.is_running
+    return True  # it also strikes the next start
 
 
 def slow_syncs(system: System, act: Act) -> bool:
