@@ -147,6 +147,7 @@ def _draw_shape(rng: random.Random) -> Shape:
         nameservers=rng.randint(1, 2) if rng.random() < 0.2 else 0,
         has_rough_network=rng.random() < 0.3,
         ends_with_power_cut=rng.random() < 0.5,
+        epilogue=rng.choice(("", "", "rebuild", "hours")),
     )
     return _with_workers(rng, shape) if rng.random() < WORKERS_SHARE else shape
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from gantry_simulation.lives.epilogues import Epilogue
 from gantry_simulation.lives.faults.table import DAMAGES, DISK_FAULTS, POWER_CUT, end_all, perform
 from gantry_simulation.lives.plan import ORDERLY, Act, Plan
 from gantry_simulation.lives.product_logs import ProductLogs, product_logs
@@ -34,6 +35,7 @@ class Outcome:
     """Acts that had an effect, by kind."""
     acknowledged: int
     virtual_seconds: float
+    """Without the epilogue, in which hours may pass."""
 
 
 def live(plan: Plan) -> Outcome:
@@ -58,6 +60,10 @@ def live(plan: Plan) -> Outcome:
                     perform(system, Act(at_ms=0, kind=POWER_CUT, on=store, number=plan.seed + number))
                 _is_whole(system, "last reader")
         _stop_all(system)
+        ended_ns, rebuilds = world.now_ns, len(logs.rebuilds)
+        if not world.violations:
+            Epilogue(system).run(plan.shape.epilogue)
+            del logs.rebuilds[rebuilds:]
         if not DISK_FAULTS.intersection(system.happened):
             _check_logs(system, logs)
         for violation in world.violations:
@@ -68,7 +74,7 @@ def live(plan: Plan) -> Outcome:
             system.history.lines(),
             system.happened,
             system.ledger.messages.acknowledged,
-            world.now_ns / SECOND_NS,
+            ended_ns / SECOND_NS,
         )
 
 

@@ -68,6 +68,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ends_with_power_cut: bool = False
     """All stores lose their power before the last reading: what is not durable by then was not durable."""
 
+    epilogue: Literal["", "rebuild", "hours"] = ""
+    """What happens to the stores in the end: `epilogues.py`."""
+
     def counts(self) -> dict[str, int]:
         """Return how many processes there are, by kind."""
         return {

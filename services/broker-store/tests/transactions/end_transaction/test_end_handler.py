@@ -1,9 +1,13 @@
 """END_TRANSACTION (37): each check of RocketMQ 5.3.3, what a decision leaves in the log, and that the first one counts."""
 
+import errno
+
 import pytest
 from sending_side import ScriptedPeer
 from transactions_side import BORN_MS, COMMIT, ROLLBACK, UNKNOWN, TransactionsSide
 
+from broker_store.log.files.simulated_files import Fault
+from broker_store.transactions.half_messages.recent_halves import RecentHalves
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers.messages import SendReplyHeader
 from gantry_wire.messages.properties import tags_code
@@ -35,6 +39,15 @@ async def test_a_commit_brings_the_message_to_its_queue_and_an_op_message_behind
     assert int.from_bytes(unit[12:], "big") == tags_code("a")
     (op,) = side.records(OP_HALF_TOPIC)
     assert (op.body, op.queue_id, op.position) == (b"0", 0, record.position + record.size)
+
+
+async def test_a_read_of_the_half_that_fails_once_does_not_fail_the_decision(side, peer, monkeypatch):
+    monkeypatch.setattr(RecentHalves, "take", lambda *_: None)  # it is read from the log
+    half = await side.begin(peer, body=b"pay")
+    side.files.faults.append(Fault("pread", errno.EIO, "commitlog"))
+    assert (await side.end(peer, half)).code == 0
+    assert not side.files.faults[0].count
+    assert [record.body for record in side.records("orders", 2)] == [b"pay"]
 
 
 async def test_the_message_keeps_the_halfs_content_byte_for_byte(side, peer):

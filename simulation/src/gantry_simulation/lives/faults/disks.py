@@ -29,8 +29,8 @@ PARTS = (
 )
 """A failing operation is one on a path that contains this."""
 SKIPPED_STEPS = 4
-SLOW_CHANCE = 0.5
-"""Share of the calls in threads that stall while syncs are slow."""
+SLOW_CHANCE, SLOW_NS = 0.5, (20 * MS_NS, 400 * MS_NS)
+"""Share of the calls in threads that stall while syncs are slow, and for how long."""
 
 
 def disk_error(system: System, act: Act) -> bool:
@@ -59,13 +59,13 @@ def read_error(system: System, act: Act) -> bool:
 def slow_syncs(system: System, act: Act) -> bool:
     """Let half of the syncs, and of the other calls in threads, stall during the span."""
     pace = system.stores[act.on].process.pace
-    usual = pace.stall_chance
-    if usual == SLOW_CHANCE:
+    usual = pace.stall_chance, pace.stall_ns
+    if pace.stall_chance == SLOW_CHANCE:
         return False
-    pace.stall_chance = SLOW_CHANCE
+    pace.stall_chance, pace.stall_ns = SLOW_CHANCE, SLOW_NS
 
     def end() -> None:
-        pace.stall_chance = usual
+        pace.stall_chance, pace.stall_ns = usual
 
     system.world.after(act.span_ms * MS_NS, end)
     return True

@@ -190,16 +190,16 @@ class EndTransactions:
     def _half_at(self, header: EndTransactionHeader) -> Record | None:
         """Return the half's record at the position of the request. None if it is another record or not in memory."""
         queue = self.queues.find(HALF_TOPIC, 0)
-        unit = b"" if queue is None else queue.read(header.tran_state_table_offset, 1)
-        if not unit:
-            return None
-        position, size, _code = CONSUME_QUEUE_UNIT.unpack(unit)
-        if position != header.commit_log_offset:
+        if queue is None:
             return None
         try:
+            unit = queue.read(header.tran_state_table_offset, 1)
+            position, size, _code = CONSUME_QUEUE_UNIT.unpack(unit) if unit else (-1, 0, 0)
+            if position != header.commit_log_offset:
+                return None
             data = self.log.read_nowait(position, size)
             return None if data is None else decode_record(data, check_crc=False)
-        except (LogError, MalformedRecord):
+        except (LogError, MalformedRecord, OSError):
             return None  # the slow path reports the fault
 
     def _answer(self, waiting: Waiting, result: SettleResult | RefusedRequest) -> None:
