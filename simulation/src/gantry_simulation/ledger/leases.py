@@ -6,7 +6,7 @@ An acknowledged message never comes again. While somebody holds a message for ce
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gantry_simulation.ledger.delays import FASTER, ROUNDING_SECONDS
@@ -27,13 +27,15 @@ class Leased:
 
     acked_ns: int | None = None
     """When its acknowledgment was confirmed."""
-    may_be_acked: bool = False
-    """An acknowledgment was sent. It may have no answer."""
     held_since_ns: int = 0
     held_until_ns: int = 0
     """Between these times nobody gets it: somebody has it, or it was given back for later."""
     held_in_life: int | None = None
     """Of the store. Its end may end the lease; None where it ended meanwhile."""
+    latest_ns: int = 0
+    """Begin of the last call that got it."""
+    acking: set[int] = field(default_factory=set[int])
+    """Leases under which an acknowledgment was sent, by the time when they were seen."""
     is_dead: bool = False
 
 
@@ -61,6 +63,7 @@ class Leases:
                 f"{sight.message} at {sight.place} is received although it is held until {leased.held_until_ns} ns"
             )
         leased.is_dead = False
+        leased.latest_ns = max(leased.latest_ns, began_ns)
         self._hold(leased, began_ns, seconds, life)
 
     def held(self, sight: Sight, from_ns: int, seconds: float, life: int) -> None:
@@ -71,13 +74,20 @@ class Leases:
         """Record that a message may be given to anybody from now on: a request about it is on its way."""
         self._leased[sight].held_until_ns = 0
 
-    def acking(self, sight: Sight) -> None:
-        """Record that an acknowledgment is on its way."""
-        self._leased[sight].may_be_acked = True
+    def acking(self, sight: Sight, seen_ns: int) -> bool:
+        """Record that an acknowledgment is on its way under the lease that was seen then; whether it is too late for it."""
+        leased = self._leased[sight]
+        leased.acking.add(seen_ns)
+        return leased.latest_ns > seen_ns
 
-    def acked(self, sight: Sight) -> None:
+    def acked(self, sight: Sight, seen_ns: int, *, is_late: bool) -> None:
         """Record that it was confirmed."""
-        self._leased[sight].acked_ns = self._now_ns()
+        leased = self._leased[sight]
+        leased.acked_ns = self._now_ns()
+        if is_late and leased.acking == {seen_ns}:
+            self._violate(
+                f"{sight.message} at {sight.place} is acknowledged under a lease that another one replaced"
+            )
 
     def dead(self, sight: Sight) -> None:
         """Record that the dead letters have a message."""
@@ -89,7 +99,7 @@ class Leases:
         return [
             sight
             for sight in map(Sight._make, found.items())
-            if not (leased := self._leased.get(sight, unknown)).may_be_acked and not leased.is_dead
+            if not (leased := self._leased.get(sight, unknown)).acking and not leased.is_dead
         ]
 
     def lost(self, store: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from gantry_simulation.clients.http_client import Answer
@@ -109,6 +109,7 @@ class Handle(NamedTuple):
 
     sight: Sight
     receipt: str
+    seen_ns: int
 
     @property
     def message(self) -> str:
@@ -135,13 +136,15 @@ async def receive(doing: Doing, act: Act, seconds: int, wait: int, most: int = R
         if ledger.losses.still_holds(place.store, topic, since[place.store]):
             life = lives[place.store] if lives[place.store] == doing.lives_of(place.store) else None
             ledger.leases.received(Sight(place, message), began_ns, seconds, life)
-            handles.append(Handle(Sight(place, message), one["receiptHandle"]))
+            handles.append(Handle(Sight(place, message), one["receiptHandle"], doing.now_ns()))
     doing.history.add(doing.name, f"receives for {seconds} s: {', '.join(each.message for each in handles)}")
     return handles
 
 
-async def settle(doing: Doing, act: Act, handles: Sequence[Handle], verb: str, body: JSON) -> None:
-    """Acknowledge, give back or extend; put what is confirmed into the ledger."""
+async def settle(
+    doing: Doing, act: Act, handles: Sequence[Handle], verb: str, body: JSON, late: Collection[str] = ()
+) -> None:
+    """Acknowledge, give back or extend; put what is confirmed into the ledger. `late`: receipts whose lease another one replaced."""
     topic, ledger, began_ns = topic_of(act), doing.ledger, doing.now_ns()
     since = {each.sight.place.store: ledger.since(each.sight.place.store, topic) for each in handles}
     lives = {store: doing.lives_of(store) for store in since}
@@ -156,7 +159,7 @@ async def settle(doing: Doing, act: Act, handles: Sequence[Handle], verb: str, b
         if not ledger.losses.still_holds(store, topic, since[store]):
             continue
         if status == "acked":
-            ledger.leases.acked(handle.sight)
+            ledger.leases.acked(handle.sight, handle.seen_ns, is_late=handle.receipt in late)
         elif status in ("nacked", "extended"):
             ledger.leases.held(handle.sight, began_ns, _held_seconds(act, status), lives[store])
 
@@ -196,9 +199,9 @@ async def receive_and_ack(doing: Doing, act: Act) -> None:
 
 async def acknowledge(doing: Doing, act: Act, handles: Sequence[Handle]) -> None:
     """Acknowledge messages."""
-    for handle in handles:
-        doing.ledger.leases.acking(handle.sight)
-    await settle(doing, act, handles, "ack", {"acks": receipts(handles)})
+    leases = doing.ledger.leases
+    late = {handle.receipt for handle in handles if leases.acking(handle.sight, handle.seen_ns)}
+    await settle(doing, act, handles, "ack", {"acks": receipts(handles)}, late)
 
 
 async def receive_and_nack(doing: Doing, act: Act) -> None:

@@ -1,0 +1,61 @@
+"""Drawn lives with gateways: planted faults of gateways are found, and a seed repeats its life in another process."""
+
+from __future__ import annotations
+
+import pytest
+from repeats import digest_elsewhere
+
+from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.life import live
+from gantry_simulation.lives.plan import Plan
+from gantry_simulation.lives.planted import Planted
+from gantry_simulation.lives.planted_gateways import GATEWAY_FAULTS
+
+SOAK_LIVES = 2_000
+FOUND_AT = (43, 55, 43, 26)
+"""A seed that finds each fault."""
+
+
+def plan_of(seed: int) -> Plan:
+    plan = draw_plan(seed)
+    assert plan.shape.gateways, "draw lives with gateways: choose another seed"
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("planted", "seed"),
+    zip(GATEWAY_FAULTS, FOUND_AT, strict=True),
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_a_planted_fault_of_a_gateway_is_found(planted: Planted, seed: int) -> None:
+    with planted.planted():
+        assert live(plan_of(seed)).violations
+    assert live(plan_of(seed)).violations == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("planted", GATEWAY_FAULTS, ids=lambda each: each.name)
+def test_every_planted_fault_of_gateways_is_found_within_2000_lives(planted: Planted) -> None:
+    plans = map(draw_plan, range(1, SOAK_LIVES + 1))
+    with planted.planted():
+        assert any(live(plan).violations for plan in plans if plan.shape.gateways)
+
+
+def test_lives_use_every_call_and_both_servers() -> None:
+    plans = [plan for plan in map(draw_plan, range(1, 300)) if plan.shape.gateways]
+    kinds = {act.kind for plan in plans for act in plan.acts if act.kind.startswith("http")}
+    assert len(kinds) == 10
+    assert {(plan.shape.gateways, plan.shape.nats, plan.shape.valkey) for plan in plans} == {
+        (gateways, nats, valkey) for gateways in (1, 2) for nats in (False, True) for valkey in (False, True)
+    }
+
+
+def digest(seed: int) -> str:
+    return live(plan_of(seed)).digest
+
+
+def test_a_seed_repeats_a_life_with_gateways_also_in_another_process() -> None:
+    here = digest(55)
+    assert digest_elsewhere("test_gateway_lives", 55) == here
+    assert digest(55) == here
