@@ -24,8 +24,8 @@ def plan_of(seed: int) -> Plan:
 
 @pytest.mark.parametrize(
     ("planted", "seed"),
-    zip(GATEWAY_FAULTS, FOUND_AT, strict=True),
-    ids=lambda each: getattr(each, "name", ""),
+    list(zip(GATEWAY_FAULTS, FOUND_AT, strict=True)),
+    ids=[planted.name for planted in GATEWAY_FAULTS],
 )
 def test_a_planted_fault_of_a_gateway_is_found(planted: Planted, seed: int) -> None:
     with planted.planted():

@@ -34,7 +34,7 @@ class Outside:
 
     def act(self, change: Change) -> None:
         """Perform the effects of a change. Never waits, never raises."""
-        for topic in change.topics:
+        for topic in sorted(change.topics):  # in one order, so that a simulated life repeats
             if topic and _NOT_IN_A_SUBJECT.isdisjoint(topic):
                 self._hints.publish(ROUTE_SUBJECT + topic)
         for channel in change.lost_channels:

@@ -125,6 +125,7 @@ class HttpServer:
         from uvicorn import Config, Server
 
         from gantry_chassis.http.connection import Bounds, HttpConnection
+        from gantry_chassis.http.in_order import keep_order
 
         bounds = Bounds(self._read_seconds, UNSENT_SECONDS, descriptors_more=DESCRIPTORS_MORE)
 
@@ -151,6 +152,7 @@ class HttpServer:
         )
         config.load()
         server = Server(config)
+        keep_order(server)
         server.lifespan = config.lifespan_class(config)
         # Use only its start and stop: main_loop would wake an idle process, and `serve` takes over our signal
         # handlers.

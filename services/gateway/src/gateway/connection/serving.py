@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from uvicorn import Config, Server
 
+from gantry_chassis.http.in_order import keep_order
 from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
 from gantry_chassis.machine.memory import forget_cycles, give_back
 from gantry_chassis.peers.budget import Budget
@@ -59,6 +60,7 @@ class HttpServer:
         )
         config.load()
         self._server = Server(config)
+        keep_order(self._server)
         self._server.lifespan = config.lifespan_class(config)
         self._sockets: list[socket.socket] = []
         self._sweeper: asyncio.TimerHandle | None = None
