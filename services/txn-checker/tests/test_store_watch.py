@@ -115,6 +115,26 @@ async def test_an_unreachable_store_loses_nothing(scene):
     assert scene.store.outcomes == [(0, "checked")]
 
 
+async def test_a_store_that_is_away_is_asked_once_per_poll_although_halves_are_due(scene, monkeypatch):
+    scene.store.begin("U1")
+    await scene.after(1_000)
+    scene.steady_s += 60  # the half is due
+    scene.store.away = True
+    pauses, sleep = [], asyncio.sleep
+
+    async def note(seconds):
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    running = asyncio.ensure_future(scene.watch.run(pytest.fail))
+    while len(pauses) < 3:
+        await sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert set(pauses) == {1.0}
+
+
 async def test_a_failed_parking_fails_no_check_of_another_half(scene):
     for ms in (0, 7_000, 31_000):
         if not ms:

@@ -94,7 +94,7 @@ class StoreWatch:
         """
         while True:
             await self._held.wait()
-            term = self._term
+            term, pause_s = self._term, None
             try:
                 await self.turn()
             except ClaimLost as error:
@@ -105,7 +105,8 @@ class StoreWatch:
                     self.release()
             except (StoreFailed, WireError) as error:
                 _log.debug("store not asked", broker=self.store.broker, reason=str(error))
-            await asyncio.sleep(self._pause_seconds())
+                pause_s = self._poll_seconds  # what is due stays due: it would be asked without a pause
+            await asyncio.sleep(self._pause_seconds() if pause_s is None else pause_s)
 
     async def turn(self) -> None:
         """Scan once, and do what is due. Raises StoreFailed."""
