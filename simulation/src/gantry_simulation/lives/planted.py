@@ -216,7 +216,6 @@ PLANTED = (
     Planted("a queue continues one offset too early", QueueTable, "_make", _one_offset_back),
     Planted("a refused batch keeps its offsets", RecordWriter, "_take_back", _nothing),
     Planted("recovery drops the last record", Recovery, "_whole", _drop_one_record),
-    Planted("recovery does not sync what it keeps", Recovery, "_sync_kept", _nothing),
     Planted("recovery trusts the page cache", Recovery, "_reread", _nothing),
     Planted("queue units of a batch are exchanged", ConsumeQueue, "append_all", _shift_unit),
     Planted("a checkpoint saves no queue", QueueSaving, "save", lambda _right: _saved),
