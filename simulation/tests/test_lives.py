@@ -39,7 +39,6 @@ EASY = (
     "a checker asks no producer",
     "a checker asks at once",
     "the journal of offsets is not read",
-    "a member consumes without the lock of its queue",
 )
 """Faults that few lives find."""
 

@@ -108,7 +108,7 @@ def draw_plan(seed: int) -> Plan:
     end_ms = int(seconds * 1000)
     operations = _draw_operations(rng, shape, end_ms)
     faults = _draw_faults(rng, shape, end_ms, [act.at_ms for act in operations])
-    faults += _draw_chained(rng, shape, faults)
+    faults += _draw_chained(rng, shape, faults, [act.at_ms for act in operations])
     repeats = _draw_repeats(rng, operations, faults)
     acts = [act for act in (*operations, *faults, *repeats) if act.at_ms <= end_ms]
     uses = random.Random(f"{seed}/ports")
@@ -260,8 +260,11 @@ def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[in
     return acts
 
 
-def _draw_chained(rng: random.Random, shape: Shape, faults: list[Act]) -> list[Act]:
-    """Return further faults soon after some of those of stores: during recovery, and on a disk that has failed before."""
+def _draw_chained(rng: random.Random, shape: Shape, faults: list[Act], busy_ms: list[int]) -> list[Act]:
+    """Return further faults soon after some of those of stores: during recovery, on a disk that has failed, amid slow syncs.
+
+    Those that follow a lasting fault strike soon after an operation, at one of `busy_ms`.
+    """
     stores = names(STORE, len(shape.stores))
     acts: list[Act] = []
     for first in faults:
@@ -270,7 +273,12 @@ def _draw_chained(rng: random.Random, shape: Shape, faults: list[Act]) -> list[A
             continue
         last = first
         for kind in rng.choice(chains)[1:]:
-            wait_ms = rng.randint(0, last.span_ms) if last.kind in LASTING else last.span_ms
+            wait_ms = last.span_ms
+            if last.kind in LASTING:
+                meanwhile = [
+                    at_ms - last.at_ms for at_ms in busy_ms if 0 <= at_ms - last.at_ms <= last.span_ms
+                ]
+                wait_ms = rng.choice(meanwhile or [0])
             last = Act(
                 at_ms=last.at_ms + wait_ms + rng.randint(0, AFTER_START_MS), kind=kind, on=last.on,
                 number=rng.getrandbits(16), span_ms=rng.randint(*SPAN_MS),
