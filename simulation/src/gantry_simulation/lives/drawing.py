@@ -37,7 +37,7 @@ FAULTS_COUNT = (1, 7)
 SPAN_MS = (10, 4_000)
 QUIET_SHARE = 0.1
 """Share of the lives without a fault."""
-WORKERS_SHARE = 0.25
+WORKERS_SHARE = 0.18
 """Share of the lives with schedulers, txn-checkers or programs that use the SDK: they cost several times as much."""
 GATEWAYS_SHARE = 0.15
 WORKING = (SCHEDULER, CHECKER, PAYER, CONCURRENT, ORDERLY)
