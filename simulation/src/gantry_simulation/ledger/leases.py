@@ -74,11 +74,14 @@ class Leases:
         """Record that a message may be given to anybody from now on: a request about it is on its way."""
         self._leased[sight].held_until_ns = 0
 
-    def acking(self, sight: Sight, seen_ns: int) -> bool:
-        """Record that an acknowledgment is on its way under the lease that was seen then; whether it is too late for it."""
+    def acking(self, sight: Sight, seen_ns: int, life: int) -> bool:
+        """Record that an acknowledgment is on its way under the lease that was seen then; whether it is too late for it.
+
+        A store that restarted since, in another life, has forgotten the later lease.
+        """
         leased = self._leased[sight]
         leased.acking.add(seen_ns)
-        return leased.latest_ns > seen_ns
+        return leased.latest_ns > seen_ns and leased.held_in_life == life
 
     def acked(self, sight: Sight, seen_ns: int, *, is_late: bool) -> None:
         """Record that it was confirmed."""

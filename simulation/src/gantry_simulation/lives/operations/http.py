@@ -159,7 +159,8 @@ async def settle(
         if not ledger.losses.still_holds(store, topic, since[store]):
             continue
         if status == "acked":
-            ledger.leases.acked(handle.sight, handle.seen_ns, is_late=handle.receipt in late)
+            is_late = handle.receipt in late and lives[store] == doing.lives_of(store)
+            ledger.leases.acked(handle.sight, handle.seen_ns, is_late=is_late)
         elif status in ("nacked", "extended"):
             ledger.leases.held(handle.sight, began_ns, _held_seconds(act, status), lives[store])
 
@@ -200,7 +201,12 @@ async def receive_and_ack(doing: Doing, act: Act) -> None:
 async def acknowledge(doing: Doing, act: Act, handles: Sequence[Handle]) -> None:
     """Acknowledge messages."""
     leases = doing.ledger.leases
-    late = {handle.receipt for handle in handles if leases.acking(handle.sight, handle.seen_ns)}
+    lives = {store: doing.lives_of(store) for store in doing.stores()}
+    late = {
+        handle.receipt
+        for handle in handles
+        if leases.acking(handle.sight, handle.seen_ns, lives[handle.sight.place.store])
+    }
     await settle(doing, act, handles, "ack", {"acks": receipts(handles)}, late)
 
 
