@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from gantry_simulation.__main__ import main
 from gantry_simulation.lives.drawing import draw_plan
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.many import Lives, run_many
-from gantry_simulation.lives.plan import Plan, load, save
+from gantry_simulation.lives.plan import CLIENT, STORE, Plan, load, save
 from gantry_simulation.lives.planted import PLANTED, Planted
 from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
 from gantry_simulation.lives.shrinking import Shrinker, kind_of
@@ -82,10 +83,16 @@ def test_a_seed_repeats_its_life_also_in_another_process() -> None:
     assert digest(7) == here
 
 
-def first_failing(planted: Planted | Together) -> Plan:
-    """Return the plan of the first seed that finds a fault."""
+def is_small(plan: Plan) -> bool:
+    """Whether it has stores and clients alone: such lives cost least."""
+    counts = plan.shape.counts()
+    return sum(counts.values()) == counts[STORE] + counts[CLIENT]
+
+
+def first_failing(planted: Planted | Together, wanted: Callable[[Plan], bool] = lambda _: True) -> Plan:
+    """Return the first wanted plan that finds a fault."""
     with planted.planted():
-        plans = map(draw_plan, range(1, LIVES_TO_FIND + 1))
+        plans = filter(wanted, map(draw_plan, range(1, LIVES_TO_FIND + 1)))
         found = next((plan for plan in plans if live(plan).violations), None)
     assert found is not None, "not found"
     return found
@@ -106,7 +113,7 @@ def test_every_planted_fault_is_found_within_2000_lives(planted: Planted | Toget
 
 
 def test_a_failing_life_is_shrunk_to_a_few_acts_that_fail_in_the_same_way(tmp_path: Path) -> None:
-    plan = first_failing(PLANTED[0])
+    plan = first_failing(PLANTED[0], is_small)
     with PLANTED[0].planted():
         outcome = live(plan)
         shrinker = Shrinker(plan, outcome)

@@ -61,8 +61,17 @@ class Ledger:
         self.transactions.deleted(store, topic)
         self.offsets.deleted(store, topic)
 
+    def unanswered_deletion(self, store: str, topic: str) -> None:
+        """Record that the request to delete a topic may still be on its way."""
+        self.losses.open_deletions.add((store, topic))
+
+    def _forget_open_deletions(self) -> None:
+        for store, topic in self.losses.open_deletions:
+            self.deleted(store, topic)
+
     def check(self, found: dict[Place, str]) -> None:
         """Compare with everything that is readable in the end."""
+        self._forget_open_deletions()
         self.messages.check(found)
 
     def awaited(self, found: dict[Place, str], *, is_scheduled: bool) -> list[str]:
@@ -70,6 +79,7 @@ class Ledger:
 
         Messages that were answered before their flush are readable after it, which a slow disk delays.
         """
+        self._forget_open_deletions()
         wanted = self.transactions.required() | self.messages.unflushed()
         if is_scheduled:
             wanted |= self.delays.required()

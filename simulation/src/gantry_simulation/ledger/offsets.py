@@ -81,7 +81,7 @@ class Offsets:
         return list(self._cells)
 
     def deleted(self, store: str, topic: str) -> None:
-        """Forget the offsets of a topic."""
+        """Forget the offsets of a topic. A commit that was never answered may still happen."""
         self._forget(lambda cell: (cell.store, cell.topic) == (store, topic))
 
     def damaged(self, store: str) -> None:
@@ -91,5 +91,5 @@ class Offsets:
     def _forget(self, is_gone: Callable[[Cell], bool]) -> None:
         for cell, known in self._cells.items():
             if is_gone(cell):
-                known.commits.clear()
+                known.commits = [commit for commit in known.commits if commit.answered_ns is None]
                 known.is_free = True

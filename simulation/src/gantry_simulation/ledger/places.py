@@ -39,9 +39,13 @@ class Losses:
         self._losses: defaultdict[str, int] = defaultdict(int)
         self._deletions: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._doubtful: set[str] = set()
+        self.open_deletions: set[tuple[str, str]] = set()
+        """Topics of stores with a deletion that was never answered: it may happen at any time."""
 
     def since(self, store: str, topic: str) -> Since:
         """Return the state now, for an operation that begins."""
+        if (store, topic) in self.open_deletions:
+            self._deletions[store, topic] += 1  # nothing that a store answers from now on binds it
         return Since(self._losses[store], self._deletions[store, topic])
 
     def doubt(self, store: str) -> None:

@@ -188,8 +188,8 @@ class Transport(asyncio.Transport):
     # What it has for the end
 
     def is_closing(self) -> bool:
-        """Whether `close` or `abort` was called, or the connection ended."""
-        return self._closing
+        """Whether `close` or `abort` was called, or the connection or its process ended."""
+        return self._closing or self._loop.is_closed()
 
     def close(self) -> None:
         """Read no more, send what is left, then call `connection_lost(None)`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gantry_link.errors import LinkError
 from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
 from gantry_simulation.lives.plan import Act
 from gantry_wire.headers.admin import CreateTopicHeader
@@ -17,6 +18,9 @@ async def delete_topic(doing: Doing, act: Act) -> None:
     try:
         await doing.store(act.on).delete_topic(topic)
         doing.history.add(doing.name, f"deletes {topic} on {act.on}")
+    except LinkError:
+        doing.ledger.unanswered_deletion(act.on, topic)
+        raise
     finally:
         doing.ledger.deleted(act.on, topic)
 
