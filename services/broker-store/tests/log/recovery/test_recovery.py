@@ -56,6 +56,22 @@ def test_written_but_unsynced_records_survive_a_kill_but_may_go_in_a_power_cut(m
     assert ends == {(b"acked",), (b"acked", b"unsynced")}
 
 
+def test_a_segment_that_a_kill_left_without_a_durable_name_survives_a_later_power_cut(mini, disk):
+    store = mini(disk).open()
+    store.send(b"acked")
+    count = 0
+    while len(store.log.segments) < 2:
+        store.put(b"%03d" % count * 100)
+        store.log.write()
+        count += 1
+    again = mini(disk).open()  # after a kill; the disk still knows what is not synced
+    again.send(b"acked after the kill")
+    bodies = again.bodies()
+    assert len(bodies) == count + 2
+    for state in disk.crash_states(200):
+        assert mini(state).open().bodies() == bodies
+
+
 def check_crash_states(mini, disk, acked, maybe, states):
     """Check every legal state after a power cut: everything acknowledged, then a prefix of the rest, in order."""
     for number, state in enumerate(disk.crash_states(states)):

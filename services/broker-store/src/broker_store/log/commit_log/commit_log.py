@@ -104,7 +104,8 @@ class CommitLog(LogReader):
             self.segments.append(
                 open_segment(self._files, self.directory, start, self.settings.segment_bytes)
             )
-            self._files.sync_dir(self.directory)
+        if self.segments:
+            self._files.sync_dir(self.directory)  # the last run may have died before it synced a new name
         self.first_read.end = end
         self.end = self.written_end = self.durable_end = self.visible_end = self._run_start = end
         self.confirm = confirm
