@@ -65,6 +65,7 @@ class Client(Program):
         self.lives_of = surroundings.lives_of
         self._surroundings = surroundings
         self._stores: dict[str, StoreClient] = {}
+        self._open = 0
         self._life: Life | None = None
         self._pool: ConnectionPool | None = None
         self._http: HttpClient | None = None
@@ -113,7 +114,7 @@ class Client(Program):
         return self._life.environment.wall_ms()
 
     async def _main(self, life: Life) -> None:
-        self._life = life
+        self._life, self._open = life, 0
         self._pool = pool = ConnectionPool(on_push=partial(answer_check, self), rng=life.environment.rng)
         self._stores = {
             name: StoreClient(pool, address, TIMEOUT_SECONDS)
@@ -135,8 +136,14 @@ class Client(Program):
                 with suppress(LinkError, BrokerRefused):
                     await store.tell(RequestCode.HEART_BEAT, None, encode_body(data))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether an operation is still under way."""
+        return self.process.is_running and self._open > 0
+
     def _begin(self, act: Act) -> None:
         if self._stores:
+            self._open += 1
             asyncio.get_running_loop().create_task(self._run(act), name=act.kind)
 
     async def _run(self, act: Act) -> None:
@@ -146,3 +153,5 @@ class Client(Program):
             self.history.add(self.name, f"{act.kind} {act.number} on {act.on}: {error}")
             if isinstance(error, ConnectionLost | RequestTimedOut) and not self._surroundings.is_harmed():
                 self.violate(f"{act.kind} failed before the first fault: {error}")
+        finally:
+            self._open -= 1

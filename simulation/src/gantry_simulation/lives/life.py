@@ -21,6 +21,8 @@ CALM_SECONDS = 3.0
 GROUPS_SECONDS = 120.0
 """Most time until groups have consumed everything: longer than a lock that a lost machine leaves behind."""
 STOP_SECONDS = 30.0
+ENDS_SECONDS = 15.0
+"""Most time until the last operations end: what is acknowledged during the reading may be missing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ def live(plan: Plan) -> Outcome:
         end_all(system)
         world.run_for(CALM_SECONDS)
         system.programs.end_sending()
+        world.run_until(
+            lambda: not any(each.is_busy for each in system.clients.values()), within=ENDS_SECONDS
+        )
         if _is_whole(system, "first reader"):
             _let_one_leave(system)
             if plan.shape.ends_with_power_cut:
