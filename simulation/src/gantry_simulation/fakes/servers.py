@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 
 from gantry_chassis.process import Life
 from gantry_simulation.fakes.nats import NatsServer
 from gantry_simulation.fakes.valkey import ValkeyServer
+from gantry_simulation.processes.part import Part
 from gantry_simulation.processes.process import Process
 
 NATS_PORT = 4222
 VALKEY_PORT = 6379
 
 
-class FakeServer(ABC):
-    """A fake in a process, in one life after the other."""
-
-    def __init__(self, process: Process) -> None:
-        self.process = process
-
-    def start(self) -> None:
-        """Start it."""
-        self.process.start(self._main)
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-
-    def lose_power(self) -> None:
-        """Switch the machine off."""
-        self.process.lose_power()
-
-    @abstractmethod
-    async def _main(self, life: Life) -> None: ...
-
-
-class Nats(FakeServer):
+class Nats(Part):
     """A fake NATS server."""
 
     def __init__(self, process: Process, token: str = "") -> None:
@@ -53,7 +31,7 @@ class Nats(FakeServer):
         listener.close()
 
 
-class Valkey(FakeServer):
+class Valkey(Part):
     """A fake Valkey server."""
 
     def __init__(self, process: Process, password: str = "") -> None:

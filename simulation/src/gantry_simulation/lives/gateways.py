@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gantry_simulation.fakes.servers import FakeServer, Nats, Valkey
+from gantry_simulation.fakes.servers import Nats, Valkey
 from gantry_simulation.lives.plan import GATEWAY, NATS, VALKEY, Shape, names
 from gantry_simulation.parts.gateway import Gateway
+from gantry_simulation.processes.part import Part
 from gantry_simulation.processes.process import Process
 
 CLIENT_MESSAGES_PER_SECOND = 20
@@ -60,7 +61,7 @@ class Gateways:
             )  # fmt: skip
 
     @property
-    def members(self) -> dict[str, FakeServer | Gateway]:
+    def members(self) -> dict[str, Part]:
         """Everything here by name."""
         servers = {NATS: self.nats, VALKEY: self.valkey}
         return {**{name: one for name, one in servers.items() if one is not None}, **self.workers}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import count
 from pathlib import Path
-from typing import Protocol
 
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.ledger.places import Place
@@ -31,6 +30,7 @@ from gantry_simulation.parts.nameserver import Nameserver
 from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.parts.store import Store
 from gantry_simulation.parts.txn_checker import TxnChecker
+from gantry_simulation.processes.part import Part
 from gantry_simulation.processes.process import Process
 from gantry_simulation.processes.threads import Pace
 from gantry_simulation.world.world import World
@@ -45,23 +45,6 @@ CHECKS = {
     "poll_ms": 500,
     "check_max": 10_000,  # none is parked
 }
-
-
-class Member(Protocol):
-    """Something that runs in a process."""
-
-    @property
-    def process(self) -> Process:
-        """Its process."""
-        ...
-
-    def start(self) -> None:
-        """Start it."""
-        ...
-
-    def kill(self) -> None:
-        """Kill its process."""
-        ...
 
 
 class System:
@@ -152,7 +135,7 @@ class System:
         """Whether a store delivers only what is durable, in its present life."""
         return self.stores[store].flush == "sync"
 
-    def members(self) -> dict[str, Member]:
+    def members(self) -> dict[str, Part]:
         """Return everything that runs in a process, by name."""
         return {
             **self.nameservers,
@@ -163,7 +146,7 @@ class System:
             **self.clients,
         }
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str) -> Part:
         """Return the member of this name."""
         return self.members()[name]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gantry_chassis.process import Life
+from gantry_simulation.processes.part import Part
 from gantry_simulation.processes.process import Process
 from gateway.composition import serve
 from gateway.settings import GatewaySettings
@@ -14,7 +15,7 @@ HEALTH_PORT = 8180
 """Of the first worker; the others follow."""
 
 
-class Gateway:
+class Gateway(Part):
     """Starts `gateway.composition.serve` in a process, in one life after the other. It has no files."""
 
     def __init__(
@@ -28,7 +29,7 @@ class Gateway:
         **settings: Any,
     ) -> None:
         """`worker` is its number among the `workers` of its machine. `settings` are further ones of the gateway."""
-        self.process = process
+        super().__init__(process)
         self.address = f"{process.address}:{PORT}"
         ports = tuple(HEALTH_PORT + number for number in range(workers)) if workers > 1 else ()
         self._settings = GatewaySettings(
@@ -36,18 +37,6 @@ class Gateway:
             health_port=ports[worker] if ports else 0, nameservers=nameservers, **settings,
         )  # fmt: skip
         self._fast_paths = fast_paths
-
-    def start(self) -> None:
-        """Start it. It listens soon after."""
-        self.process.start(self._main)
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-
-    def lose_power(self) -> None:
-        """Switch the machine off, and with it the other workers."""
-        self.process.lose_power()
 
     async def _main(self, life: Life) -> None:
         await serve(self._settings, life, fast_paths=self._fast_paths)

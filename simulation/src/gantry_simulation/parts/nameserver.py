@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gantry_chassis.process import Life
+from gantry_simulation.processes.part import Part
 from gantry_simulation.processes.process import Process
 from nameserver.assembly import LOCK_FILE, serve
 from nameserver.settings import NameserverSettings
@@ -13,18 +14,14 @@ from nameserver.settings import NameserverSettings
 PORT = 9876
 
 
-class Nameserver:
+class Nameserver(Part):
     """Starts `nameserver.assembly.serve` in a process, in one life after the other, on the same directory."""
 
     def __init__(self, process: Process, data_dir: Path, **settings: Any) -> None:
         """`data_dir` must be on no other nameserver's path. Its name does not enter the trace. `settings` are further ones."""
-        self.process = process
+        super().__init__(process)
         self.address = f"{process.address}:{PORT}"
         self._settings = NameserverSettings(listen=process.address, port=PORT, data_dir=data_dir, **settings)
-
-    def start(self) -> None:
-        """Start it. It listens soon after."""
-        self.process.start(self._main)
 
     def kill(self) -> None:
         """Kill the process and release its lock, as a kernel does. The dead life still has the lock file open, so a new one is made."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gantry_chassis.process import Life
+from gantry_simulation.processes.part import Part
 from gantry_simulation.processes.process import Process
 from gantry_simulation.world.world import SECOND_NS, World
 from scheduler.assembly import LOCK_FILE, serve
@@ -25,7 +26,7 @@ Index = dict[str, bytes]
 """The files of an index by name, between two of its transactions."""
 
 
-class Scheduler:
+class Scheduler(Part):
     """Starts `scheduler.assembly.serve` in a process, in one life after the other, on what became of its index.
 
     Each life has a directory of its own: the connections of a dead one still lock its files and delete them when they are
@@ -36,7 +37,7 @@ class Scheduler:
         self, world: World, process: Process, directory: Path, nameservers: str, **settings: Any
     ) -> None:
         """`directory` belongs to this scheduler. `settings` are further ones of the scheduler."""
-        self.process = process
+        super().__init__(process)
         self.address = f"{process.address}:{PORT}"
         self._world, self._directory = world, directory
         self._settings: dict[str, Any] = {"nameservers": nameservers, **settings}
@@ -47,19 +48,19 @@ class Scheduler:
         """Start it. It takes over what its directory holds where the store confirms that."""
         if not self._next_directory.exists():  # it is the first life, or the last one stopped
             self._put(self._index())
-        self.process.start(self._main)
+        super().start()
         self._copy_later()
 
     def kill(self) -> None:
         """Kill the process. Its index stays, or an earlier copy replaces it, as one that was restored would."""
         index = self._index()
-        self.process.kill()
+        super().kill()
         self._put(self._rng.choice(self._copies) if self._rng.random() < OLD_CHANCE else index)
 
     def lose_power(self) -> None:
         """Switch the machine off. Its index was never synced: it is lost, an earlier copy, or whole."""
         index = self._index()
-        self.process.lose_power()
+        super().lose_power()
         self._put(self._rng.choice([{}, self._rng.choice(self._copies), index]))
 
     @property

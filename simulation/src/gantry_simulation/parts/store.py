@@ -12,6 +12,7 @@ from broker_store.process.assembly import StoreProcess
 from broker_store.process.disk import Disk
 from broker_store.settings import Settings
 from gantry_chassis.process import Life
+from gantry_simulation.processes.part import Part
 from gantry_simulation.processes.process import Process
 
 PORT = 10_911
@@ -39,14 +40,14 @@ class Unlocked:
         """Do nothing."""
 
 
-class Store:
+class Store(Part):
     """Starts a `StoreProcess`, in one life after the other, on what its disk kept."""
 
     def __init__(
         self, process: Process, nameservers: str = "", *, fast_paths: bool = True, **settings: Any
     ) -> None:
         """Replace settings of SMALL by those given here."""
-        self.process = process
+        super().__init__(process)
         self.address = f"{process.address}:{PORT}"
         self.fast_address = f"{process.address}:{PORT - 2}"
         self.files = SimulatedFiles()
@@ -74,15 +75,11 @@ class Store:
     def start(self) -> None:
         """Start it. It recovers what the disk holds, then serves."""
         self.flush = self._settings.flush
-        self.process.start(self._main)
+        super().start()
 
-    def kill(self) -> None:
-        """Kill the process. Its machine keeps what was written, synced or not."""
-        self.process.kill()
-
-    def lose_power(self, seed: int) -> None:
+    def lose_power(self, seed: int = 0) -> None:
         """Switch the machine off. Its disk keeps what was synced, and of the rest what `seed` chooses."""
-        self.process.lose_power()
+        super().lose_power()
         self.files = self.files.crash_state(CRASH_STATES, seed)
 
     async def _main(self, life: Life) -> None:

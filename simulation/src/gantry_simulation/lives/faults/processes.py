@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import random
 
-from gantry_simulation.clients.program import Program
-from gantry_simulation.fakes.servers import FakeServer
 from gantry_simulation.lives.faults.restarts import after_failed_disk, restart
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
-from gantry_simulation.parts.gateway import Gateway
 from gantry_simulation.parts.nameserver import Nameserver
-from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.parts.store import Store
-from gantry_simulation.parts.txn_checker import TxnChecker
 from gantry_simulation.world.world import MS_NS
 
 
@@ -38,7 +33,7 @@ def power_cut(system: System, act: Act) -> bool:
         member.lose_power(act.number)
         system.ledger.lost_undurable(act.on)
         system.has_failed_disk.discard(act.on)
-    elif isinstance(member, Scheduler | TxnChecker | Gateway | FakeServer | Program):
+    else:
         member.lose_power()
     for other in system.members().values():
         if other.process.machine is member.process.machine:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from gantry_simulation.lives.system import Member, System
+from gantry_simulation.lives.system import System
+from gantry_simulation.processes.part import Part
 from gantry_simulation.world.world import MS_NS
 
 AGAIN_NS = 100 * MS_NS
@@ -13,7 +14,7 @@ REFUSED_NS = 1_000 * MS_NS
 """A start that was refused is tried again after this time."""
 
 
-def restart(system: System, member: Member, span_ms: int) -> None:
+def restart(system: System, member: Part, span_ms: int) -> None:
     """Start a member after a time, once its life of now has ended."""
     process, lives = member.process, member.process.lives
 
@@ -30,7 +31,7 @@ def restart(system: System, member: Member, span_ms: int) -> None:
     system.world.after(span_ms * MS_NS, begin)
 
 
-def _start_again(system: System, member: Member, lives: int) -> None:
+def _start_again(system: System, member: Part, lives: int) -> None:
     process = member.process
     if process.lives == lives and not process.is_running and process.refusal:
         system.history.add(process.name, f"was refused a start: {process.refusal}")
