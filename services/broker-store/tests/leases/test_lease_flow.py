@@ -7,6 +7,7 @@ from leasing_side import LeasingSide, bodies, given, item
 
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, RECORD_STEPS
 from gantry_wire.codes import GantryCode, ResponseCode
+from gantry_wire.names import TIMER_TOPIC
 from gantry_wire.private_requests.leases import (
     ItemKind,
     ItemStatus,
@@ -377,6 +378,22 @@ async def test_a_deleted_group_starts_again(side):
     side.flush()
     assert bodies(side.lease()) == ["a", "b"]
     assert bodies(side.reopen().lease()) == ["a", "b"]
+
+
+async def test_a_message_moved_while_its_group_is_deleted_is_not_given_again(side):
+    """The log has the move after the deletion, so the group that begins again has it as done: here and after a restart."""
+    side.put("a", "b")
+    _one, two = side.lease()
+    header = LeaseItemsHeader(group="g", topic="orders")
+    side.ask(side.client, GantryCode.ACK, header, pack_items([item(two, ItemKind.NACK, 600_000)]))
+    side.consuming.groups.delete("g")
+    side.consuming.offsets.remove_group("g")
+    side.flush()
+    await settled(side)
+    side.flush()
+    assert [record.body for record in side.records(TIMER_TOPIC)] == [b"b"]
+    assert bodies(side.reopen().lease()) == ["a"]
+    assert bodies(side.lease()) == ["a"]
 
 
 async def test_large_messages_come_in_parts(side):

@@ -13,9 +13,10 @@ from broker_store.commit.queues import QueueTable
 from broker_store.commit.topics import PERM_RW, TopicTable
 from broker_store.groups.groups import GroupTable
 from broker_store.leases.lease_table.runs import Kind, Run, stretches_of
+from broker_store.leases.note_bodies import LeaseNote, QueueNote
 from broker_store.leases.queue_scan import Scanner
 from broker_store.leases.subscription_opening import Opener
-from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.reading.pull_reading import InThread
 from broker_store.retrying.retries import Retries, readable_reason, used_up
 from broker_store.settling.settling import Settling
@@ -79,6 +80,7 @@ class MessageMoves:
     queues: QueueTable
     topics: TopicTable
     groups: GroupTable
+    subscriptions: Subscriptions
     opener: Opener
     settling: Settling
     retries: Retries
@@ -110,7 +112,7 @@ class MessageMoves:
 
         def done(status: str) -> None:
             if status == SettleStatus.SETTLED:
-                self._settled(place)
+                self._settled_now(place)
                 sent("")
             else:
                 leases.table.withdraw(offset, 1)
@@ -133,8 +135,9 @@ class MessageMoves:
         def done(status: str) -> None:
             if status == SettleStatus.SETTLED:
                 self.dead_letters += 1
-            if status in {SettleStatus.SETTLED, SettleStatus.ALREADY} or status in _GONE:
-                place.leases.reasons.pop(place.offset, None)
+                self._settled_now(place)
+                return
+            if status == SettleStatus.ALREADY or status in _GONE:
                 self._settled(place)
                 return
             _log.warning(
@@ -153,7 +156,15 @@ class MessageMoves:
         if run is not None and run.kind is Kind.DEAD:
             self._begin(self._settle(place, None, self._buried(place)))
 
+    def _settled_now(self, place: Place) -> None:
+        """Apply an outcome that the log now has. If it has the deletion of the group before it, new tables take it, as in a replay."""
+        done = QueueNote(place.leases.queue_id, done=[place.offset, 1])
+        note = LeaseNote(place.subscription.group, place.subscription.topic, [done])
+        if not self.subscriptions.apply_if_dropped(place.subscription, note):
+            self._settled(place)
+
     def _settled(self, place: Place) -> None:
+        place.leases.reasons.pop(place.offset, None)
         place.leases.table.settle(place.offset, 1)
         self.opener.keep_in_step(place.subscription, place.leases)
         if place.leases.table.in_order:

@@ -48,7 +48,7 @@ def build_leasing(around: Surroundings, store: OpenedStore, base: ReadingBase, s
     notes = NoteWriter(sending.appends, sending.targets, topics, queues, subscriptions, now_ms)
     waits = Waits(subscriptions, queues, topics, opener)
     moves = MessageMoves(
-        Scanner(store.log), queues, topics, groups, opener,
+        Scanner(store.log), queues, topics, groups, subscriptions, opener,
         sending.settling, sending.retries, waits.offer, base.in_thread, now_ms,
     )  # fmt: skip
     receiver = Receiver(
