@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,9 @@ from broker_store.clocks import steady_wall
 from broker_store.settling.states import ANSWERS, Ask, ItemState
 from gantry_chassis.process import Life
 from gantry_link.clients.scheduler import SchedulerClient
-from gantry_link.clients.store import StoreClient
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.system_queues.claims import claim_holder
+from gantry_simulation.lives.planted_items import believe_the_index
 from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.world.world import SECOND_NS, World
 from gantry_wire.names import SCHEDULE_TOPIC
@@ -30,8 +30,6 @@ from gantry_wire.private_requests.settling import SettleStatus
 from scheduler.filling import catching_up
 from scheduler.index import due_queues, known_offsets
 from scheduler.index.due_index import DueIndex
-from scheduler.index.due_queues import DueQueues
-from scheduler.index.known_offsets import KnownOffsets, QueueState
 from scheduler.index.store_clock import StoreClock
 
 LEVELS = {"1": 1.0, "2": 3.0, "3": 7.0}
@@ -249,16 +247,7 @@ def is_found(directory: Path, fault: str, *kinds: str) -> bool:
 def test_an_index_that_is_believed_without_the_log_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def believes(
-        _broker: str, _store: StoreClient, index: DueQueues, states: Mapping[int, QueueState], _levels: object
-    ) -> dict[int, KnownOffsets]:
-        kept = await index.far.keep(states) if index.far.is_old else None
-        if kept is None:
-            return {source: KnownOffsets(state.settled) for source, state in states.items()}
-        index.kept(kept.counts)
-        return {source: KnownOffsets([(state.cursor, state.end)]) for source, state in states.items()}
-
-    monkeypatch.setattr(catching_up, "resume", believes)
+    monkeypatch.setattr(catching_up, "resume", believe_the_index)
     assert is_found(tmp_path, "is lost", "kill store", "kill store")
 
 

@@ -83,9 +83,10 @@ def _cancel_by_delivery(_right: Any) -> Callable[[Entry], SettleItem]:
     return cancel
 
 
-async def _believe(
+async def believe_the_index(
     _broker: str, _store: object, index: DueQueues, states: Mapping[int, QueueState], _levels: object
 ) -> dict[int, KnownOffsets]:
+    """Take an index over without comparing it with the store, as `resume` must not."""
     kept = await index.far.keep(states) if index.far.is_old else None
     if kept is None:
         return {source: KnownOffsets(state.settled) for source, state in states.items()}
@@ -132,7 +133,7 @@ PLANTED_ITEMS: tuple[Planted | Together, ...] = (
         (Planted("", ClaimTable, "claim", _hold_forever), Planted("", ClaimTable, "close_peer", _always([]))),
     ),
     Planted("a cancelled message is delivered", orders, "cancel", _cancel_by_delivery),
-    Planted("a scheduler believes its index", catching_up, "resume", lambda _right: _believe),
+    Planted("a scheduler believes its index", catching_up, "resume", lambda _right: believe_the_index),
     Planted("a checker asks no producer", StoreWatch, "_ask", lambda _right: _nothing),
     Planted("a checker asks at once", undecided, "due_ms", _due_at_once),
     Planted("the journal of offsets is not read", offset_keeper, "_read_lines", _always((list[str](), 0))),
