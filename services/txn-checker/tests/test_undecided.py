@@ -7,13 +7,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from txn_checker.check_policy import Policy
 from txn_checker.half_message import Event, Half
-from txn_checker.undecided import RETRY_MS, Undecided, gaps
+from txn_checker.undecided import OUTDATED_DUE_MAX, RETRY_MS, Undecided, gaps
 
 POLICY = Policy(6_000, 30_000, 3, 3_600_000)
 
 
-def half(key="U1", offset=0, stored_ms=0, checks=0, group="pg"):
-    return Half(key, group, "orders", 2, offset, offset * 100, stored_ms, stored_ms, checks, 0, "ID")
+def half(key="U1", offset=0, stored_ms=0, checks=0, group="pg", immunity_ms=0):
+    return Half(
+        key, group, "orders", 2, offset, offset * 100, stored_ms, stored_ms, checks, immunity_ms, "ID"
+    )
 
 
 def test_nothing_is_due_before_its_time():
@@ -48,6 +50,17 @@ def test_a_half_settled_meanwhile_is_not_checked():
     gone = undecided.settled(1, [(2, 4)])
     assert [one.key for one in gone] == ["U0", "U2", "U3"]
     assert [one.key for one in undecided.due(6_000, 10).check] == ["U1", "U4"]
+
+
+def test_decided_halves_that_asked_for_a_day_without_checks_do_not_stay_in_memory():
+    undecided = Undecided(POLICY)
+    undecided.seen(half("open", 0))
+    for offset in range(1, 3 * OUTDATED_DUE_MAX):
+        undecided.seen(half(f"U{offset}", offset, immunity_ms=86_400_000))
+        undecided.settled(0, [(offset, offset + 1)])
+        assert len(undecided._due) <= OUTDATED_DUE_MAX + 4
+    assert [one.key for one in undecided.due(6_000, 10).check] == ["open"]
+    assert undecided.due(86_400_000, 10).check == []
 
 
 def test_a_failed_half_is_retried_later():

@@ -49,6 +49,27 @@ def test_a_heartbeat_without_subscriptions_leaves_them_alone():
     assert list(table.consumers["g"].subscriptions) == ["a"]
 
 
+def test_an_id_that_a_connection_no_longer_has_is_forgotten():
+    table, peer = ClientTable(), MemoryPeer()
+    for number in range(3):
+        table.register_producer("p", client(peer, f"c{number}"))
+    table.register_producer("q", client(peer, "other"))
+    assert [table.find_producer(f"c{number}") is not None for number in range(3)] == [False, False, True]
+    table.close(peer.id)
+    assert [table.find_producer(each) for each in ("c2", "other")] == [None, None]
+    assert not table._id_groups
+
+
+def test_an_id_stays_while_its_connection_has_it_in_another_group():
+    table, peer = ClientTable(), MemoryPeer()
+    for group in ("p", "q"):
+        table.register_producer(group, client(peer, "c"))
+    table.unregister(peer.id, "p", "")
+    assert table.find_producer("c") is not None
+    table.unregister(peer.id, "q", "")
+    assert table.find_producer("c") is None
+
+
 def test_a_closed_connection_leaves_all_its_groups():
     table, peer = ClientTable(), MemoryPeer()
     table.register_producer("p", client(peer))

@@ -27,8 +27,9 @@ from gateway.ports.stores import (
     outcome_of,
 )
 from gateway.routing.queue_lists import QUEUES_MAX
+from gateway.stores.link_leases import LinkLeaseStores
 from gateway.stores.link_names import LinkNames
-from gateway.stores.link_store import LinkStores
+from gateway.stores.link_store import STORES_MAX, LinkStores
 
 pytestmark = pytest.mark.anyio
 
@@ -326,3 +327,13 @@ async def test_writes_go_to_every_nameserver_and_return_those_that_failed():
         assert await names.delete_value("NS", "orders") == ["127.0.0.1:1"], "what is not there is deleted"
         assert await names.delete_topic("orders") == ["127.0.0.1:1"]
         assert [int(request.code) for request in script.requests] == [100, 101, 102, 216]
+
+
+async def test_stores_that_move_from_address_to_address_do_not_stay_in_memory():
+    pool = ConnectionPool()
+    for stores in (LinkStores(pool, lambda: 0, 1.0), LinkLeaseStores(pool, 1.0)):
+        assert stores.at("broker-a", "127.0.0.1:1") is stores.at("broker-a", "127.0.0.1:1")
+        for number in range(2 * STORES_MAX):
+            stores.at("broker-a", f"127.0.0.1:{number}")
+        assert len(stores._stores) == STORES_MAX
+    await pool.close()

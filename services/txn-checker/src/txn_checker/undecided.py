@@ -8,7 +8,7 @@ Only producers bound its size: about 700 bytes per open half. Bodies stay in the
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from txn_checker.check_policy import Policy, due_event, due_ms
@@ -16,6 +16,8 @@ from txn_checker.half_message import STATES, Event, Half, State, Transaction
 
 RETRY_MS = 2_000
 """Wait before a failed write is retried."""
+OUTDATED_DUE_MAX = 1024
+"""Times of decided halves that are kept beside one time per undecided half."""
 
 Ranges = Sequence[tuple[int, int]]
 """[first, end), ascending."""
@@ -121,7 +123,7 @@ class Undecided:
             del self._entries[half.transaction]
         elif event is Event.FAILED:
             entry.due_ms = now_ms + RETRY_MS
-            heappush(self._due, (entry.due_ms, half.offset, half.transaction))
+            self._wait(entry)
 
     def give_back(self, work: Work, now_ms: int) -> None:
         """Retry unfinished halves later: their write was refused, or stopped before their turn."""
@@ -154,8 +156,17 @@ class Undecided:
 
     def _put(self, half: Half) -> None:
         due = due_ms(self._policy, half)
-        self._entries[half.transaction] = _Entry(half, State.WAITING, due)
-        heappush(self._due, (due, half.offset, half.transaction))
+        entry = self._entries[half.transaction] = _Entry(half, State.WAITING, due)
+        self._wait(entry)
+
+    def _wait(self, entry: _Entry) -> None:
+        """Note when an entry is due. Its half may have asked for hours: decided ones must not stay for as long."""
+        if len(self._due) < 2 * len(self._entries) + OUTDATED_DUE_MAX:
+            heappush(self._due, (entry.due_ms, entry.half.offset, entry.half.transaction))
+            return
+        waiting = [one for one in self._entries.values() if one.state is State.WAITING]
+        self._due = [(one.due_ms, one.half.offset, one.half.transaction) for one in waiting]
+        heapify(self._due)
 
 
 def gaps(first: int, end: int, cursor: int, ranges: Ranges) -> list[tuple[int, int]]:

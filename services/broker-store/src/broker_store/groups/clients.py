@@ -4,6 +4,7 @@ A group's subscriptions belong to the group, not to a client: each heartbeat's s
 one, as in RocketMQ.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -73,14 +74,22 @@ class ClientTable:
         """Group → connection → client."""
         self.consumers: dict[str, ConsumerGroup] = {}
         self._producer_ids: dict[str, Client] = {}
+        self._id_groups: Counter[tuple[int, str]] = Counter()
+        """In how many producer groups a connection has an id. With the last one the id leaves."""
         self._produces: dict[int, set[str]] = {}
         self._consumes: dict[int, set[str]] = {}
         # Groups by connection: a thousand connections that close must not each scan ten thousand groups.
 
     def register_producer(self, group: str, client: Client) -> None:
         """Record a live producer."""
+        clients = self.producers.setdefault(group, {})
+        before = clients.get(client.peer.id)
+        if before is None or before.client_id != client.client_id:
+            self._id_groups[client.peer.id, client.client_id] += 1
+            if before is not None:
+                self._leave_id(before)
         self._producer_ids[client.client_id] = client
-        self.producers.setdefault(group, {})[client.peer.id] = client
+        clients[client.peer.id] = client
         self._produces.setdefault(client.peer.id, set()).add(group)
 
     def find_producer(self, client_id: str) -> Client | None:
@@ -165,11 +174,20 @@ class ClientTable:
         if clients is None or client is None:
             return
         _discard(self._produces, peer_id, group)
-        known = self._producer_ids.get(client.client_id)
-        if peer_id not in self._produces and known is not None and known.peer.id == peer_id:
-            del self._producer_ids[client.client_id]
+        self._leave_id(client)
         if not clients:
             del self.producers[group]
+
+    def _leave_id(self, client: Client) -> None:
+        """Count one producer group less in which a connection has this id."""
+        peer_id, client_id = client.peer.id, client.client_id
+        self._id_groups[peer_id, client_id] -= 1
+        if self._id_groups[peer_id, client_id]:
+            return
+        del self._id_groups[peer_id, client_id]
+        known = self._producer_ids.get(client_id)
+        if known is not None and known.peer.id == peer_id:
+            del self._producer_ids[client_id]
 
     def _leave_consumers(self, group: str, peer_id: int) -> Client | None:
         entry = self.consumers.get(group)

@@ -16,6 +16,7 @@ from gantry_wire.frames.command import Command
 from gantry_wire.private_requests.leases import LeaseItem, LeaseItemsHeader, ReceiveHeader, WaitHeader
 from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused
+from gateway.stores.link_store import STORES_MAX
 
 PATTERNS_MAX = 4096
 """Requests of one store whose bytes are cached."""
@@ -26,7 +27,7 @@ class LinkLeaseStores:
 
     def __init__(self, pool: ConnectionPool, timeout_seconds: float) -> None:
         self._pool, self._timeout_seconds = pool, timeout_seconds
-        self._stores: dict[tuple[str, str], LinkLeaseStore] = {}
+        self._stores: BoundedCache[tuple[str, str], LinkLeaseStore] = BoundedCache(STORES_MAX)
         self._wait_ids = count(1)
 
     def at(self, broker: str, address: str) -> "LinkLeaseStore":
@@ -34,7 +35,8 @@ class LinkLeaseStores:
         store = self._stores.get((broker, address))
         if store is None:
             client = LeaseClient(self._pool, address, self._timeout_seconds)
-            store = self._stores[broker, address] = LinkLeaseStore(broker, client, self._wait_ids)
+            store = LinkLeaseStore(broker, client, self._wait_ids)
+            self._stores.keep((broker, address), store)
         return store
 
 

@@ -12,6 +12,7 @@ from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError, UnreadableAnswer
 from gantry_wire.bodies.cluster import TopicRouteData
 from gantry_wire.bodies.json_body import decode_body
+from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import MalformedBody
 from gantry_wire.headers.nameserver import RouteHeader
@@ -20,6 +21,8 @@ from gateway.routing.queue_lists import QUEUES_MAX
 
 MASTER_ID = 0
 RESOLVE_SECONDS = 60.0
+HOSTS_MAX = 1024
+"""Resolved addresses of brokers that are kept."""
 _ALL = "nameservers"
 
 
@@ -29,7 +32,7 @@ class LinkNames:
     def __init__(self, pool: ConnectionPool, client: NameserverClient, timeout_seconds: float) -> None:
         self._pool, self._client, self._timeout_seconds = pool, client, timeout_seconds
         self._addresses: Sequence[str] = ()
-        self._hosts: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._hosts: BoundedCache[str, tuple[float, tuple[str, ...]]] = BoundedCache(HOSTS_MAX)
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -125,7 +128,7 @@ class LinkNames:
         except (OSError, ValueError):
             return known[1] if known else ()
         hosts = tuple(sorted({str(info[4][0]) for info in infos}))
-        self._hosts[address] = (loop.time() + RESOLVE_SECONDS, hosts)
+        self._hosts.keep(address, (loop.time() + RESOLVE_SECONDS, hosts))
         return hosts
 
     @contextmanager

@@ -42,6 +42,8 @@ DLQ_QUEUE_ID = 0
 SINGLE_TAG = "SINGLE_TAG"
 PATTERNS_MAX = 16_384
 """Queues whose frame templates are cached."""
+STORES_MAX = 1024
+"""Stores whose clients are kept: each address that a store ever had counts."""
 _DURABLE = "fsync"
 _LESS_DURABLE = "stored, but not with the durability asked for"
 
@@ -51,7 +53,7 @@ class LinkStores:
 
     def __init__(self, pool: ConnectionPool, wall_ms: Callable[[], int], timeout_seconds: float) -> None:
         self._pool, self._wall_ms, self._timeout_seconds = pool, wall_ms, timeout_seconds
-        self._stores: dict[tuple[str, str], LinkStore] = {}
+        self._stores: BoundedCache[tuple[str, str], LinkStore] = BoundedCache(STORES_MAX)
         self._wait_ids = count(1)
 
     def at(self, broker: str, address: str) -> "LinkStore":
@@ -60,9 +62,8 @@ class LinkStores:
         if store is None:
             client = StoreClient(self._pool, address, self._timeout_seconds)
             settling = SettleClient(self._pool, address, self._timeout_seconds)
-            store = self._stores[broker, address] = LinkStore(
-                broker, client, settling, self._wall_ms, self._wait_ids
-            )
+            store = LinkStore(broker, client, settling, self._wall_ms, self._wait_ids)
+            self._stores.keep((broker, address), store)
         return store
 
 
