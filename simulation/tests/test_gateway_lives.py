@@ -12,7 +12,7 @@ from gantry_simulation.lives.planted import Planted
 from gantry_simulation.lives.planted_gateways import GATEWAY_FAULTS
 
 SOAK_LIVES = 2_000
-FOUND_AT = (45, 110, 45, 45)
+FOUND_AT = (51, 110, 45, 45)
 """A seed that finds each fault."""
 
 

@@ -116,6 +116,11 @@ class Endpoint:
         self.peer.was_read(size)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    @property
+    def has_input(self) -> bool:
+        """Whether `read` would return something, or the connection was reset."""
+        return bool(self._inbox) or self.is_reset
+
     def leave(self, *, reset: bool) -> None:
         """Take no more bytes. `reset` tells the peer at once; otherwise it learns when it sends."""
         if not self.is_gone:
@@ -167,7 +172,7 @@ class Endpoint:
 
     def _put(self, piece: bytes) -> None:
         paths = self._paths
-        behind_ns = self._arrives_ns + paths.rng.randint(*paths.conditions.gap_ns)
+        behind_ns = self._arrives_ns + paths.gap_ns()
         self._arrives_ns = max(behind_ns, paths.now_ns + paths.latency_ns())
         self._flight.append((self._arrives_ns, piece))
         if not self._is_pumping:

@@ -35,6 +35,11 @@ class Paths:
         least, most = conditions.latency_ns
         return least + int((most - least) * rng.random())
 
+    def gap_ns(self) -> int:
+        """Draw the least time between two pieces of a connection."""
+        least, most = self.conditions.gap_ns
+        return least + int((most - least) * self.rng.random())
+
     def is_open(self, path: Path) -> bool:
         """Whether bytes pass in this direction."""
         return path not in self._cut

@@ -72,7 +72,8 @@ class Transport(asyncio.Transport):
             return
         if data:
             self._call(self._protocol.data_received, data)
-            self.readable()
+            if self._endpoint.has_input:
+                self.readable()
         else:
             self._has_seen_end = True
             if not self._call(self._protocol.eof_received):

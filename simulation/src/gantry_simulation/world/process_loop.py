@@ -118,14 +118,14 @@ class ProcessLoop(BareLoop):
     def _plan(self) -> None:
         if self._in_turn or self._paused or self._closed:
             return
-        if self._ready:
-            when = self._free_at_ns
-        else:
-            while self._timers and self._timers[0][3].cancelled():
-                heapq.heappop(self._timers)
-            if not self._timers:
+        when = self._free_at_ns
+        if not self._ready:
+            timers = self._timers
+            while timers and timers[0][3].cancelled():
+                heapq.heappop(timers)
+            if not timers:
                 return
-            when = max(self._free_at_ns, self._clocks.world_ns(self._timers[0][0]))
+            when = max(when, self._clocks.world_ns(timers[0][0]))
         when = max(when, self._world.now_ns)
         if when < self._turn_at_ns:
             self._turn_at_ns = when

@@ -6,6 +6,8 @@ from collections import deque
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
+PENDING_MAX = 256
+"""Lines that are hashed together: a call of the hash costs as much as a short line."""
 
 
 class Trace:
@@ -18,20 +20,28 @@ class Trace:
         """`kept` is the number of latest events that `lines` returns."""
         self._hash = blake2b(digest_size=DIGEST_BYTES)
         self._kept: deque[str] = deque(maxlen=kept)
+        self._pending: list[str] = []
         self.count: int = 0
 
     def add(self, now_ns: int, process: str, kind: str, detail: object) -> None:
         """Add one event at this virtual time in nanoseconds."""
-        line = f"{now_ns} {process} {kind} {detail}"
-        self._hash.update(line.encode())
-        self._hash.update(b"\n")
+        line = f"{now_ns} {process} {kind} {detail}\n"
+        pending = self._pending
+        pending.append(line)
         self._kept.append(line)
         self.count += 1
+        if len(pending) == PENDING_MAX:
+            self._hash_pending()
 
     def digest(self) -> str:
         """Return the hash of all events so far, in hex."""
+        self._hash_pending()
         return self._hash.hexdigest()
 
     def lines(self) -> list[str]:
         """Return the latest events, oldest first: nanoseconds, process, kind, detail."""
-        return list(self._kept)
+        return [line.removesuffix("\n") for line in self._kept]
+
+    def _hash_pending(self) -> None:
+        self._hash.update("".join(self._pending).encode())
+        self._pending.clear()

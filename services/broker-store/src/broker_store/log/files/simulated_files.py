@@ -10,6 +10,7 @@ import errno
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from broker_store.log.files.crash_states import CrashStates, Inode
@@ -190,9 +191,11 @@ class SimulatedFiles:
         self.step("sync_dir", path)
         prefix = path.rstrip("/") + "/"
         with self._syncing:
-            kept = {name: inode for name, inode in self._durable_names.items() if not _is_in(name, prefix)}
+            kept = {name: inode for name, inode in self._durable_names.items() if _parent(name) != prefix}
             # copied first: another thread may add a name meanwhile
-            kept.update({name: inode for name, inode in self._names.copy().items() if _is_in(name, prefix)})
+            kept.update(
+                {name: inode for name, inode in self._names.copy().items() if _parent(name) == prefix}
+            )
             self._durable_names = kept
             self._name_versions.pop(prefix, None)
 
@@ -298,10 +301,10 @@ class SimulatedFiles:
         choices = [self._durable_names]
         for prefix, versions in self._name_versions.items():
             choices = [
-                {**{name: inode for name, inode in names.items() if not _is_in(name, prefix)}, **entries}
+                {**{name: inode for name, inode in names.items() if _parent(name) != prefix}, **entries}
                 for names in choices
                 for entries in (
-                    {n: i for n, i in self._durable_names.items() if _is_in(n, prefix)},
+                    {n: i for n, i in self._durable_names.items() if _parent(n) == prefix},
                     *versions,
                 )
             ]
@@ -309,7 +312,7 @@ class SimulatedFiles:
 
     def _name_changed(self, path: str) -> None:
         prefix = path.rpartition("/")[0] + "/"
-        entries = {name: inode for name, inode in self._names.copy().items() if _is_in(name, prefix)}
+        entries = {name: inode for name, inode in self._names.copy().items() if _parent(name) == prefix}
         self._name_versions.setdefault(prefix, []).append(entries)
 
     def _require_directory(self, path: str) -> None:
@@ -336,5 +339,7 @@ def _has_data(content: Data, at: int) -> bool:
     return not _BLANK.startswith(content[at : at + _BLOCK_BYTES])
 
 
-def _is_in(name: str, prefix: str) -> bool:
-    return name.startswith(prefix) and "/" not in name[len(prefix) :]
+@lru_cache(maxsize=4096)
+def _parent(name: str) -> str:
+    """Return the directory of a file, with the slash. Cached: each sync of a directory asks for all files."""
+    return name[: name.rindex("/") + 1]
