@@ -112,11 +112,12 @@ def _is_whole(system: System, name: str) -> bool:
 
 def _let_one_leave(system: System) -> None:
     """Stop a member of the orderly group: the others take over, and nothing is delivered again."""
-    order = system.ledger.groups.in_order(ORDERLY)
-    repeats = order.repeats
     leaving = system.programs.take_member()
     if leaving is None:
         return
+    system.world.run_for(CALM_SECONDS)  # a member that has just got a queue repeats what the last one could not commit
+    order = system.ledger.groups.in_order(ORDERLY)
+    repeats = order.repeats
     system.world.run_until(leaving.process.stop_once, within=STOP_SECONDS)
 
     def has_left() -> bool:
