@@ -6,6 +6,7 @@ import pytest
 
 from gantry_simulation.ledger.delays import Due
 from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.ledger.offsets import Cell
 from gantry_simulation.ledger.ordering import Call, OrderlyQueues
 from gantry_simulation.ledger.places import Place
 from gantry_simulation.ledger.transactions import COMMIT, ROLLBACK
@@ -219,3 +220,31 @@ def test_a_moved_message_may_come_at_its_new_time_and_a_perhaps_moved_one_at_bot
         read(ledger, message, place._replace(offset=number), store_ms=100)
     assert "not is early" in found(world)
     assert len(world.violations) == 1
+
+
+CELL = Cell("store-0", "G", "Topic0", 0)
+
+
+def test_a_commit_that_meets_a_deletion_may_be_gone_and_one_after_it_may_not(world: World) -> None:
+    ledger = Ledger(world)
+
+    def commit(offset: int, *, meets: bool) -> None:
+        commit = ledger.offsets.begin(CELL, offset)
+        world.run_for(1)
+        if meets:
+            ledger.offsets.deleted("store-0", "Topic0")
+        ledger.offsets.answered(commit)
+
+    def read(offset: int | None) -> None:
+        world.run_for(1)
+        ledger.offsets.read(CELL, offset, world.now_ns)
+
+    commit(21, meets=True)
+    read(None)
+    read(21)
+    assert not world.violations
+    commit(22, meets=False)
+    read(22)
+    assert not world.violations
+    read(None)
+    assert [each.what for each in world.violations] == [f"{CELL} has the offset None, not 22"]

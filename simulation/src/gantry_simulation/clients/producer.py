@@ -48,11 +48,14 @@ class SendingProgram(Program):
         ) as producer:
             kinds = (self._plain, self._keyed, self._batch, self._in_order)
             while not await life.sleep(rng.uniform(0, 2 * self.pause_seconds)):
+                self._is_working = self.is_sending
                 try:
                     if self.is_sending:
                         await rng.choice(kinds)(producer, rng)
                 except GantryError:
                     continue
+                finally:
+                    self._is_working = False
 
     def _text(self) -> str:
         self._sent += 1

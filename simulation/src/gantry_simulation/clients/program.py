@@ -16,6 +16,17 @@ class Program(Part):
     def __init__(self, process: Process, ledger: Ledger) -> None:
         super().__init__(process)
         self.ledger = ledger
+        self._is_working = False
+
+    def start(self) -> None:
+        """Start it. What its last life had under way has ended."""
+        self._is_working = False
+        super().start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an operation is under way, whose acknowledgment may still come."""
+        return self._is_working
 
     def rng(self, subject: str) -> random.Random:
         """Return the random numbers of a subject in the present life."""

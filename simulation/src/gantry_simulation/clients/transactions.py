@@ -42,11 +42,14 @@ class TransactionProgram(Program):
             route_poll_interval=5.0,
         ) as producer:
             while not await life.sleep(rng.uniform(0, 2 * self.pause_seconds)):
+                self._is_working = self.is_sending
                 try:
                     if self.is_sending:
                         await self._send(producer)
                 except GantryError:
                     continue
+                finally:
+                    self._is_working = False
 
     async def _send(self, producer: TransactionProducer) -> None:
         self._sent += 1

@@ -26,6 +26,8 @@ class Commit:
     began_ns: int
     answered_ns: int | None = None
     """None: it may happen at any time from its begin on."""
+    meets_deletion: bool = False
+    """Its topic was deleted before it was answered: the deletion may have removed it, or not."""
 
     def may_follow(self, other: Commit) -> bool:
         """Whether it may have happened after another one."""
@@ -43,20 +45,22 @@ class Offsets:
     """All commits by their cell. `violate` is called with each contradiction."""
 
     def __init__(self, now_ns: Callable[[], int], violate: Callable[[str], None]) -> None:
-        self._now_ns, self._violate = now_ns, violate
+        self.now_ns: Callable[[], int] = now_ns
+        """Virtual time in nanoseconds."""
+        self._violate = violate
         self._cells: defaultdict[Cell, _Known] = defaultdict(_Known)
 
     def begin(self, cell: Cell, offset: int) -> Commit:
         """Record that an offset is being committed."""
-        commit = Commit(cell, offset, self._now_ns())
+        commit = Commit(cell, offset, self.now_ns())
         self._cells[cell].commits.append(commit)
         return commit
 
     def answered(self, commit: Commit) -> None:
         """Record that a commit is durable."""
-        commit.answered_ns = self._now_ns()
+        commit.answered_ns = self.now_ns()
         known = self._cells[commit.cell]
-        if commit in known.commits:  # not before a deletion
+        if commit in known.commits and not commit.meets_deletion:
             known.is_free = False
 
     def read(self, cell: Cell, offset: int | None, began_ns: int) -> None:
@@ -92,4 +96,6 @@ class Offsets:
         for cell, known in self._cells.items():
             if is_gone(cell):
                 known.commits = [commit for commit in known.commits if commit.answered_ns is None]
+                for commit in known.commits:
+                    commit.meets_deletion = True
                 known.is_free = True

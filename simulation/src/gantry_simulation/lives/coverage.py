@@ -15,14 +15,16 @@ from gantry_simulation.lives.plan import (
     NATS,
     ORDERLY,
     PAYER,
+    POLLING,
     PRODUCER,
+    PULLING,
     SCHEDULER,
     VALKEY,
     Shape,
 )
 
 NONE = "no fault"
-KINDS = (NAMESERVER, SCHEDULER, CHECKER, GATEWAY, PRODUCER, PAYER, CONCURRENT, ORDERLY)
+KINDS = (NAMESERVER, SCHEDULER, CHECKER, GATEWAY, PRODUCER, PAYER, CONCURRENT, ORDERLY, POLLING, PULLING)
 
 
 def features_of(shape: Shape) -> list[str]:

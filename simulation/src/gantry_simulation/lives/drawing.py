@@ -103,7 +103,7 @@ KEYS = 8
 def draw_plan(seed: int) -> Plan:
     """Return the plan of a seed."""
     rng = random.Random(f"{seed}/plan")
-    shape = _draw_shape(rng)
+    shape = _with_readers(random.Random(f"{seed}/readers"), _draw_shape(rng))
     seconds = rng.uniform(*SECONDS)
     end_ms = int(seconds * 1000)
     operations = _draw_operations(rng, shape, end_ms)
@@ -166,6 +166,13 @@ def _with_workers(rng: random.Random, shape: Shape) -> Shape:
         concurrent=rng.choice((0, 1, 2)) if programs else 0,
         orderly=rng.choice((0, 1, 2, 2)) if programs else 0,
     )
+
+
+def _with_readers(rng: random.Random, shape: Shape) -> Shape:
+    """Let programs ask for what others send with the SDK."""
+    if not shape.producers:
+        return shape
+    return msgspec.structs.replace(shape, polling=rng.choice((0, 0, 1, 2)), pulling=int(rng.random() < 0.4))
 
 
 def _subset(rng: random.Random, names: Sequence[str]) -> list[str]:

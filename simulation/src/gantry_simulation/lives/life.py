@@ -56,7 +56,10 @@ def live(plan: Plan) -> Outcome:
         world.run_for(CALM_SECONDS)
         system.programs.end_sending()
         world.run_until(
-            lambda: not any(each.is_busy for each in system.clients.values()), within=ENDS_SECONDS
+            lambda: (
+                not system.programs.are_busy and not any(each.is_busy for each in system.clients.values())
+            ),
+            within=ENDS_SECONDS,
         )
         if _is_whole(system, "first reader"):
             _let_one_leave(system)
@@ -115,7 +118,9 @@ def _let_one_leave(system: System) -> None:
     leaving = system.programs.take_member()
     if leaving is None:
         return
-    system.world.run_for(CALM_SECONDS)  # a member that has just got a queue repeats what the last one could not commit
+    system.world.run_for(
+        CALM_SECONDS
+    )  # a member that has just got a queue repeats what the last one could not commit
     order = system.ledger.groups.in_order(ORDERLY)
     repeats = order.repeats
     system.world.run_until(leaving.process.stop_once, within=STOP_SECONDS)

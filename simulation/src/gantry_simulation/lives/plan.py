@@ -11,6 +11,7 @@ STORE, CLIENT, NAMESERVER = "store", "client", "nameserver"
 SCHEDULER, CHECKER = "scheduler", "txn-checker"
 GATEWAY, NATS, VALKEY = "gateway", "nats", "valkey"
 PRODUCER, PAYER, CONCURRENT, ORDERLY = "producer", "payer", "concurrent", "orderly"
+POLLING, PULLING = "polling", "pulling"
 """Programs that use the SDK. Consumers are named by their group."""
 
 
@@ -63,6 +64,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     payers: int = 0
     concurrent: int = 0
     orderly: int = 0
+    polling: int = 0
+    pulling: int = 0
     has_rough_network: bool = False
     """Connections break by themselves."""
     ends_with_power_cut: bool = False
@@ -84,6 +87,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
             PAYER: self.payers,
             CONCURRENT: self.concurrent,
             ORDERLY: self.orderly,
+            POLLING: self.polling,
+            PULLING: self.pulling,
         }
 
     def members(self) -> list[str]:
@@ -94,7 +99,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_programs(self) -> bool:
         """Whether programs use the SDK."""
-        return bool(self.producers or self.payers or self.concurrent or self.orderly)
+        programs = (self.producers, self.payers, self.concurrent, self.orderly, self.polling, self.pulling)
+        return any(programs)
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

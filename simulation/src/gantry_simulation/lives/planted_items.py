@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from broker_store.groups import offset_keeper
@@ -15,7 +15,7 @@ from broker_store.settling.request.ahead import Ahead
 from broker_store.settling.states import Ask, ItemState
 from gantry_simulation.lives.planted import Planted, Wrap
 from gantry_wire.private_requests.settling import SettleItem, SettleStatus
-from gantrymq import MessageQueue
+from gantrymq import MessageQueue, PullConsumer, PullResult
 from gantrymq.consumer.shared.locking import Locks
 from gantrymq.consumer.shared.offsets import BrokerOffsets
 from gantrymq.consumer.shared.process_queue import ProcessQueue
@@ -109,6 +109,14 @@ def _commit_what_is_buffered(_right: Any) -> property:
     return property(lambda queue: queue.next_offset)
 
 
+def _pull_one_too_far(right: Any) -> Any:
+    async def pull(*arguments: Any, **options: Any) -> PullResult:
+        pulled: PullResult = await right(*arguments, **options)
+        return replace(pulled, next_offset=pulled.next_offset + bool(pulled.messages))
+
+    return pull
+
+
 def _lock_all(_right: Any) -> Any:
     async def lock(
         _locks: Locks, queues: Collection[MessageQueue]
@@ -141,6 +149,7 @@ PLANTED_ITEMS: tuple[Planted | Together, ...] = (
     Planted(
         "a member commits what it has not consumed", ProcessQueue, "commit_offset", _commit_what_is_buffered
     ),
+    Planted("a pull continues one message too late", PullConsumer, "pull", _pull_one_too_far),
     Planted("a member consumes without the lock of its queue", Locks, "lock", _lock_all),
     Planted("a member begins at the start of its queues", BrokerOffsets, "read", lambda _right: _nothing),
 )

@@ -11,16 +11,17 @@ from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.clients.producer import SendingProgram
 from gantry_simulation.clients.program import Program
+from gantry_simulation.clients.pull_consumers import PollingProgram, PullingProgram
 from gantry_simulation.clients.push_consumer import ConsumingProgram, Trouble
 from gantry_simulation.clients.transactions import TransactionProgram
 from gantry_simulation.ledger.ledger import Ledger
-from gantry_simulation.lives.plan import CONCURRENT, ORDERLY, PAYER, PRODUCER, Shape, names
+from gantry_simulation.lives.plan import CONCURRENT, ORDERLY, PAYER, POLLING, PRODUCER, PULLING, Shape, names
 from gantry_simulation.parts.store import Store
 from gantry_simulation.processes.process import Process
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.headers.admin import CreateTopicHeader
 
-TOPICS = {CONCURRENT: "Plain", ORDERLY: "Orderly"}
+TOPICS = {CONCURRENT: "Plain", ORDERLY: "Orderly", POLLING: "Plain", PULLING: "Orderly"}
 """By the group that consumes it."""
 QUEUES = 2
 REQUEST_SECONDS = 1.0
@@ -45,7 +46,8 @@ class Programs:
         """`make` returns a process on a machine of its own."""
         self._ledger, self._stores, self._nameservers = ledger, stores, nameservers
         self.members: dict[str, Program] = {}
-        self._groups: dict[str, list[ConsumingProgram]] = {}
+        self._groups: dict[str, list[ConsumingProgram | PollingProgram]] = {}
+        """Members of groups that share queues."""
         for kind, count in shape.counts().items():
             for name in names(kind, count):
                 program = self._program(kind, make, name)
@@ -64,13 +66,21 @@ class Programs:
             payer = TransactionProgram(make(name), ledger, nameservers, TOPICS[CONCURRENT])
             payer.pause_seconds = PAUSE_SECONDS
             return payer
+        if kind == PULLING:
+            return PullingProgram(make(name), ledger, nameservers, kind, TOPICS[kind])
         if kind not in TOPICS:
             return None
-        consumer = ConsumingProgram(
-            make(name), ledger, nameservers, kind, TOPICS[kind], orderly=kind == ORDERLY, trouble=TROUBLE
+        member = self._member(kind, make(name))
+        self._groups.setdefault(kind, []).append(member)
+        return member
+
+    def _member(self, group: str, process: Process) -> ConsumingProgram | PollingProgram:
+        ledger, nameservers, topic = self._ledger, self._nameservers, TOPICS[group]
+        if group == POLLING:
+            return PollingProgram(process, ledger, nameservers, group, topic)
+        return ConsumingProgram(
+            process, ledger, nameservers, group, topic, orderly=group == ORDERLY, trouble=TROUBLE
         )
-        self._groups.setdefault(kind, []).append(consumer)
-        return consumer
 
     def start(self) -> None:
         """Create their topics, then start them."""
@@ -92,7 +102,7 @@ class Programs:
     async def _has_prepared(self, calls: StoreClient) -> bool:
         """Create the topics, and the group whose failed messages are delivered again at once."""
         try:
-            for topic in TOPICS.values():
+            for topic in dict.fromkeys(TOPICS.values()):
                 header = CreateTopicHeader(
                     topic=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES, perm=6
                 )
@@ -133,9 +143,16 @@ class Programs:
             if isinstance(program, SendingProgram | TransactionProgram):
                 program.is_sending = False
 
+    @property
+    def are_busy(self) -> bool:
+        """Whether a send is under way."""
+        return any(each.is_busy for each in self.members.values())
+
     def missing(self) -> list[str]:
         """Return programs that do not run, what groups must still consume, and queues that do not have one member each."""
         found = [f"{name} does not run" for name, each in self.members.items() if not each.process.is_running]
+        if any(isinstance(each, PullingProgram) for each in self.members.values()):
+            found += [f"{PULLING}: {each}" for each in self._ledger.groups.missing(PULLING, TOPICS[PULLING])]
         for group, members in self._groups.items():
             found += [f"{group}: {each}" for each in self._ledger.groups.missing(group, TOPICS[group])]
             have = sorted((queue.broker, queue.queue_id) for member in members for queue in member.queues)
