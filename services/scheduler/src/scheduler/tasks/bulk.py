@@ -42,9 +42,10 @@ class Bulk:
         """Send the orders. Raises LinkError, BrokerRefused, NobodyHolds."""
         only = (task.view.definition.schedules or ScheduleQuery()).broker
         stores = {name: store for name, store in self._stores().items() if only in (None, name)}
+        _forget_what_is_found_again(task)
         if not task.marks:
-            for broker, store in stores.items():
-                task.marks[broker] = await store.max_offset(TIMER_TOPIC, 0)
+            marks = {broker: await store.max_offset(TIMER_TOPIC, 0) for broker, store in stores.items()}
+            task.marks.update(marks)
             await task.checkpoint(now=True)
         for broker, store in sorted(stores.items()):
             if broker in task.marks:
@@ -81,13 +82,19 @@ class Bulk:
         size = task.batch(PAGE_SCHEDULES)
         for begin in range(0, len(schedules), size):
             some = schedules[begin : begin + size]
-            answers = await asyncio.gather(*(self._order(task, scheduler, one) for one in some))
+            orders = (self._order(task, scheduler, one) for one in some)
+            answers = await asyncio.gather(*orders, return_exceptions=True)
             for one, answer in zip(some, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    continue
                 if answer.status in ("failed", "notReady"):
                     reason = answer.error or answer.status
                     task.fail(TaskFailure(broker=one.broker, topic=one.topic, queue_id=one.queue_id, offset=one.system_offset, reason=reason))  # fmt: skip
                 else:
                     task.count(answer.status)
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
             await task.pace(len(some))
             if task.is_cancelled:
                 return
@@ -100,6 +107,18 @@ class Bulk:
         if at_ms is None:
             at_ms = max(one.deliver_at_ms + (definition.shift_ms or 0), 0)
         return await scheduler.move(MoveSchedule(id=one.id, broker=one.broker, deliver_at_ms=at_ms))
+
+
+def _forget_what_is_found_again(task: RunningTask) -> None:
+    """Remove from the counts what still waits, because a task that goes on lists it once more."""
+    view = task.view
+    view.failures.clear()
+    view.failed = 0
+    view.outcomes.pop("failed", None)
+    if view.definition.dry_run:
+        view.outcomes.clear()
+        view.done = 0
+    view.total = view.done
 
 
 def _is_old(task: RunningTask, one: Schedule) -> bool:

@@ -94,10 +94,11 @@ class Redrive:
                 return
 
     async def _queues(self, task: RunningTask) -> list[_Queue]:
-        """Find the queues; on the first run, record where each begins and ends."""
+        """Find the queues; on the first run, record where each begins and ends: of all stores, or of none if one is away."""
         group = task.view.definition.group or ""
         queues: list[_Queue] = []
-        is_new = not task.marks
+        marks: dict[str, int] = {}
+        total = 0
         for broker, store in sorted(self._stores().items()):
             try:
                 table = (await store.topic_stats(dlq_topic(group))).offset_table
@@ -107,17 +108,14 @@ class Redrive:
                 raise
             for place, bounds in sorted(table.items()):
                 queue = _Queue(broker, store, dlq_topic(group), place.queue_id)
-                if is_new:
-                    task.marks[queue.mark], task.marks[f"{queue.mark}:end"] = (
-                        bounds.min_offset,
-                        bounds.max_offset,
-                    )
-                    task.view.total += bounds.max_offset - bounds.min_offset
-                if queue.mark in task.marks:
-                    queues.append(queue)
-        if is_new:
+                queues.append(queue)
+                marks[queue.mark], marks[f"{queue.mark}:end"] = bounds.min_offset, bounds.max_offset
+                total += bounds.max_offset - bounds.min_offset
+        if not task.marks:
+            task.marks.update(marks)
+            task.view.total = total
             await task.checkpoint(now=True)
-        return queues
+        return [queue for queue in queues if queue.mark in task.marks]
 
     async def _one_queue(self, task: RunningTask, queue: _Queue, wants: Callable[[bytes], bool]) -> None:
         acquired: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -157,11 +155,11 @@ class Redrive:
         records = [record for record in scan_records(pulled.records) if record.queue_offset < end]
         for some in _portions(records, wants, task.batch(BATCH_MESSAGES)):
             chosen = [record for record in some if wants(record.properties)]
-            task.count("skipped", len(some) - len(chosen))
             if task.view.definition.dry_run:
                 task.count("wouldRedrive", len(chosen))
             elif chosen:
                 await self._settle(task, queue, epoch, chosen)
+            task.count("skipped", len(some) - len(chosen))
             task.marks[mark] = some[-1].queue_offset + 1
             await task.pace(len(chosen))
             if task.is_cancelled:
