@@ -137,6 +137,10 @@ class MemorySystem:
         self.registered.discard(broker)
         self.stores[broker].away = PeerAway(broker, False, "not connected")
 
+    def revive(self, broker: str) -> None:
+        self.registered.add(broker)
+        self.stores[broker].away = None
+
     def gateway(
         self, limits: MemoryLimits | None = None, *, fast_paths: bool = True, **settings: object
     ) -> Gateway:

@@ -33,6 +33,22 @@ async def test_a_search_while_a_broker_of_the_topic_is_gone_is_503_and_names_it(
         assert answer.json()["retryable"]
 
 
+@pytest.mark.parametrize("search", ["?topic=orders&key=k", "/{id}?topic=orders"])
+async def test_a_search_with_a_route_that_lacks_a_broker_which_is_back_is_not_answered_as_complete(
+    two, pair, search
+):
+    found = (await two.get("/v1/messages?topic=orders&key=k")).json()["messages"]
+    path = "/v1/messages" + search.format(id=found[0]["messageId"])
+    pair.kill("broker-b")
+    await two.get(path)  # broker-b does not answer: the route is read again, without it
+    await two.get(path)
+    pair.revive("broker-b")
+    answer = await two.get(path)
+    assert (answer.status_code, answer.json()["missing"]) == (503, ["broker-b"])
+    again = await two.get(path)
+    assert (again.status_code, found[0]["messageId"] in again.text) == (200, True)
+
+
 async def test_a_search_by_id_finds_what_is_there_and_is_503_otherwise(two, pair):
     sent = {"messages": [{"body": "y", "broker": "broker-a"}]}
     here = (await two.post("/v1/topics/orders/messages", json=sent)).json()["results"][0]["messageId"]

@@ -13,9 +13,10 @@ class Holders:
         self._fleet, self._routes = fleet, routes
 
     async def missing(self, route: Route) -> list[str]:
-        """Return the unregistered brokers that hold queues of the topic, or held some recently.
+        """Return the brokers that are not in `route`, but hold queues of the topic, or held some recently.
 
-        If no list names the topic's brokers, any broker that left recently may hold some of it.
+        These are unregistered, or have registered since the route was read: then the next use has them. If no list names
+        the topic's brokers, any broker that left recently may hold some of it.
         """
         try:
             alive, gone = await self._fleet.brokers()
@@ -27,4 +28,16 @@ class Holders:
             holders |= set(gone)
         else:
             holders |= {name for name, _count in history.current.counts}
-        return sorted(holders - {broker.name for broker in alive} - set(route.brokers))
+        names = {broker.name for broker in alive}
+        absent = holders - names
+        if not names <= set(route.brokers):
+            absent |= names & await self._of_new_route(route.topic)
+        return sorted(absent - set(route.brokers))
+
+    async def _of_new_route(self, topic: str) -> set[str]:
+        """Return the brokers of a topic by a route that is read now."""
+        self._routes.forget(topic)
+        try:
+            return set((await self._routes.get(topic)).brokers)
+        except Problem:
+            return set()
