@@ -81,6 +81,8 @@ ORDER_MS = (20, 4_000)
 """Time from a delayed message or a half to an order about it."""
 SEGMENT_BYTES = (128 << 10, 1 << 20)
 CHECKPOINT_SECONDS = (0.1, 0.5, 5.0)
+COUNTED_SHARE = 0.15
+"""Share of the lives that count memory."""
 HTTP_FIRST = 10_000
 """Number of the first operation over HTTP."""
 HTTP_COUNT = (20, 80)
@@ -124,6 +126,8 @@ def draw_plan(seed: int) -> Plan:
         ]  # a message over HTTP may be in any queue of its topic
         acts += _draw_http(more, shape, end_ms)
         acts += _draw_edge_faults(more, shape, end_ms)
+    if random.Random(f"{seed}/memory").random() < COUNTED_SHARE:
+        shape = msgspec.structs.replace(shape, counts_memory=True)
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
 
 

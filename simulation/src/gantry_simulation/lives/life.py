@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from gantry_simulation.lives.epilogues import Epilogue
 from gantry_simulation.lives.faults.table import DAMAGES, DISK_FAULTS, POWER_CUT, end_all, perform
+from gantry_simulation.lives.memory.census import Census
+from gantry_simulation.lives.memory.quiet import count_when_quiet
 from gantry_simulation.lives.plan import ORDERLY, Act, Plan
 from gantry_simulation.lives.product_logs import ProductLogs, product_logs
 from gantry_simulation.lives.reader import SHOWN, Reader
@@ -21,6 +24,8 @@ CALM_SECONDS = 3.0
 GROUPS_SECONDS = 120.0
 """Most time until groups have consumed everything: longer than a lock that a lost machine leaves behind."""
 STOP_SECONDS = 30.0
+COUNTED_AT = (0.4, 0.7, 1.0)
+"""When memory is counted: shares of the time until all faults end."""
 ENDS_SECONDS = 15.0
 """Most time until the last operations end: what is acknowledged during the reading may be missing there."""
 
@@ -46,6 +51,7 @@ def live(plan: Plan) -> Outcome:
         tempfile.TemporaryDirectory(prefix="gantry-simulation-") as directory,
         product_logs() as logs,
         World(plan.seed) as world,
+        _census(world, plan) as census,
     ):
         system = System(world, plan.shape, Path(directory))
         for act in plan.acts:
@@ -67,6 +73,8 @@ def live(plan: Plan) -> Outcome:
                 for number, store in enumerate(system.stores):
                     perform(system, Act(at_ms=0, kind=POWER_CUT, on=store, number=plan.seed + number))
                 _is_whole(system, "last reader")
+        if census is not None and not world.violations:
+            count_when_quiet(system, census)
         _stop_all(system)
         ended_ns, rebuilds = world.now_ns, len(logs.rebuilds)
         if not world.violations:
@@ -84,6 +92,16 @@ def live(plan: Plan) -> Outcome:
             system.ledger.messages.acknowledged,
             ended_ns / SECOND_NS,
         )
+
+
+def _census(world: World, plan: Plan) -> AbstractContextManager[Census | None]:
+    """Take a census at some moments of the life, if its plan wants one."""
+    if not plan.shape.counts_memory:
+        return nullcontext()
+    census = Census(world)
+    for share in COUNTED_AT:
+        world.at(int(share * plan.seconds * SECOND_NS), census.check)
+    return census.taken()
 
 
 def _check_logs(system: System, logs: ProductLogs) -> None:

@@ -71,6 +71,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ends_with_power_cut: bool = False
     """All stores lose their power before the last reading: what is not durable by then was not durable."""
 
+    counts_memory: bool = False
+    """Caches are small, and what the processes keep in memory is counted: `memory/`."""
+
     epilogue: Literal["", "rebuild", "hours"] = ""
     """What happens to the stores in the end: `epilogues.py`."""
 

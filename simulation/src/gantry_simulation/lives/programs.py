@@ -148,6 +148,11 @@ class Programs:
         """Whether a send is under way."""
         return any(each.is_busy for each in self.members.values())
 
+    def end_audit(self) -> None:
+        """Ask for the offsets of the orderly group no longer."""
+        if ORDERLY in self._groups and self._auditor.is_running:
+            self._auditor.stop_once()
+
     def missing(self) -> list[str]:
         """Return programs that do not run, what groups must still consume, and queues that do not have one member each."""
         found = [f"{name} does not run" for name, each in self.members.items() if not each.process.is_running]
