@@ -121,6 +121,7 @@ class Messages:
         for place, message in self.required.items():
             if found.get(place) != message:
                 self._violate(f"{message} was acknowledged at {place}, where now is {found.get(place)}")
+        self._check_delivered(found)
         self._check_gaps(found)
         places: defaultdict[tuple[str, str, str], list[Place]] = defaultdict(list)
         for place, message in found.items():
@@ -128,6 +129,13 @@ class Messages:
         for (message, store, topic), several in places.items():
             if len(several) > 1 and message not in self.may_repeat and not self._may_repeat(store, topic):
                 self._violate(f"{message} is stored {len(several)} times: {', '.join(map(str, several))}")
+
+    def _check_delivered(self, found: dict[Place, str]) -> None:
+        """Find what a store under sync flush has delivered and lost. Deleted topics are left out, and copies: nobody reads them again."""
+        for place, (message, is_durable) in self._names.items():
+            is_gone = is_durable and place not in found and place not in self.required and not place.is_copy
+            if is_gone and not self._losses.is_deleted(place.store, place.topic):
+                self._violate(f"{message} was delivered from {place}, where now is nothing")
 
     def _check_gaps(self, found: dict[Place, str]) -> None:
         """Only damage leaves offsets without a message between others."""

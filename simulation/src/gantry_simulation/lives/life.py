@@ -27,7 +27,7 @@ STOP_SECONDS = 30.0
 COUNTED_AT = (0.4, 0.7, 1.0)
 """When memory is counted: shares of the time until all faults end."""
 ENDS_SECONDS = 15.0
-"""Most time until the last operations end: what is acknowledged during the reading may be missing there."""
+"""Most time until all runs again and the last operations end: what is acknowledged during the reading may be missing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,7 @@ def live(plan: Plan) -> Outcome:
         end_all(system)
         world.run_for(CALM_SECONDS)
         system.programs.end_sending()
-        world.run_until(
-            lambda: (
-                not system.programs.are_busy and not any(each.is_busy for each in system.clients.values())
-            ),
-            within=ENDS_SECONDS,
-        )
+        world.run_until(lambda: _is_calm(system), within=ENDS_SECONDS)
         if _is_whole(system, "first reader"):
             _let_one_leave(system)
             if plan.shape.ends_with_power_cut:
@@ -102,6 +97,12 @@ def _census(world: World, plan: Plan) -> AbstractContextManager[Census | None]:
     for share in COUNTED_AT:
         world.at(int(share * plan.seconds * SECOND_NS), census.check)
     return census.taken()
+
+
+def _is_calm(system: System) -> bool:
+    """Whether everything runs, and no operation is under way."""
+    is_busy = system.programs.are_busy or any(each.is_busy for each in system.clients.values())
+    return not is_busy and all(each.process.is_running for each in system.members().values())
 
 
 def _check_logs(system: System, logs: ProductLogs) -> None:

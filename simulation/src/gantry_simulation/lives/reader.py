@@ -110,7 +110,14 @@ class Reader:
         """Return what no receive has delivered yet."""
         if not self._system.gateways.address:
             return []
-        own = {place: message for place, message in self.found.items() if is_topic(place.topic)}
+        may_go = (
+            self._system.ledger.losses.open_deletions
+        )  # what a store answers about these binds it to nothing
+        own = {
+            place: message
+            for place, message in self.found.items()
+            if is_topic(place.topic) and place[:2] not in may_go
+        }
         return [f"{message} at {place}" for place, message in self._system.ledger.leases.due(own)]
 
     async def _has_read_queues(self, pool: ConnectionPool) -> bool:
