@@ -11,6 +11,7 @@ from repeats import digest_elsewhere
 
 from gantry_simulation.__main__ import main
 from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.finding import faults, find
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.many import Lives, run_many
 from gantry_simulation.lives.plan import CLIENT, STORE, Plan, load, save
@@ -18,7 +19,7 @@ from gantry_simulation.lives.planted import PLANTED, Planted
 from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
 from gantry_simulation.lives.shrinking import Shrinker, kind_of
 
-LIVES = 100
+LIVES, PROCESSES = 300, 2
 PROGRAM_LIVES = 8
 SOAK_LIVES = 2_000
 SHRUNK_ACTS_MAX = 20
@@ -47,7 +48,7 @@ EASY = (
 def violations(count: int, first_seed: int) -> dict[int, str]:
     """Run lives and return the first violation of each seed that has one."""
     total = Lives()
-    for lives in run_many(first_seed, count, processes=1):
+    for lives in run_many(first_seed, count, PROCESSES):
         total.add(lives)
     assert len(total.seeds) == count
     assert total.acknowledged > 20 * count
@@ -106,10 +107,10 @@ def test_a_planted_fault_is_found(planted: Planted | Together) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("planted", ALL_PLANTED, ids=lambda each: each.name)
-def test_every_planted_fault_is_found_within_2000_lives(planted: Planted | Together) -> None:
-    with planted.planted():
-        assert any(live(draw_plan(seed)).violations for seed in range(1, SOAK_LIVES + 1))
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("fault", faults())
+def test_every_planted_fault_is_found_within_2000_lives(fault: str) -> None:
+    assert find(fault, 1, SOAK_LIVES).seed is not None
 
 
 def test_a_failing_life_is_shrunk_to_a_few_acts_that_fail_in_the_same_way(tmp_path: Path) -> None:
@@ -152,6 +153,15 @@ def test_the_command_names_the_seed_of_a_failing_life(capsys: pytest.CaptureFixt
     with PLANTED[0].planted():
         assert main(["--lives", "1", "--seed", str(seed), "--processes", "1"]) == 1
     assert f"replay: ./gantry simulate --seed {seed} --shrink" in capsys.readouterr().out
+
+
+def test_the_command_names_the_life_that_finds_a_planted_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--planted", "a flush returns without its sync", "--lives", "20", "--processes", "1"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "a flush returns without its sync" in shown
+    assert "1 of 1 planted faults found within 20 lives each" in shown
+    assert main(["--planted", "no such fault"]) == 2
 
 
 def test_the_command_refuses_an_unreadable_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,20 +11,23 @@ from pathlib import Path
 import msgspec
 
 from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.finding import faults, find_all
 from gantry_simulation.lives.life import Outcome, live
 from gantry_simulation.lives.many import Lives, run_many
 from gantry_simulation.lives.plan import Plan, load, save
 from gantry_simulation.lives.shrinking import Shrinker
 
 PROGRAM = "./gantry simulate"
-LIVES = 100
+LIVES, LIVES_TO_FIND = 100, 2_000
 PROGRESS_SECONDS = 2.0
 ENDLESS = 10**9
 
 
 def main(words: list[str]) -> int:
-    """Run one command line. 0: no violation, 1: at least one, 2: bad options."""
+    """Run one command line. 0: no violation, or all planted faults are found; 1: otherwise; 2: bad options."""
     options = _parse(words)
+    if options.planted is not None:
+        return _find_planted(options)
     if options.plan is not None:
         try:
             plan = load(options.plan)
@@ -55,6 +58,10 @@ def _parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the (shrunk) plan, for --plan")
     parser.add_argument("--plan", type=Path, metavar="FILE", help="replay a saved plan")
+    parser.add_argument(
+        "--planted", nargs="?", const="", metavar="PART",
+        help=f"plant each known fault whose name contains PART, and count the lives that find it (at most --lives, default {LIVES_TO_FIND})",
+    )  # fmt: skip
     return parser.parse_args(words)
 
 
@@ -83,6 +90,23 @@ def _run(options: argparse.Namespace) -> int:
     _say("\n".join(total.coverage().lines()))
     _say(_summary(total, time.monotonic() - began))
     return 1 if total.failing else 0
+
+
+def _find_planted(options: argparse.Namespace) -> int:
+    names = faults(options.planted)
+    if not names:
+        sys.stderr.write(f"{PROGRAM}: no planted fault has a name that contains {options.planted!r}\n")
+        return 2
+    first_seed, count = options.seed or 1, options.lives or LIVES_TO_FIND
+    missed = 0
+    for found in find_all(names, first_seed, count, options.processes):
+        if found.seed is None:
+            missed += 1
+            _say(f"not found in {count:,} lives: {found.fault}")
+        else:
+            _say(f"life {found.seed - first_seed + 1:>5,}: {found.fault}\n{'':12}{found.violation}")
+    _say(f"{len(names) - missed} of {len(names)} planted faults found within {count:,} lives each")
+    return 1 if missed else 0
 
 
 def _summary(lives: Lives, seconds: float) -> str:
