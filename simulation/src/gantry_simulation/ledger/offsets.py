@@ -49,6 +49,8 @@ class Offsets:
         """Virtual time in nanoseconds."""
         self._violate = violate
         self._cells: defaultdict[Cell, _Known] = defaultdict(_Known)
+        self._carried: dict[Cell, tuple[int, int]] = {}
+        """Life of the store, and the highest offset that an answered pull carried in it."""
 
     def begin(self, cell: Cell, offset: int) -> Commit:
         """Record that an offset is being committed."""
@@ -80,12 +82,23 @@ class Offsets:
             wanted = ", ".join(map(str, sorted(possible)))
             self._violate(f"{cell} has the offset {offset}, not {wanted}")
 
+    def carried(self, cell: Cell, offset: int, life: int) -> None:
+        """Record that a pull with this offset was answered, in this life of the store. It is kept in memory for a while."""
+        known = self._carried.get(cell, (life, 0))
+        self._carried[cell] = life, max(offset, known[1] if known[0] == life else 0)
+
+    def least(self, cell: Cell, life: int) -> int:
+        """Return what the offset is at least, as pulls never set it back in one life of the store."""
+        known = self._carried.get(cell, (life, 0))
+        return known[1] if known[0] == life else 0
+
     def cells(self) -> list[Cell]:
         """Return where clients committed anything."""
         return list(self._cells)
 
     def deleted(self, store: str, topic: str) -> None:
         """Forget the offsets of a topic. A commit that was never answered may still happen."""
+        self._carried = {cell: known for cell, known in self._carried.items() if cell[::2] != (store, topic)}
         self._forget(lambda cell: (cell.store, cell.topic) == (store, topic))
 
     def damaged(self, store: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, POWER_CUT, STORE_FAULTS
-from gantry_simulation.lives.operations import delays, http, nameservers, ports, transactions
+from gantry_simulation.lives.operations import delays, http, nameservers, offsets, ports, transactions
 from gantry_simulation.lives.operations.sends import KEYED
 from gantry_simulation.lives.operations.table import COMMON, SENDS
 from gantry_simulation.lives.operations.topics import DELETE, MAKE
@@ -48,6 +48,10 @@ QUIET_QUEUE = 3
 """The last queue of a topic. Other operations use it only in lives with four queues."""
 CALM_SHARE = 0.5
 """Share of the lives with uses of ports without a fault: only there every request must be answered in time."""
+CARRIED_SHARE, CARRIED_COUNT, CARRIED_PAUSE_MS = 0.1, (1, 5), 200
+"""Pulls that carry an offset."""
+CARRIED_FIRST = 1_000
+"""Their lowest offset."""
 PORT_USES_FIRST = 5_000
 """Number of the first message that is sent on a fast port."""
 STORE_POWER_SHARE = 0.7
@@ -118,6 +122,7 @@ def draw_plan(seed: int) -> Plan:
         if uses.random() < CALM_SHARE:
             acts = [act for act in acts if act.kind not in FAULTS]
         acts += _draw_port_uses(uses, shape, end_ms)
+    acts += _draw_pulls_with_offsets(random.Random(f"{seed}/carried"), shape, end_ms)
     more = random.Random(f"{seed}/gateways")
     if more.random() < GATEWAYS_SHARE:
         shape = _with_gateways(more, shape)
@@ -332,6 +337,20 @@ def _draw_port_uses(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
         for _ in range(rng.randint(*SENDS_MEANWHILE)):
             at_ms = held.at_ms + rng.randint(0, ports.HOLD_MS)
             acts.append(_draw_operation(rng, shape, ports.SEND, PORT_USES_FIRST + len(acts), at_ms))
+    return acts
+
+
+def _draw_pulls_with_offsets(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
+    """Return pulls of one queue that carry offsets, in any order, as those that were late."""
+    if rng.random() >= CARRIED_SHARE:
+        return []
+    first = _draw_operation(rng, shape, offsets.PULL, CARRIED_FIRST, rng.randint(100, end_ms))
+    acts = [first]
+    for _ in range(rng.randint(*CARRIED_COUNT)):
+        at_ms = acts[-1].at_ms + rng.randint(0, CARRIED_PAUSE_MS)
+        by = _draw_operation(rng, shape, offsets.PULL, 0, at_ms).by
+        number = CARRIED_FIRST + rng.randrange(CARRIED_FIRST)
+        acts.append(msgspec.structs.replace(first, at_ms=at_ms, by=by, number=number))
     return acts
 
 

@@ -9,7 +9,7 @@ from gantry_wire.headers.messages import PullHeader
 from gantry_wire.records.message_record import scan_records
 
 READ_AT_ONCE = 32
-FLAG_SUSPEND, FLAG_SUBSCRIPTION = 2, 4
+FLAG_COMMIT, FLAG_SUSPEND, FLAG_SUBSCRIPTION = 1, 2, 4
 
 
 def pull_header(topic: str, queue: int, offset: int, *, hold_ms: int = 0) -> PullHeader:

@@ -20,6 +20,7 @@ OPERATIONS: dict[str, Operation] = {
     **sends.OPERATIONS,
     **reading.OPERATIONS,
     **offsets.OPERATIONS,
+    **offsets.PULLS,
     **queries.OPERATIONS,
     **topics.OPERATIONS,
     **delays.SENDS,
