@@ -162,6 +162,9 @@ def test_the_command_names_the_life_that_finds_a_planted_fault(capsys: pytest.Ca
     assert "a flush returns without its sync" in shown
     assert "1 of 1 planted faults found within 20 lives each" in shown
     assert main(["--planted", "no such fault"]) == 2
+    seed = first_failing(PLANTED[0], is_small).seed
+    assert main(["--planted", PLANTED[0].name, "--seed", str(seed), "--shrink"]) == 1
+    assert "shrunk to" in capsys.readouterr().out
 
 
 def test_the_command_refuses_an_unreadable_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

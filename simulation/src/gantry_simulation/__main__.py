@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gantry_simulation.lives.drawing import draw_plan
-from gantry_simulation.lives.finding import faults, find_all
+from gantry_simulation.lives.finding import faults, find_all, planted
 from gantry_simulation.lives.life import Outcome, live
 from gantry_simulation.lives.many import Lives, run_many
 from gantry_simulation.lives.plan import Plan, load, save
@@ -60,7 +60,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--plan", type=Path, metavar="FILE", help="replay a saved plan")
     parser.add_argument(
         "--planted", nargs="?", const="", metavar="PART",
-        help=f"plant each known fault whose name contains PART, and count the lives that find it (at most --lives, default {LIVES_TO_FIND})",
+        help=f"plant each known fault whose name contains PART, and run lives until one finds it (at most --lives, default {LIVES_TO_FIND}); one fault with --seed: replay that life",
     )  # fmt: skip
     return parser.parse_args(words)
 
@@ -97,6 +97,9 @@ def _find_planted(options: argparse.Namespace) -> int:
     if not names:
         sys.stderr.write(f"{PROGRAM}: no planted fault has a name that contains {options.planted!r}\n")
         return 2
+    if options.seed is not None and options.lives is None and len(names) == 1:
+        with planted(names[0]):
+            return _replay(draw_plan(options.seed), shrink=options.shrink, out=options.save)
     first_seed, count = options.seed or 1, options.lives or LIVES_TO_FIND
     missed = 0
     for found in find_all(names, first_seed, count, options.processes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from gantry_simulation.lives.drawing import draw_plan
@@ -31,10 +32,14 @@ def faults(part: str = "") -> list[str]:
     return [each.name for each in EVERY_FAULT if part in each.name]
 
 
+def planted(fault: str) -> AbstractContextManager[None]:
+    """Plant the fault of this name for a while, in this process."""
+    return next(each for each in EVERY_FAULT if each.name == fault).planted()
+
+
 def find(fault: str, first_seed: int, count: int) -> Found:
     """Run lives with the fault of this name until one has a violation, at most `count` from a seed on."""
-    planted = next(each for each in EVERY_FAULT if each.name == fault)
-    with planted.planted():
+    with planted(fault):
         for seed in range(first_seed, first_seed + count):
             violations = live(draw_plan(seed)).violations
             if violations:
