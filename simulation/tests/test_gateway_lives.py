@@ -7,12 +7,15 @@ from repeats import digest_elsewhere
 
 from gantry_simulation.lives.drawing import draw_plan
 from gantry_simulation.lives.life import live
+from gantry_simulation.lives.operations.table import OPERATIONS
 from gantry_simulation.lives.plan import Plan
 from gantry_simulation.lives.planted import Planted
 from gantry_simulation.lives.planted_gateways import GATEWAY_FAULTS
+from gantry_simulation.lives.planted_tasks import TASK_FAULTS
 
 FOUND_AT = (51, 110, 45, 45)
 """A seed that finds each fault."""
+TASK_FAULTS_AT = (154, 154, 154, 154, 147, 147, 215, 147, 147, 255, 515, 55, 163)
 
 
 def plan_of(seed: int) -> Plan:
@@ -32,10 +35,25 @@ def test_a_planted_fault_of_a_gateway_is_found(planted: Planted, seed: int) -> N
     assert live(plan_of(seed)).violations == []
 
 
+@pytest.mark.parametrize(
+    ("planted", "seed"),
+    list(zip(TASK_FAULTS, TASK_FAULTS_AT, strict=True)),
+    ids=[planted.name for planted in TASK_FAULTS],
+)
+def test_a_planted_fault_of_a_task_a_list_or_a_search_is_found(planted: Planted, seed: int) -> None:
+    with planted.planted():
+        assert live(plan_of(seed)).violations
+
+
+@pytest.mark.parametrize("seed", sorted(set(TASK_FAULTS_AT)))
+def test_lives_that_find_faults_of_tasks_find_none_that_is_not_there(seed: int) -> None:
+    assert live(plan_of(seed)).violations == []
+
+
 def test_lives_use_every_call_and_both_servers() -> None:
     plans = [plan for plan in map(draw_plan, range(1, 300)) if plan.shape.gateways]
     kinds = {act.kind for plan in plans for act in plan.acts if act.kind.startswith("http")}
-    assert len(kinds) == 10
+    assert kinds == {kind for kind in OPERATIONS if kind.startswith("http")}
     assert {(plan.shape.gateways, plan.shape.nats, plan.shape.valkey) for plan in plans} == {
         (gateways, nats, valkey) for gateways in (1, 2) for nats in (False, True) for valkey in (False, True)
     }

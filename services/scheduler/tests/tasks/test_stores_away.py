@@ -147,7 +147,7 @@ async def test_a_redrive_waits_for_a_store_that_is_away_when_it_begins():
     assert (view.total, view.done, view.outcomes) == (4, 4, {"redriven": 4})
 
 
-async def test_a_redrive_that_fails_and_goes_on_counts_each_letter_once():
+async def test_a_redrive_that_fails_and_continues_counts_each_letter_once():
     store = Store("broker-a", ["settle"])
     view, failures = await run(
         Redrive(stores_of(store), "me", "here"),
@@ -182,7 +182,7 @@ async def test_a_bulk_task_waits_for_a_store_that_is_away_when_it_begins():
 
 @pytest.mark.usefixtures("scheduled")
 @pytest.mark.parametrize("is_dry", [True, False])
-async def test_a_bulk_task_that_fails_and_goes_on_counts_each_message_once(is_dry):
+async def test_a_bulk_task_that_fails_and_continues_counts_each_message_once(is_dry):
     stores = Store("broker-a", [] if is_dry else ["cancel"]), Store("broker-b", ["list"] if is_dry else [])
     view, failures = await run(
         Bulk(stores_of(*stores)), kind="bulkCancel", dry_run=is_dry, schedules=ScheduleQuery(topic="orders")

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gantry_simulation.world.world import SECOND_NS
+from gantry_simulation.ledger.places import Place
+from gantry_simulation.world.clocks import WALL_START_NS
+from gantry_simulation.world.world import MS_NS, SECOND_NS
 
 FASTER = 1 / 2000 + 2e-4
 """Store time follows the wall clock by at most 1 part in 2,000 (docs/operations.md, Clocks), and clocks drift."""
 ROUNDING_SECONDS = 0.001
+FAR_MS = 200_000
+"""Longer than a life from its last fault to its end."""
 
 
 class Due(NamedTuple):
@@ -20,10 +24,21 @@ class Due(NamedTuple):
     wait_seconds: float = 0.0
     instant_ms: int = 0
 
+    def is_far(self, now_ns: int) -> bool:
+        """Whether no life lasts so long that the message is due."""
+        return self.instant_ms > (WALL_START_NS + now_ns) // MS_NS + FAR_MS
+
     def allows(self, now_ns: int, store_ms: int) -> bool:
         """Whether a delivery is not early that is seen now and has this store time."""
         waited = (now_ns - self.from_ns) / SECOND_NS
         return waited >= self.wait_seconds * (1 - FASTER) - ROUNDING_SECONDS and store_ms >= self.instant_ms
+
+
+class Gone(NamedTuple):
+    """A message that no longer waits, by the word of a scheduler: nothing delivers it from these offsets on, by queue."""
+
+    ends: dict[int, int]
+    why: str
 
 
 @dataclass(slots=True)
@@ -44,6 +59,11 @@ class Delayed:
     is_cancelled: bool = False
     cancellations: int = 0
     """Those that took effect, or may."""
+    key: str = ""
+    """A key of the message, by which tasks select it."""
+    orders: int = 0
+    """Requests to move it."""
+    gone: Gone | None = None
 
 
 class Delays:
@@ -53,9 +73,11 @@ class Delays:
         self._now_ns, self._violate = now_ns, violate
         self.delayed: dict[str, Delayed] = {}
 
-    def begin(self, message: str, store: str, topic: str, due: Due, *, is_at_once: bool = False) -> None:
+    def begin(
+        self, message: str, store: str, topic: str, due: Due, *, is_at_once: bool = False, key: str = ""
+    ) -> None:
         """Record that a message is being sent."""
-        self.delayed[message] = Delayed(store, topic, due, is_at_once=is_at_once)
+        self.delayed[message] = Delayed(store, topic, due, is_at_once=is_at_once, key=key)
 
     def is_known(self, message: str) -> bool:
         """Whether a scheduler must know a message."""
@@ -80,6 +102,7 @@ class Delays:
 
     def may_be_moved(self, message: str, due: Due) -> None:
         """Record that a move is on its way."""
+        self.delayed[message].orders += 1
         self.delayed[message].perhaps_due.append(due)
 
     def not_moved(self, message: str, due: Due) -> None:
@@ -98,12 +121,20 @@ class Delays:
         if self.delayed[message].is_certain:
             self._violate(f"{message} is unknown to the scheduler")
 
-    def read(self, message: str, store_ms: int) -> None:
-        """Record that a message was delivered, with this store time."""
+    def gone(self, message: str, gone: Gone) -> None:
+        """Record that a scheduler has said that a message no longer waits."""
+        delayed = self.delayed[message]
+        delayed.gone = delayed.gone or gone
+
+    def read(self, message: str, place: Place, store_ms: int) -> None:
+        """Record that a message was delivered to a place, with this store time."""
         delayed = self.delayed.get(message)
         if delayed is None:
             return
         now_ns = self._now_ns()
+        gone = delayed.gone
+        if gone is not None and place.offset >= gone.ends.get(place.queue, place.offset + 1):
+            self._violate(f"{message} is delivered at {place}, although {gone.why}")
         if delayed.is_cancelled:
             self._violate(f"{message} is cancelled and delivered")
         if not any(due.allows(now_ns, store_ms) for due in (delayed.due, *delayed.perhaps_due)):
@@ -116,6 +147,7 @@ class Delays:
         for delayed in self.delayed.values():
             if delayed.store == store:
                 delayed.is_certain = delayed.is_cancelled = False
+                delayed.gone = None
                 delayed.perhaps_due += delayed.was_due
 
     def deleted(self, store: str, topic: str) -> None:
@@ -123,11 +155,12 @@ class Delays:
         for delayed in self.delayed.values():
             if (delayed.store, delayed.topic) == (store, topic):
                 delayed.is_certain = False
+                delayed.gone = None
 
     def required(self) -> set[str]:
         """Return the messages that must be delivered."""
         return {
             message
             for message, delayed in self.delayed.items()
-            if delayed.is_certain and not delayed.cancellations
+            if delayed.is_certain and not delayed.cancellations and not delayed.due.is_far(self._now_ns())
         }

@@ -5,6 +5,7 @@ An acknowledged message never comes again. While somebody holds a message for ce
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -36,7 +37,6 @@ class Leased:
     """Begin of the last call that got it."""
     acking: set[int] = field(default_factory=set[int])
     """Leases under which an acknowledgment was sent, by the time when they were seen."""
-    is_dead: bool = False
 
 
 class Leases:
@@ -45,6 +45,9 @@ class Leases:
     def __init__(self, now_ns: Callable[[], int], violate: Callable[[str], None]) -> None:
         self._now_ns, self._violate = now_ns, violate
         self._leased: dict[Sight, Leased] = {}
+        self.deaths: Counter[Sight] = Counter()
+        """Dead letters of each message, by where it was first."""
+        self._late: list[Sight] = []
         self.received_count: int = 0
 
     def received(self, sight: Sight, began_ns: int, seconds: float, life: int | None) -> None:
@@ -62,7 +65,6 @@ class Leases:
             self._violate(
                 f"{sight.message} at {sight.place} is received although it is held until {leased.held_until_ns} ns"
             )
-        leased.is_dead = False
         leased.latest_ns = max(leased.latest_ns, began_ns)
         self._hold(leased, began_ns, seconds, life)
 
@@ -88,22 +90,34 @@ class Leases:
         leased = self._leased[sight]
         leased.acked_ns = self._now_ns()
         if is_late and leased.acking == {seen_ns}:
-            self._violate(
-                f"{sight.message} at {sight.place} is acknowledged under a lease that another one replaced"
-            )
+            self._late.append(sight)
 
-    def dead(self, sight: Sight) -> None:
-        """Record that the dead letters have a message."""
-        self._leased.setdefault(sight, Leased()).is_dead = True
+    def check(self) -> None:
+        """Report late acknowledgments that were accepted, except of messages that died: those are done, which is what is answered."""
+        for sight in self._late:
+            if sight not in self.deaths:
+                self._violate(
+                    f"{sight.message} at {sight.place} is acknowledged under a lease that another one replaced"
+                )
 
     def due(self, found: dict[Place, str]) -> list[Sight]:
-        """Return what must still be delivered: messages that are neither acknowledged nor dead."""
+        """Return what must still be delivered: messages that are neither acknowledged nor dead.
+
+        A redriven message that dies again has one more dead letter, which names the place where it was first.
+        """
         unknown = Leased()
-        return [
-            sight
-            for sight in map(Sight._make, found.items())
-            if not (leased := self._leased.get(sight, unknown)).acking and not leased.is_dead
-        ]
+        deaths_more: Counter[str] = Counter()
+        for sight, count in self.deaths.items():
+            deaths_more[sight.message] += count - 1
+        waiting: list[Sight] = []
+        for sight in map(Sight._make, found.items()):
+            if self._leased.get(sight, unknown).acking or sight in self.deaths:
+                continue
+            if deaths_more[sight.message] > 0:
+                deaths_more[sight.message] -= 1
+            else:
+                waiting.append(sight)
+        return waiting
 
     def lost(self, store: str) -> None:
         """Forget what a store has confirmed: it may have lost it."""

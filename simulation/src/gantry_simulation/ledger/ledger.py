@@ -8,6 +8,7 @@ from gantry_simulation.ledger.leases import Leases
 from gantry_simulation.ledger.messages import Messages
 from gantry_simulation.ledger.offsets import Offsets
 from gantry_simulation.ledger.places import Losses, Place, Since
+from gantry_simulation.ledger.tasks import Tasks
 from gantry_simulation.ledger.transactions import Transactions
 from gantry_simulation.ledger.values import Values
 from gantry_simulation.world.world import World
@@ -27,6 +28,7 @@ class Ledger:
         self.messages = Messages(self.losses, violate)
         self.groups = Groups(self.messages, now_ns, violate)
         self.delays = Delays(now_ns, violate)
+        self.tasks = Tasks(self.losses, self.messages, self.delays, violate)
         self.transactions = Transactions(now_ns, violate)
         self.leases = Leases(now_ns, violate)
         self.offsets = Offsets(now_ns, violate)
@@ -40,7 +42,8 @@ class Ledger:
         """Record that a message was delivered from a place."""
         self.messages.read(message, place, since, is_durable=is_durable)
         self.messages.times[place] = store_ms
-        self.delays.read(message, store_ms)
+        if place not in self.messages.copies and not place.is_copy:
+            self.delays.read(message, place, store_ms)
         self.transactions.read(message)
 
     def lost_undurable(self, store: str) -> None:
@@ -73,6 +76,8 @@ class Ledger:
         """Compare with everything that is readable in the end."""
         self._forget_open_deletions()
         self.messages.check(found)
+        self.leases.check()
+        self.tasks.check(found)
 
     def awaited(self, found: dict[Place, str], *, is_scheduled: bool) -> list[str]:
         """Return what must be readable beside what is found: delayed messages, if a scheduler works, and committed ones.

@@ -32,6 +32,8 @@ class Messages:
         """Where in the log a required message lies."""
         self.times: dict[Place, int] = {}
         """Store times (ms) of messages that were read."""
+        self.copies: set[Place] = set()
+        """Places of redriven dead letters, which have the body and the unique key of their message."""
         self.doubtful: set[str] = set()
         """Stores that may not find everything by key, tag or time: their disk failed or was damaged."""
         self.damaged_stores: set[str] = set()
@@ -84,7 +86,7 @@ class Messages:
 
     def _check_key(self, message: str, place: Place, *, is_durable: bool) -> None:
         key = self.key_of.get(message)
-        if key is None or place.is_copy or place in self._damaged_places:
+        if key is None or place.is_copy or place in self.copies or place in self._damaged_places:
             return
         known, _ = self._keys.setdefault((place.store, place.topic, key), (place, is_durable))
         if known != place:
@@ -96,6 +98,7 @@ class Messages:
         for place in gone:
             del self._names[place]
             self.required.pop(place, None)
+        self.copies = {place for place in self.copies if place.store != store}
         self._keys = {
             key: (place, durable)
             for key, (place, durable) in self._keys.items()
@@ -114,6 +117,7 @@ class Messages:
         """Forget what a topic must hold, because it is being deleted or was. Its keys may be stored again."""
         for place in [place for place in self.required if place[:2] == (store, topic)]:
             del self.required[place]
+        self.copies = {place for place in self.copies if place[:2] != (store, topic)}
         self._keys = {key: kept for key, kept in self._keys.items() if key[:2] != (store, topic)}
 
     def check(self, found: dict[Place, str]) -> None:
@@ -125,7 +129,8 @@ class Messages:
         self._check_gaps(found)
         places: defaultdict[tuple[str, str, str], list[Place]] = defaultdict(list)
         for place, message in found.items():
-            places[message, place.store, place.topic].append(place)
+            if place not in self.copies:
+                places[message, place.store, place.topic].append(place)
         for (message, store, topic), several in places.items():
             if len(several) > 1 and message not in self.may_repeat and not self._may_repeat(store, topic):
                 self._violate(f"{message} is stored {len(several)} times: {', '.join(map(str, several))}")

@@ -76,3 +76,7 @@ class Losses:
     def is_deleted(self, store: str, topic: str) -> bool:
         """Whether a topic was ever deleted."""
         return self._deletions[store, topic] > 0
+
+    def has_deleted(self, store: str) -> bool:
+        """Whether any topic of a store was ever deleted."""
+        return any(count for (of, _), count in self._deletions.items() if of == store)

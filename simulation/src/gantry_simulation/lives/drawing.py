@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import msgspec
 
+from gantry_simulation.lives.draws import (
+    DELAYS_MS,
+    FAULTS_BEGIN_MS,
+    FAULTS_COUNT,
+    QUIET_SHARE,
+    SPAN_MS,
+    draw_operation,
+    subset,
+)
 from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, POWER_CUT, STORE_FAULTS
-from gantry_simulation.lives.operations import delays, http, nameservers, offsets, ports, transactions
+from gantry_simulation.lives.gateway_drawing import (
+    draw_edge_faults,
+    draw_http,
+    draw_orders,
+    with_gateways,
+    with_parking,
+)
+from gantry_simulation.lives.operations import delays, nameservers, offsets, ports, transactions
 from gantry_simulation.lives.operations.sends import KEYED
 from gantry_simulation.lives.operations.table import COMMON, SENDS
 from gantry_simulation.lives.operations.topics import DELETE, MAKE
 from gantry_simulation.lives.plan import (
     CHECKER,
-    CLIENT,
     CONCURRENT,
-    GATEWAY,
     NAMESERVER,
-    NATS,
     ORDERLY,
     PAYER,
     SCHEDULER,
     STORE,
-    VALKEY,
     Act,
     Plan,
     Shape,
@@ -33,10 +44,6 @@ from gantry_simulation.lives.plan import (
 
 SECONDS = (4.0, 12.0)
 OPERATIONS_COUNT = (30, 150)
-FAULTS_COUNT = (1, 7)
-SPAN_MS = (10, 4_000)
-QUIET_SHARE = 0.1
-"""Share of the lives without a fault."""
 WORKERS_SHARE = 0.18
 """Share of the lives with schedulers, txn-checkers or programs that use the SDK: they cost several times as much."""
 GATEWAYS_SHARE = 0.15
@@ -55,7 +62,6 @@ CARRIED_FIRST = 1_000
 PORT_USES_FIRST = 5_000
 """Number of the first message that is sent on a fast port."""
 STORE_POWER_SHARE = 0.7
-FAULTS_BEGIN_MS = 500
 NEAR_MS = 8
 """A fault that strikes at an operation strikes within this time after it: requests take some of it to arrive."""
 BURST_SHARE, BURST_MS = 0.4, 5
@@ -79,31 +85,12 @@ AFTER_START_MS = 30
 """A start takes about this time."""
 AGAIN_MS = 500
 """A keyed message is sent again within this time after a start."""
-BODY_SIZES = (16, 16, 100, 100, 1_000, 20_000)
-DELAYS_MS = (-500, 6_000)
 ORDER_MS = (20, 4_000)
 """Time from a delayed message or a half to an order about it."""
 SEGMENT_BYTES = (128 << 10, 1 << 20)
 CHECKPOINT_SECONDS = (0.1, 0.5, 5.0)
 COUNTED_SHARE = 0.15
 """Share of the lives that count memory."""
-HTTP_FIRST = 10_000
-"""Number of the first operation over HTTP."""
-HTTP_COUNT = (20, 80)
-KEPT_MS = (0, 3_000)
-"""How long a client keeps what it has received."""
-EDGE_FAULTS = (
-    "kill",
-    "stop",
-    "pause",
-    "step wall clock",
-    "cut",
-    "cut one way",
-    "break connections",
-    POWER_CUT,
-)
-KEYS = 8
-"""Idempotency keys of a life. Few, so that they repeat."""
 
 
 def draw_plan(seed: int) -> Plan:
@@ -125,12 +112,15 @@ def draw_plan(seed: int) -> Plan:
     acts += _draw_pulls_with_offsets(random.Random(f"{seed}/carried"), shape, end_ms)
     more = random.Random(f"{seed}/gateways")
     if more.random() < GATEWAYS_SHARE:
-        shape = _with_gateways(more, shape)
+        shape = with_gateways(more, shape)
         acts = [
             act for act in acts if act.kind != MAKE
         ]  # a message over HTTP may be in any queue of its topic
-        acts += _draw_http(more, shape, end_ms)
-        acts += _draw_edge_faults(more, shape, end_ms)
+        acts += draw_http(more, shape, end_ms)
+        acts += draw_edge_faults(more, shape, end_ms)
+        orders = random.Random(f"{seed}/orders")
+        shape = with_parking(orders, shape)
+        acts += draw_orders(orders, shape, end_ms)
     if random.Random(f"{seed}/memory").random() < COUNTED_SHARE:
         shape = msgspec.structs.replace(shape, counts_memory=True)
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
@@ -184,44 +174,22 @@ def _with_readers(rng: random.Random, shape: Shape) -> Shape:
     return msgspec.structs.replace(shape, polling=rng.choice((0, 0, 1, 2)), pulling=int(rng.random() < 0.4))
 
 
-def _subset(rng: random.Random, names: Sequence[str]) -> list[str]:
-    chosen = [name for name in names if rng.random() < 0.5]
-    return chosen or [rng.choice(names)]
-
-
 def _draw_operations(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
-    kinds = _subset(rng, COMMON) + 3 * _subset(rng, SENDS)
+    kinds = subset(rng, COMMON) + 3 * subset(rng, SENDS)
     if rng.random() < 0.1:
         kinds += [DELETE, MAKE]
     if shape.nameservers and rng.random() < 0.5:
         kinds.append(*nameservers.OPERATIONS)
     if shape.schedulers:
-        kinds += len(kinds) // 2 * _subset(rng, list(delays.SENDS))
+        kinds += len(kinds) // 2 * subset(rng, list(delays.SENDS))
     if shape.checkers or rng.random() < 0.1:
-        kinds += len(kinds) // 2 * _subset(rng, list(transactions.SENDS))
+        kinds += len(kinds) // 2 * subset(rng, list(transactions.SENDS))
     acts: list[Act] = []
     for number in range(1, rng.randint(*OPERATIONS_COUNT) + 1):
         is_next = acts and rng.random() < BURST_SHARE
         at_ms = acts[-1].at_ms + rng.randint(0, BURST_MS) if is_next else rng.randint(100, end_ms)
-        acts.append(_draw_operation(rng, shape, rng.choice(kinds), number, at_ms))
+        acts.append(draw_operation(rng, shape, rng.choice(kinds), number, at_ms))
     return acts + _draw_orders(rng, acts)
-
-
-def _draw_operation(rng: random.Random, shape: Shape, kind: str, number: int, at_ms: int) -> Act:
-    key = rng.randrange(KEYS)
-    is_keyed = kind in (KEYED, http.KEYED)
-    stores = names(STORE, len(shape.stores))
-    return Act(
-        at_ms=at_ms,
-        kind=kind,
-        on=stores[(key if is_keyed else rng.randrange(1 << 16)) % len(stores)],
-        by=rng.choice(names(CLIENT, shape.clients)),
-        number=key if is_keyed else number,
-        topic=(key if is_keyed else rng.randrange(1 << 16)) % shape.topics,
-        queue=(key if is_keyed else rng.randrange(1 << 16)) % shape.queues,
-        size=BODY_SIZES[key % len(BODY_SIZES)] if is_keyed else rng.choice(BODY_SIZES),
-        span_ms=rng.randint(*DELAYS_MS) if kind in delays.SENDS else 0,
-    )
 
 
 def _draw_orders(rng: random.Random, acts: list[Act]) -> list[Act]:
@@ -246,7 +214,7 @@ def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[in
     """Half of the faults strike within a few milliseconds of an operation, at one of `busy_ms`: their windows are short."""
     if rng.random() < QUIET_SHARE:
         return []
-    kinds = _subset(rng, list(FAULTS))
+    kinds = subset(rng, list(FAULTS))
     stores = names(STORE, len(shape.stores))
     members = shape.members()
     members += STRUCK_MORE * [name for kind in WORKING for name in names(kind, shape.counts()[kind])]
@@ -316,27 +284,15 @@ def _draw_repeats(rng: random.Random, operations: list[Act], faults: list[Act]) 
     return acts
 
 
-def _with_gateways(rng: random.Random, shape: Shape) -> Shape:
-    """Add gateways, and what they need or may have."""
-    return msgspec.structs.replace(
-        shape,
-        gateways=rng.randint(1, 2),
-        nats=rng.random() < 0.5,
-        valkey=rng.random() < 0.4,
-        nameservers=max(shape.nameservers, 1),
-        schedulers=max(shape.schedulers, int(rng.random() < 0.3)),
-    )
-
-
 def _draw_port_uses(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
     """Return pulls that wait, most of them at a queue that nobody sends to, and sends on fast ports meanwhile."""
     acts: list[Act] = []
     for _ in range(rng.randint(*HELD_PULLS)):
-        held = _draw_operation(rng, shape, ports.HOLD, len(acts), rng.randint(100, end_ms))
+        held = draw_operation(rng, shape, ports.HOLD, len(acts), rng.randint(100, end_ms))
         acts.append(msgspec.structs.replace(held, queue=rng.choice((held.queue, QUIET_QUEUE, QUIET_QUEUE))))
         for _ in range(rng.randint(*SENDS_MEANWHILE)):
             at_ms = held.at_ms + rng.randint(0, ports.HOLD_MS)
-            acts.append(_draw_operation(rng, shape, ports.SEND, PORT_USES_FIRST + len(acts), at_ms))
+            acts.append(draw_operation(rng, shape, ports.SEND, PORT_USES_FIRST + len(acts), at_ms))
     return acts
 
 
@@ -344,46 +300,11 @@ def _draw_pulls_with_offsets(rng: random.Random, shape: Shape, end_ms: int) -> l
     """Return pulls of one queue that carry offsets, in any order, as those that were late."""
     if rng.random() >= CARRIED_SHARE:
         return []
-    first = _draw_operation(rng, shape, offsets.PULL, CARRIED_FIRST, rng.randint(100, end_ms))
+    first = draw_operation(rng, shape, offsets.PULL, CARRIED_FIRST, rng.randint(100, end_ms))
     acts = [first]
     for _ in range(rng.randint(*CARRIED_COUNT)):
         at_ms = acts[-1].at_ms + rng.randint(0, CARRIED_PAUSE_MS)
-        by = _draw_operation(rng, shape, offsets.PULL, 0, at_ms).by
+        by = draw_operation(rng, shape, offsets.PULL, 0, at_ms).by
         number = CARRIED_FIRST + rng.randrange(CARRIED_FIRST)
         acts.append(msgspec.structs.replace(first, at_ms=at_ms, by=by, number=number))
-    return acts
-
-
-def _draw_http(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
-    """Return operations over HTTP. Without a txn-checker some are transactions: a client that dies leaves them open."""
-    kinds = _subset(rng, list(http.RECEIVES)) + 2 * _subset(rng, list(http.SENDS))
-    if shape.checkers:
-        kinds = [kind for kind in kinds if kind != http.TRANSACTION] or [http.KEYED]
-    acts: list[Act] = []
-    for number in range(HTTP_FIRST, HTTP_FIRST + rng.randint(*HTTP_COUNT)):
-        act = _draw_operation(rng, shape, rng.choice(kinds), number, rng.randint(100, end_ms))
-        span_ms = rng.randint(*(DELAYS_MS if act.kind == http.DELAYED else KEPT_MS))
-        acts.append(msgspec.structs.replace(act, span_ms=span_ms))
-    return acts
-
-
-def _draw_edge_faults(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
-    """Return faults of gateways, NATS and Valkey, and of their connections to anybody."""
-    if rng.random() < QUIET_SHARE:
-        return []
-    kinds = _subset(rng, EDGE_FAULTS)
-    edge = [name for name in shape.members() if name.startswith((GATEWAY, NATS, VALKEY))]
-    others = [name for name in shape.members() if not name.startswith(GATEWAY)]
-    acts: list[Act] = []
-    for _ in range(rng.randint(*FAULTS_COUNT)):
-        kind, on = rng.choice(kinds), rng.choice(edge)
-        other = rng.choice([name for name in others if name != on])
-        one_way = (on, other) if rng.random() < 0.5 else (other, on)
-        acts.append(
-            Act(
-                at_ms=rng.randint(FAULTS_BEGIN_MS, max(end_ms, FAULTS_BEGIN_MS + 1)), kind=kind,
-                on=one_way[0] if kind in NETWORK_FAULTS else on, by=one_way[1] if kind in NETWORK_FAULTS else "",
-                number=rng.getrandbits(16), span_ms=rng.randint(*SPAN_MS),
-            )
-        )  # fmt: skip
     return acts

@@ -13,8 +13,14 @@ from gantry_simulation.lives.life import live
 from gantry_simulation.lives.planted import PLANTED, Planted
 from gantry_simulation.lives.planted_gateways import GATEWAY_FAULTS
 from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
+from gantry_simulation.lives.planted_tasks import TASK_FAULTS
 
-EVERY_FAULT: tuple[Planted | Together, ...] = (*PLANTED, *PLANTED_ITEMS, *GATEWAY_FAULTS)
+EVERY_FAULT: tuple[Planted | Together, ...] = (
+    *PLANTED,
+    *PLANTED_ITEMS,
+    *GATEWAY_FAULTS,
+    *TASK_FAULTS,
+)
 
 
 @dataclass(frozen=True, slots=True)

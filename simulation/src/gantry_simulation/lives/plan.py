@@ -55,6 +55,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """All else below needs one."""
     schedulers: int = 0
     checkers: int = 0
+    check_max: int = 10_000
+    """Checks after which a transaction is parked."""
     gateways: int = 0
     """Workers of one machine."""
     nats: bool = False

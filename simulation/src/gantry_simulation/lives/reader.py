@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from gantry_chassis.process import Life
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
@@ -10,14 +12,17 @@ from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.clients.http_client import NoAnswer, Silence
 from gantry_simulation.ledger.places import Place
-from gantry_simulation.ledger.transactions import STATES
-from gantry_simulation.lives.operations import http
+from gantry_simulation.ledger.transactions import COMMIT, STATES
+from gantry_simulation.lives.operations.http import leases, tasks
+from gantry_simulation.lives.operations.http import transactions as http_transactions
+from gantry_simulation.lives.operations.http.calls import GROUP
 from gantry_simulation.lives.operations.nameservers import NAMESPACE
 from gantry_simulation.lives.operations.reading import note_records, pull_header
 from gantry_simulation.lives.plan import Act, is_topic, topic_name
 from gantry_simulation.lives.programs import QUEUES, TOPICS
 from gantry_simulation.lives.system import System
 from gantry_wire.codes import ResponseCode
+from gantry_wire.names import retry_topic
 
 RECOVERY_SECONDS = 90.0
 """Most time until everything is read: restarts, stalled threads, time-outs and delays included."""
@@ -28,6 +33,7 @@ DRAIN_SECONDS = 10
 DRAINED_AT_ONCE = 64
 TIMEOUT_SECONDS = 5.0
 SHOWN = 5
+PARKED = "parked"
 
 
 class Reader:
@@ -41,6 +47,7 @@ class Reader:
         shape = system.shape
         queues = QUEUES_CREATED if shape.gateways else shape.queues
         own = [(topic_name(topic), queues) for topic in range(shape.topics)]
+        own += [(retry_topic(GROUP), 1)] if shape.gateways and shape.schedulers else []
         own += [(topic, QUEUES) for topic in TOPICS.values()] if shape.has_programs else []
         self._offsets = {
             (store, topic, queue): 0
@@ -61,6 +68,7 @@ class Reader:
         waits = [
             *self._awaited(),
             *self._due(),
+            *system.ledger.tasks.open(),
             *(message for message, _ in system.ledger.transactions.open()),
         ]
         what = f"down {down}, refused starts {refused}, awaited {waits[:SHOWN]}"
@@ -74,6 +82,7 @@ class Reader:
         pool = ConnectionPool(rng=life.environment.rng)
         while not (
             await self._has_read_queues(pool)
+            and await self._have_tasks_ended()
             and await self._are_transactions_decided(pool)
             and await self._has_read_values(pool)
             and await self._has_read_offsets(pool)
@@ -85,6 +94,16 @@ class Reader:
         if self._system.gateways.address:
             self._client.http().close()
 
+    async def _have_tasks_ended(self) -> bool:
+        """Whether all tasks that gateways accepted had ended before. What they did last must be read afterwards."""
+        were_open = self._system.ledger.tasks.open()
+        try:
+            if were_open:
+                await tasks.look(self._client, were_open)
+        except NoAnswer:
+            return False
+        return not were_open
+
     async def _has_drained(self) -> bool:
         """Receive and acknowledge over HTTP until every message that is readable is acknowledged or dead."""
         system, client = self._system, self._client
@@ -94,10 +113,10 @@ class Reader:
         try:
             for topic in range(system.shape.topics):
                 act = Act(at_ms=0, kind="drain", on="", topic=topic)
-                handles = await http.receive(client, act, DRAIN_SECONDS, 0, DRAINED_AT_ONCE)
+                handles = await leases.receive(client, act, DRAIN_SECONDS, 0, DRAINED_AT_ONCE)
                 if handles:
-                    await http.acknowledge(client, act, handles)
-            await http.note_dead_letters(client)
+                    await leases.acknowledge(client, act, handles)
+            await tasks.dead_letters(client)
         except Silence:
             if are_there:
                 system.world.violate("gateway", "a call hangs although everything runs")
@@ -110,15 +129,18 @@ class Reader:
         """Return what no receive has delivered yet."""
         if not self._system.gateways.address:
             return []
-        may_go = (
-            self._system.ledger.losses.open_deletions
-        )  # what a store answers about these binds it to nothing
-        own = {
-            place: message
-            for place, message in self.found.items()
-            if is_topic(place.topic) and place[:2] not in may_go
-        }
+        own = {place: message for place, message in self.found.items() if self._is_received(place)}
         return [f"{message} at {place}" for place, message in self._system.ledger.leases.due(own)]
+
+    def _is_received(self, place: Place) -> bool:
+        """Whether receives must deliver what is at a place: what a store answers about a topic that may go binds it to nothing.
+
+        Redriven messages come with their first topic, if it exists.
+        """
+        losses = self._system.ledger.losses
+        if place.topic == retry_topic(GROUP):
+            return not losses.has_deleted(place.store)
+        return is_topic(place.topic) and place[:2] not in losses.open_deletions
 
     async def _has_read_queues(self, pool: ConnectionPool) -> bool:
         """Read all queues from where the last reading ended. False to try again."""
@@ -149,6 +171,9 @@ class Reader:
     async def _are_transactions_decided(self, pool: ConnectionPool) -> bool:
         """Ask the stores what became of the transactions whose outcome no client knows. Without checkers some stay open."""
         transactions = self._system.ledger.transactions
+        is_checked_over_http = self._system.gateways.address and self._system.shape.checkers
+        if is_checked_over_http and transactions.open() and not await self._has_answered_checks():
+            return False
         for message, half in transactions.open():
             store = self._system.stores[half.store]
             if not store.settings.index_enable:
@@ -160,9 +185,34 @@ class Reader:
                 return False
             if state in STATES:
                 transactions.decided(message, STATES[state])
+            elif state == PARKED and is_checked_over_http:
+                await self._decide(message)
+                return False
             elif self._system.shape.checkers:
                 return False
+        return not is_checked_over_http or await self._has_listed_parked()
+
+    async def _has_answered_checks(self) -> bool:
+        """Answer the checks of producers that use HTTP. False without an answer."""
+        try:
+            await http_transactions.answer_checks(self._client)
+        except NoAnswer:
+            return False
         return True
+
+    async def _has_listed_parked(self) -> bool:
+        """List parked transactions: all are decided, so none is listed. False without an answer."""
+        act = Act(at_ms=0, kind="list", on="", number=http_transactions.STATES_ASKED.index(PARKED))
+        try:
+            await http_transactions.list_transactions(self._client, act)
+        except NoAnswer:
+            return False
+        return True
+
+    async def _decide(self, message: str) -> None:
+        """Commit a parked transaction, as an operator does."""
+        with suppress(NoAnswer):
+            await http_transactions.decide(self._client, message, COMMIT)
 
     async def _has_read_values(self, pool: ConnectionPool) -> bool:
         """Read what nameservers acknowledged to have."""

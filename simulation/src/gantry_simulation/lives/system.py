@@ -43,7 +43,6 @@ CHECKS = {
     "transaction_timeout_ms": int(CHECK_SECONDS * 1000),
     "check_interval_ms": 1500,
     "poll_ms": 500,
-    "check_max": 10_000,  # none is parked
 }
 
 
@@ -82,7 +81,9 @@ class System:
         self.workers: dict[str, Scheduler | TxnChecker] = {
             **{name: self._scheduler(name) for name in names(SCHEDULER, shape.schedulers)},
             **{
-                name: TxnChecker(self.make_process(name), known, **WORKER, **CHECKS, **hints)
+                name: TxnChecker(
+                    self.make_process(name), known, check_max=shape.check_max, **WORKER, **CHECKS, **hints
+                )
                 for name in names(CHECKER, shape.checkers)
             },
         }

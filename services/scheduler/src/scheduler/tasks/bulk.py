@@ -110,7 +110,7 @@ class Bulk:
 
 
 def _forget_what_is_found_again(task: RunningTask) -> None:
-    """Remove from the counts what still waits, because a task that goes on lists it once more."""
+    """Remove from the counts what still waits, because a task that continues lists it once more."""
     view = task.view
     view.failures.clear()
     view.failed = 0

@@ -34,11 +34,12 @@ async def send_by_level(doing: Doing, act: Act) -> None:
 
 async def send_for_instant(doing: Doing, act: Act) -> None:
     """Send a message for an instant, `span_ms` from now by an exact clock."""
-    due = _instant(doing, act)
+    due = instant_of(doing, act)
     await _send(doing, act, due, f"{TIMER_DELIVER_MS}\x01{due.instant_ms}\x02")
 
 
-def _instant(doing: Doing, act: Act) -> Due:
+def instant_of(doing: Doing, act: Act) -> Due:
+    """Return the instant `span_ms` from now by an exact clock."""
     now_ns = doing.now_ns()
     return Due(now_ns, instant_ms=(WALL_START_NS + now_ns) // MS_NS + act.span_ms)
 
@@ -100,7 +101,7 @@ async def move(doing: Doing, act: Act) -> None:
     scheduler = await _scheduler(doing, act)
     if scheduler is None or message not in delays.delayed:
         return
-    due = _instant(doing, act)
+    due = instant_of(doing, act)
     delays.may_be_moved(message, due)
     since, is_known = doing.ledger.since(act.on, topic), _is_known(doing, act)
     order = MoveSchedule(id=unique_key(message), broker=act.on, deliver_at_ms=due.instant_ms)

@@ -11,7 +11,7 @@ from gantry_link.errors import BrokerRefused
 from gantry_simulation.ledger.places import Place
 from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, message_of, topic_of
 from gantry_simulation.lives.operations.reading import READ_AT_ONCE, note_records
-from gantry_simulation.lives.operations.sends import number_of, tag_of, unique_key
+from gantry_simulation.lives.operations.sends import is_plain, number_of, tag_of, unique_key
 from gantry_simulation.lives.plan import Act
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers.messages import PullHeader, QueryMessageHeader
@@ -19,21 +19,19 @@ from gantry_wire.records.message_record import scan_records
 
 FOUND_MAX = 32
 EVER_MS = 1 << 60
-PLAIN = "m"
-"""Names of messages that have keys, tags and a property begin so."""
 
 
-def _required(doing: Doing, act: Act, prefix: str = "") -> list[tuple[Place, str]]:
-    """Return what must be readable in the topic of an act, in the order of acknowledgments."""
+def required(doing: Doing, act: Act, *, plain: bool = False) -> list[tuple[Place, str]]:
+    """Return what must be readable in the topic of an act, in the order of acknowledgments; perhaps only plain messages."""
     topic, is_shown = topic_of(act), doing.ledger.messages.is_shown
     return [
         (place, message)
         for place, message in doing.ledger.messages.required.items()
-        if place[:2] == (act.on, topic) and message.startswith(prefix) and is_shown(place)
+        if place[:2] == (act.on, topic) and (is_plain(message) or not plain) and is_shown(place)
     ]
 
 
-def _is_still(doing: Doing, place: Place, message: str) -> bool:
+def is_still(doing: Doing, place: Place, message: str) -> bool:
     """Whether a message must still be found, where the store has what it finds it by."""
     messages = doing.ledger.messages
     return messages.required.get(place) == message and place.store not in messages.doubtful
@@ -56,7 +54,7 @@ async def _query(doing: Doing, act: Act, key: str, *, is_unique: bool, wanted: t
         doing.violate(f"a query for {message} by {key} finds {found}")
     if (
         place not in found
-        and _is_still(doing, place, message)
+        and is_still(doing, place, message)
         and doing.ledger.since(act.on, place.topic) == since
     ):
         doing.violate(f"a query for {message} by {key} does not find it at {place}")
@@ -64,28 +62,28 @@ async def _query(doing: Doing, act: Act, key: str, *, is_unique: bool, wanted: t
 
 async def by_unique_key(doing: Doing, act: Act) -> None:
     """Query a message by its unique key."""
-    required = _required(doing, act)
-    if required:
-        wanted = required[act.number % len(required)]
+    shown = required(doing, act)
+    if shown:
+        wanted = shown[act.number % len(shown)]
         key = doing.ledger.messages.unique_keys.get(wanted[1]) or unique_key(wanted[1])
         await _query(doing, act, key, is_unique=True, wanted=wanted)
 
 
 async def by_key(doing: Doing, act: Act) -> None:
     """Query a message by one of its keys."""
-    required = _required(doing, act, PLAIN)
-    if required:
-        wanted = required[act.number % len(required)]
+    shown = required(doing, act, plain=True)
+    if shown:
+        wanted = shown[act.number % len(shown)]
         await _query(doing, act, wanted[1], is_unique=False, wanted=wanted)
 
 
 async def by_id(doing: Doing, act: Act) -> None:
     """View a message by its position, which its offset message id contains."""
     positions = doing.ledger.messages.positions
-    required = [each for each in _required(doing, act) if each[0] in positions]
-    if not required:
+    shown = [each for each in required(doing, act) if each[0] in positions]
+    if not shown:
         return
-    place, message = required[act.number % len(required)]
+    place, message = shown[act.number % len(shown)]
     try:
         data = await doing.store(act.on).view_message(positions[place], place.topic)
         found = [message_of(record.body) for record in scan_records(data)]
@@ -94,24 +92,24 @@ async def by_id(doing: Doing, act: Act) -> None:
             raise
         found = [str(refused)]
     doing.history.add(doing.name, f"views {message} at position {positions[place]}: {found}")
-    if found != [message] and _is_still(doing, place, message):
+    if found != [message] and is_still(doing, place, message):
         doing.violate(f"{message} of {place} is viewed as {found}")
 
 
 async def by_time(doing: Doing, act: Act) -> None:
     """Search the offset of a store time."""
     times = doing.ledger.messages.times
-    required = [each for each, _ in _required(doing, act) if each.queue == act.queue and each in times]
-    if not required:
+    shown = [each for each, _ in required(doing, act) if each.queue == act.queue and each in times]
+    if not shown:
         return
-    wanted = required[act.number % len(required)]
+    wanted = shown[act.number % len(shown)]
     time_ms = times[wanted] + act.number % 3 - 1
     since = doing.ledger.since(act.on, wanted.topic)
     offset = await doing.store(act.on).search_offset(wanted.topic, wanted.queue, time_ms)
     doing.history.add(doing.name, f"searches the time of {wanted} {act.number % 3 - 1:+} ms: offset {offset}")
     if doing.ledger.since(act.on, wanted.topic) != since or act.on in doing.ledger.messages.doubtful:
         return
-    for place in required:
+    for place in shown:
         if place in doing.ledger.messages.required and (place.offset < offset) != (times[place] < time_ms):
             doing.violate(f"offset {offset} is found for the time {time_ms}, but {place} has {times[place]}")
 
@@ -134,7 +132,7 @@ async def _filtered(
     doing: Doing, act: Act, subscription: str, kind: str, matches: Callable[[str], bool]
 ) -> None:
     topic = topic_of(act)
-    before = {place for place, _ in _required(doing, act, PLAIN)}
+    before = {place for place, _ in required(doing, act, plain=True)}
     since = doing.ledger.since(act.on, topic)
     store = doing.store(act.on)
     start = await store.min_offset(topic, act.queue)
@@ -147,14 +145,25 @@ async def _filtered(
     doing.history.add(
         doing.name, f"pulls {act.on} {topic}/{act.queue} with {subscription}: {len(found)} messages"
     )
+    compare_filtered(doing, act, subscription, matches, before, found, range(start, pulled.next_offset))
+
+
+def compare_filtered(
+    doing: Doing,
+    act: Act,
+    subscription: str,
+    matches: Callable[[str], bool],
+    before: set[Place],
+    found: dict[Place, str],
+    offsets: range,
+) -> None:
+    """Compare what a pull with a filter delivers of these offsets with the plain messages that were there `before` it."""
     for place, message in found.items():
-        if not (message.startswith(PLAIN) and matches(message)):
+        if not (is_plain(message) and matches(message)):
             doing.violate(f"a pull with {subscription} delivers {message} of {place}")
-    for place, message in _required(doing, act, PLAIN):
-        is_meant = (
-            place.queue == act.queue and start <= place.offset < pulled.next_offset and matches(message)
-        )
-        if is_meant and place in before and place not in found and _is_still(doing, place, message):
+    for place, message in required(doing, act, plain=True):
+        is_meant = place.queue == act.queue and place.offset in offsets and matches(message)
+        if is_meant and place in before and place not in found and is_still(doing, place, message):
             doing.violate(f"a pull with {subscription} passes over {message} of {place}")
 
 

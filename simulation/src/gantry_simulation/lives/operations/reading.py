@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from gantry_simulation.ledger.places import Place, Since
+from gantry_simulation.ledger.tasks import Letter
 from gantry_simulation.lives.operations.doing import GROUP, Doing, Operation, message_of, topic_of
 from gantry_simulation.lives.plan import Act
 from gantry_wire.headers.messages import PullHeader
-from gantry_wire.records.message_record import scan_records
+from gantry_wire.messages.properties import GANTRY_KEY, GANTRY_SETTLED
+from gantry_wire.names import REDRIVE_GROUP
+from gantry_wire.records.message_record import Record, scan_records
 
 READ_AT_ONCE = 32
 FLAG_COMMIT, FLAG_SUSPEND, FLAG_SUBSCRIPTION = 1, 2, 4
@@ -28,9 +31,22 @@ def note_records(
     found: dict[Place, str] = {}
     for record in scan_records(records):
         place, message = Place(on, topic, queue, record.queue_offset), message_of(record.body)
+        letter = _letter_of(record)
+        if letter is not None:
+            doing.ledger.messages.copies.add(place)
+            doing.ledger.tasks.copied(*letter, place, message)
         doing.ledger.read(message, place, since, is_durable=is_durable, store_ms=record.store_timestamp)
         found[place] = message
     return found
+
+
+def _letter_of(record: Record) -> tuple[Letter, str] | None:
+    """Return the dead letter that a record is a copy of, and the task that sent it again."""
+    properties = record.property_map() if REDRIVE_GROUP.encode() in record.properties else {}
+    if f":{REDRIVE_GROUP}:" not in properties.get(GANTRY_SETTLED, ""):
+        return None
+    task, store, queue, offset = properties[GANTRY_KEY].rsplit(":", 3)
+    return Letter(store, int(queue), int(offset)), task
 
 
 async def pull(doing: Doing, act: Act) -> None:

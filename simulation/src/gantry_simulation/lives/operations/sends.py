@@ -38,6 +38,11 @@ def unique(message: str) -> str:
     return f"{UNIQ_KEY}\x01{unique_key(message)}\x02"
 
 
+def is_plain(message: str) -> bool:
+    """Whether a message has a key, a tag and a property by its number, as plain ones of both protocols have."""
+    return message[0] in "mh" and message[1:].isdigit()
+
+
 def number_of(message: str) -> int:
     """Return the number of a plain message."""
     return int(message[1:])

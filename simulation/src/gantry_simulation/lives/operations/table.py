@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gantry_simulation.lives.operations import (
     delays,
-    http,
     nameservers,
     offsets,
     ports,
@@ -15,6 +14,7 @@ from gantry_simulation.lives.operations import (
     transactions,
 )
 from gantry_simulation.lives.operations.doing import Operation
+from gantry_simulation.lives.operations.http.table import OPERATIONS as OVER_HTTP
 
 OPERATIONS: dict[str, Operation] = {
     **sends.OPERATIONS,
@@ -28,7 +28,7 @@ OPERATIONS: dict[str, Operation] = {
     **transactions.SENDS,
     **transactions.ORDERS,
     **nameservers.OPERATIONS,
-    **http.OPERATIONS,
+    **OVER_HTTP,
     **ports.OPERATIONS,
 }
 SENDS = tuple(sends.OPERATIONS)
