@@ -157,6 +157,11 @@ class Delays:
                 delayed.is_certain = False
                 delayed.gone = None
 
+    def expired(self, message: str) -> None:
+        """Require no delivery of a message that retention deletes after its delivery."""
+        if message in self.delayed:
+            self.delayed[message].is_certain = False
+
     def required(self) -> set[str]:
         """Return the messages that must be delivered."""
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gantry_simulation.ledger.bounds import QueueBounds
 from gantry_simulation.ledger.consumption import Groups
 from gantry_simulation.ledger.delays import Delays
 from gantry_simulation.ledger.leases import Leases
@@ -33,6 +34,7 @@ class Ledger:
         self.leases = Leases(now_ns, violate)
         self.offsets = Offsets(now_ns, violate)
         self.values = Values(violate)
+        self.bounds = QueueBounds(violate)
 
     def since(self, store: str, topic: str) -> Since:
         """Return the state now, for an operation that begins."""
@@ -50,10 +52,17 @@ class Ledger:
         """Forget what is not durable: a power cut or a disk error may take it from the store."""
         self.losses.lost(store)
         self.messages.lost(store)
+        self.bounds.lost(store)
         if self.losses.is_doubtful(store):
             self.delays.lost(store)
             self.leases.lost(store)
             self.transactions.lost(store)
+
+    def expired(self, message: str, place: Place) -> None:
+        """Forget what must be at a place: retention deletes its segment. Another message may never be there."""
+        self.messages.expired(place)
+        self.delays.expired(message)
+        self.transactions.expired(message)
 
     def deleted(self, store: str, topic: str) -> None:
         """Forget what a topic must hold, because it is being deleted or was."""
@@ -63,6 +72,7 @@ class Ledger:
         self.leases.deleted(store, topic)
         self.transactions.deleted(store, topic)
         self.offsets.deleted(store, topic)
+        self.bounds.deleted(store, topic)
 
     def unanswered_deletion(self, store: str, topic: str) -> None:
         """Record that the request to delete a topic may still be on its way."""

@@ -41,6 +41,8 @@ class Messages:
         self.damaged: set[str] = set()
         """Messages of which bytes changed on the device."""
         self._damaged_places: set[Place] = set()
+        self._expired: set[Place] = set()
+        self._without_keys: set[str] = set()
         self._names: dict[Place, tuple[str, bool]] = {}
         """Message at a place, and whether it is certainly durable."""
         self._keys: dict[tuple[str, str, str], tuple[Place, bool]] = {}
@@ -52,7 +54,7 @@ class Messages:
         if not is_durable and since.losses != now.losses:
             return
         self._name(message, place, is_durable=is_durable)
-        if since.deletions != now.deletions or place in self._damaged_places:
+        if since.deletions != now.deletions or place in self._damaged_places or place in self._expired:
             return
         self.required[place] = message
         self.positions.pop(place, None)
@@ -86,7 +88,14 @@ class Messages:
 
     def _check_key(self, message: str, place: Place, *, is_durable: bool) -> None:
         key = self.key_of.get(message)
-        if key is None or place.is_copy or place in self.copies or place in self._damaged_places:
+        if (
+            key is None
+            or place.is_copy
+            or place in self.copies
+            or place in self._damaged_places | self._expired
+        ):
+            return
+        if place.store in self._without_keys:
             return
         known, _ = self._keys.setdefault((place.store, place.topic, key), (place, is_durable))
         if known != place:
@@ -113,6 +122,16 @@ class Messages:
         self.required.pop(place, None)
         self._keys = {key: kept for key, kept in self._keys.items() if kept[0] != place}
 
+    def expired(self, place: Place) -> None:
+        """Require nothing of a place that retention deletes. Its key may be stored again."""
+        self._expired.add(place)
+        self.required.pop(place, None)
+        self._keys = {key: kept for key, kept in self._keys.items() if kept[0] != place}
+
+    def forget_keys(self, store: str) -> None:
+        """Compare the keys of a store no longer: more time has passed than it remembers them for."""
+        self._without_keys.add(store)
+
     def deleted(self, store: str, topic: str) -> None:
         """Forget what a topic must hold, because it is being deleted or was. Its keys may be stored again."""
         for place in [place for place in self.required if place[:2] == (store, topic)]:
@@ -126,10 +145,11 @@ class Messages:
             if found.get(place) != message:
                 self._violate(f"{message} was acknowledged at {place}, where now is {found.get(place)}")
         self._check_delivered(found)
-        self._check_gaps(found)
+        self._check_gaps({place for place in found if place not in self._expired})
         places: defaultdict[tuple[str, str, str], list[Place]] = defaultdict(list)
         for place, message in found.items():
-            if place not in self.copies:
+            is_keyed_again = place.store in self._without_keys and message in self.key_of
+            if place not in self._expired | self.copies and not is_keyed_again:
                 places[message, place.store, place.topic].append(place)
         for (message, store, topic), several in places.items():
             if len(several) > 1 and message not in self.may_repeat and not self._may_repeat(store, topic):
@@ -139,10 +159,11 @@ class Messages:
         """Find what a store under sync flush has delivered and lost. Deleted topics are left out, and copies: nobody reads them again."""
         for place, (message, is_durable) in self._names.items():
             is_gone = is_durable and place not in found and place not in self.required and not place.is_copy
-            if is_gone and not self._losses.is_deleted(place.store, place.topic):
+            may_go = place in self._expired or self._losses.is_deleted(place.store, place.topic)
+            if is_gone and not may_go:
                 self._violate(f"{message} was delivered from {place}, where now is nothing")
 
-    def _check_gaps(self, found: dict[Place, str]) -> None:
+    def _check_gaps(self, found: set[Place]) -> None:
         """Only damage leaves offsets without a message between others."""
         queues: defaultdict[tuple[str, str, int], set[int]] = defaultdict(set)
         for place in found:

@@ -34,6 +34,8 @@ class Half:
     wanted: Decision | None = None
     """What its producer answers to a check."""
     checks: int = 0
+    has_left: bool = False
+    """Retention deleted it once it was decided: nobody can query its outcome."""
 
 
 class Transactions:
@@ -99,6 +101,16 @@ class Transactions:
             if half.store in (store, "") and half.topic == topic:
                 half.is_certain = False
 
+    def expired(self, message: str) -> None:
+        """Require nothing of a committed message that retention deletes."""
+        if message in self.halves:
+            self.halves[message].is_certain = False
+
+    def half_left(self, message: str) -> None:
+        """Record that retention deletes a half, which it may once it is decided."""
+        if message in self.halves:
+            self.halves[message].has_left = True
+
     def required(self) -> set[str]:
         """Return the messages that were committed for certain: each must be readable."""
         return {
@@ -108,5 +120,7 @@ class Transactions:
     def open(self) -> list[tuple[str, Half]]:
         """Return the halves whose decision is not known, although their store has them."""
         return [
-            (message, half) for message, half in self.halves.items() if half.is_certain and not half.known
+            (message, half)
+            for message, half in self.halves.items()
+            if half.is_certain and not half.known and not half.has_left
         ]

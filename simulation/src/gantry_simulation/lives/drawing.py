@@ -15,7 +15,13 @@ from gantry_simulation.lives.draws import (
     draw_operation,
     subset,
 )
-from gantry_simulation.lives.faults.table import FAULTS, NETWORK_FAULTS, POWER_CUT, STORE_FAULTS
+from gantry_simulation.lives.faults.table import (
+    COMMON_FAULTS,
+    FAULTS,
+    NETWORK_FAULTS,
+    POWER_CUT,
+    STORE_FAULTS,
+)
 from gantry_simulation.lives.gateway_drawing import (
     draw_edge_faults,
     draw_http,
@@ -41,6 +47,7 @@ from gantry_simulation.lives.plan import (
     StoreShape,
     names,
 )
+from gantry_simulation.lives.retention_drawing import draw_retaining, with_small_segments
 
 SECONDS = (4.0, 12.0)
 OPERATIONS_COUNT = (30, 150)
@@ -89,6 +96,8 @@ ORDER_MS = (20, 4_000)
 """Time from a delayed message or a half to an order about it."""
 SEGMENT_BYTES = (128 << 10, 1 << 20)
 CHECKPOINT_SECONDS = (0.1, 0.5, 5.0)
+RETAINING_SHARE = 0.06
+"""Share of the lives in which retention deletes segments. Programs that use the SDK miss messages then, and gateways too, so there are none."""
 COUNTED_SHARE = 0.15
 """Share of the lives that count memory."""
 
@@ -121,6 +130,11 @@ def draw_plan(seed: int) -> Plan:
         orders = random.Random(f"{seed}/orders")
         shape = with_parking(orders, shape)
         acts += draw_orders(orders, shape, end_ms)
+    kept = random.Random(f"{seed}/retention")
+    if kept.random() < RETAINING_SHARE and not (shape.has_programs or shape.gateways):
+        shape = with_small_segments(kept, shape)
+        acts = [act for act in acts if act.kind != "bit flip"]  # what retention deletes must be readable
+        acts += draw_retaining(kept, shape, end_ms)
     if random.Random(f"{seed}/memory").random() < COUNTED_SHARE:
         shape = msgspec.structs.replace(shape, counts_memory=True)
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
@@ -214,7 +228,7 @@ def _draw_faults(rng: random.Random, shape: Shape, end_ms: int, busy_ms: list[in
     """Half of the faults strike within a few milliseconds of an operation, at one of `busy_ms`: their windows are short."""
     if rng.random() < QUIET_SHARE:
         return []
-    kinds = subset(rng, list(FAULTS))
+    kinds = subset(rng, list(COMMON_FAULTS))
     stores = names(STORE, len(shape.stores))
     members = shape.members()
     members += STRUCK_MORE * [name for kind in WORKING for name in names(kind, shape.counts()[kind])]

@@ -13,6 +13,8 @@ from gantry_simulation.lives.life import live
 from gantry_simulation.lives.planted import PLANTED, Planted
 from gantry_simulation.lives.planted_gateways import GATEWAY_FAULTS
 from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
+from gantry_simulation.lives.planted_memory import PLANTED_MEMORY
+from gantry_simulation.lives.planted_retention import PLANTED_RETENTION
 from gantry_simulation.lives.planted_tasks import TASK_FAULTS
 
 EVERY_FAULT: tuple[Planted | Together, ...] = (
@@ -20,6 +22,8 @@ EVERY_FAULT: tuple[Planted | Together, ...] = (
     *PLANTED_ITEMS,
     *GATEWAY_FAULTS,
     *TASK_FAULTS,
+    *PLANTED_MEMORY,
+    *PLANTED_RETENTION,
 )
 
 

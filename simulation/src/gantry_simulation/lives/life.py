@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from gantry_simulation.lives.memory.quiet import count_when_quiet
 from gantry_simulation.lives.plan import ORDERLY, Act, Plan
 from gantry_simulation.lives.product_logs import ProductLogs, product_logs
 from gantry_simulation.lives.reader import SHOWN, Reader
+from gantry_simulation.lives.retention import Retention
 from gantry_simulation.lives.system import System
 from gantry_simulation.world.world import MS_NS, SECOND_NS, World
 
@@ -52,8 +53,11 @@ def live(plan: Plan) -> Outcome:
         product_logs() as logs,
         World(plan.seed) as world,
         _census(world, plan) as census,
+        ExitStack() as stack,
     ):
         system = System(world, plan.shape, Path(directory))
+        if plan.shape.deletes_old:
+            stack.enter_context(Retention(system).watched())
         for act in plan.acts:
             world.at(act.at_ms * MS_NS, partial(perform, system, act))
         system.start()
@@ -71,6 +75,7 @@ def live(plan: Plan) -> Outcome:
         if census is not None and not world.violations:
             count_when_quiet(system, census)
         _stop_all(system)
+        stack.close()
         ended_ns, rebuilds = world.now_ns, len(logs.rebuilds)
         if not world.violations:
             Epilogue(system).run(plan.shape.epilogue)
@@ -155,10 +160,14 @@ def _let_one_leave(system: System) -> None:
 
 def _stop_all(system: System) -> None:
     """Stop everything. What does not end is a violation."""
-    for member in system.members().values():
-        if member.process.is_running:
-            member.process.stop_once()
     running = [member.process for member in system.members().values()]
-    if not system.world.run_until(lambda: not any(each.is_running for each in running), within=STOP_SECONDS):
+
+    def have_ended() -> bool:
+        for process in running:
+            if process.is_running:  # also one that a fault starts again only now
+                process.stop_once()
+        return not any(process.is_running for process in running)
+
+    if not system.world.run_until(have_ended, within=STOP_SECONDS):
         names = [process.name for process in running if process.is_running]
         system.world.violate("system", f"does not stop: {', '.join(names)}")

@@ -73,6 +73,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ends_with_power_cut: bool = False
     """All stores lose their power before the last reading: what is not durable by then was not durable."""
 
+    deletes_old: bool = False
+    """Stores keep messages for an hour, and delete segments when their disk fills: `retention.py`."""
     counts_memory: bool = False
     """Caches are small, and what the processes keep in memory is counted: `memory/`."""
 

@@ -46,6 +46,15 @@ CHECKS = {
 }
 
 
+RETAINING = {
+    "reserved_hours": 1,
+    "delete_when": ";".join(map(str, range(24))),
+    "free_bytes_min": 64 << 10,
+    "ballast_bytes": 64 << 10,
+}
+"""Segments are deleted at any hour, and at any age below 320 KB of free space."""
+
+
 class System:
     """Everything that the shape of a life has."""
 
@@ -64,6 +73,8 @@ class System:
         """The message of each store whose record changed on the device."""
         self.unconfirmed: set[str] = set()
         """Stores that lost their confirm offset once."""
+        self.old_below: dict[str, int] = {}
+        """Positions of stores below which all is older than they keep it."""
         self.must_restart: set[str] = set()
         """Stores whose log may have stopped until a restart, after an error that loses nothing."""
         self._directory, self._numbers = directory, count(1)
@@ -108,6 +119,7 @@ class System:
             self._nameservers, fast_paths=shape.fast_paths, flush=shape.flush, index_enable=shape.index,
             checkpoint_seconds=shape.checkpoint_seconds, zero_ahead_bytes=shape.zero_ahead_bytes,
             segment_bytes=shape.segment_bytes, delay_levels=LEVELS, **self.gateways.hints,
+            **(RETAINING if self.shape.deletes_old else {}),
         )  # fmt: skip
 
     def _scheduler(self, name: str) -> Scheduler:

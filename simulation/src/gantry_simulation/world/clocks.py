@@ -52,6 +52,16 @@ class Clocks:
         self._wall_start_ns += step_ns
         self._stepped_ns += step_ns
 
+    def pass_on_the_wall(self, seconds: float) -> None:
+        """Let the wall clock be later from now on, and right."""
+        self._wall_start_ns += round(seconds * 1e9)
+
+    def pass_unseen(self, seconds: float) -> None:
+        """Let time pass on a machine where no process runs, on all its clocks."""
+        self.pass_on_the_wall(seconds)
+        self._steady_start += seconds
+        self._boot_start += seconds
+
     def end_steps(self) -> None:
         """Set the wall clock right again."""
         self._wall_start_ns -= self._stepped_ns

@@ -31,6 +31,23 @@ def test_a_short_last_file_is_extended_any_other_size_refuses_the_start(disk):
         load_segments(disk, "/log", 4096)
 
 
+def test_empty_segments_of_which_a_power_cut_left_the_names_are_extended(disk):
+    """A sync of the directory covers the names of segments that were created while the flush before it ran."""
+    disk.make_dirs("/log")
+    disk.open("/log/" + file_name(0), 4096)
+    disk.open("/log/" + file_name(4096), 0)
+    disk.open("/log/" + file_name(8192), 0)
+    assert [segment.file.size() for segment in load_segments(disk, "/log", 4096)] == [4096, 4096, 4096]
+
+
+def test_an_empty_segment_before_a_gap_refuses_the_start(disk):
+    disk.make_dirs("/log")
+    disk.open("/log/" + file_name(0), 0)
+    disk.open("/log/" + file_name(8192), 4096)
+    with pytest.raises(LogUnreadable, match="0 bytes"):
+        load_segments(disk, "/log", 4096)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

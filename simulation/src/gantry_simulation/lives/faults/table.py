@@ -10,12 +10,13 @@ from gantry_simulation.lives.faults.disks import disk_error, empty, full_disk, r
 from gantry_simulation.lives.faults.network import break_connections, cut, cut_one_way
 from gantry_simulation.lives.faults.processes import kill, pause, power_cut, reconfigure, stop
 from gantry_simulation.lives.faults.restarts import after_failed_disk, restart
+from gantry_simulation.lives.faults.retaining import disk_pressure, hours_off
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
 
 Apply = Callable[[System, Act], bool]
 """Begins a fault. False if it had no effect."""
-FAULTS: dict[str, Apply] = {
+COMMON_FAULTS: dict[str, Apply] = {
     "kill": kill,
     "stop": stop,
     "pause": pause,
@@ -32,6 +33,9 @@ FAULTS: dict[str, Apply] = {
     "bit flip": flip,
     "lost files": lose_files,
 }
+DISK_PRESSURE, HOURS_OFF = "disk pressure", "hours off"
+FAULTS: dict[str, Apply] = {**COMMON_FAULTS, DISK_PRESSURE: disk_pressure, HOURS_OFF: hours_off}
+"""Those in common, and those of lives in which retention works."""
 POWER_CUT = "power cut"
 DAMAGES = frozenset({"bit flip", "lost files"})
 STORE_FAULTS = DAMAGES | {"reconfigure", "disk error", "full disk", "read error", "slow syncs"}

@@ -9,6 +9,7 @@ from gantry_simulation.lives.operations import (
     ports,
     queries,
     reading,
+    retaining,
     sends,
     topics,
     transactions,
@@ -30,6 +31,7 @@ OPERATIONS: dict[str, Operation] = {
     **nameservers.OPERATIONS,
     **OVER_HTTP,
     **ports.OPERATIONS,
+    **retaining.OPERATIONS,
 }
 SENDS = tuple(sends.OPERATIONS)
 COMMON = (*reading.OPERATIONS, *offsets.OPERATIONS, *queries.OPERATIONS)
