@@ -29,7 +29,7 @@ from gantry_simulation.lives.gateway_drawing import (
     with_gateways,
     with_parking,
 )
-from gantry_simulation.lives.operations import delays, nameservers, offsets, ports, transactions
+from gantry_simulation.lives.operations import delays, nameservers, transactions
 from gantry_simulation.lives.operations.sends import KEYED
 from gantry_simulation.lives.operations.table import COMMON, SENDS
 from gantry_simulation.lives.operations.topics import DELETE, MAKE
@@ -48,6 +48,12 @@ from gantry_simulation.lives.plan import (
     names,
 )
 from gantry_simulation.lives.retention_drawing import draw_retaining, with_small_segments
+from gantry_simulation.lives.scenes import (
+    PORTS_SHARE,
+    draw_cut_amid_slow_syncs,
+    draw_port_uses,
+    draw_pulls_with_offsets,
+)
 
 SECONDS = (4.0, 12.0)
 OPERATIONS_COUNT = (30, 150)
@@ -57,17 +63,8 @@ GATEWAYS_SHARE = 0.15
 WORKING = (SCHEDULER, CHECKER, PAYER, CONCURRENT, ORDERLY)
 STRUCK_MORE = 2
 """How many times more often than others these are struck: there are few of them, and their faults hurt little."""
-PORTS_SHARE, HELD_PULLS, SENDS_MEANWHILE = 0.2, (1, 5), (0, 4)
-QUIET_QUEUE = 3
-"""The last queue of a topic. Other operations use it only in lives with four queues."""
 CALM_SHARE = 0.5
 """Share of the lives with uses of ports without a fault: only there every request must be answered in time."""
-CARRIED_SHARE, CARRIED_COUNT, CARRIED_PAUSE_MS = 0.1, (1, 5), 200
-"""Pulls that carry an offset."""
-CARRIED_FIRST = 1_000
-"""Their lowest offset."""
-PORT_USES_FIRST = 5_000
-"""Number of the first message that is sent on a fast port."""
 STORE_POWER_SHARE = 0.7
 NEAR_MS = 8
 """A fault that strikes at an operation strikes within this time after it: requests take some of it to arrive."""
@@ -117,8 +114,8 @@ def draw_plan(seed: int) -> Plan:
     if uses.random() < PORTS_SHARE:
         if uses.random() < CALM_SHARE:
             acts = [act for act in acts if act.kind not in FAULTS]
-        acts += _draw_port_uses(uses, shape, end_ms)
-    acts += _draw_pulls_with_offsets(random.Random(f"{seed}/carried"), shape, end_ms)
+        acts += draw_port_uses(uses, shape, end_ms)
+    acts += draw_pulls_with_offsets(random.Random(f"{seed}/carried"), shape, end_ms)
     more = random.Random(f"{seed}/gateways")
     if more.random() < GATEWAYS_SHARE:
         shape = with_gateways(more, shape)
@@ -130,6 +127,8 @@ def draw_plan(seed: int) -> Plan:
         orders = random.Random(f"{seed}/orders")
         shape = with_parking(orders, shape)
         acts += draw_orders(orders, shape, end_ms)
+    else:
+        acts += draw_cut_amid_slow_syncs(random.Random(f"{seed}/cut"), shape, end_ms)
     kept = random.Random(f"{seed}/retention")
     if kept.random() < RETAINING_SHARE and not (shape.has_programs or shape.gateways):
         shape = with_small_segments(kept, shape)
@@ -295,30 +294,4 @@ def _draw_repeats(rng: random.Random, operations: list[Act], faults: list[Act]) 
         if before:
             at_ms = fault.at_ms + fault.span_ms + rng.randint(0, AGAIN_MS)
             acts.append(msgspec.structs.replace(rng.choice(before), at_ms=at_ms))
-    return acts
-
-
-def _draw_port_uses(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
-    """Return pulls that wait, most of them at a queue that nobody sends to, and sends on fast ports meanwhile."""
-    acts: list[Act] = []
-    for _ in range(rng.randint(*HELD_PULLS)):
-        held = draw_operation(rng, shape, ports.HOLD, len(acts), rng.randint(100, end_ms))
-        acts.append(msgspec.structs.replace(held, queue=rng.choice((held.queue, QUIET_QUEUE, QUIET_QUEUE))))
-        for _ in range(rng.randint(*SENDS_MEANWHILE)):
-            at_ms = held.at_ms + rng.randint(0, ports.HOLD_MS)
-            acts.append(draw_operation(rng, shape, ports.SEND, PORT_USES_FIRST + len(acts), at_ms))
-    return acts
-
-
-def _draw_pulls_with_offsets(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
-    """Return pulls of one queue that carry offsets, in any order, as those that were late."""
-    if rng.random() >= CARRIED_SHARE:
-        return []
-    first = draw_operation(rng, shape, offsets.PULL, CARRIED_FIRST, rng.randint(100, end_ms))
-    acts = [first]
-    for _ in range(rng.randint(*CARRIED_COUNT)):
-        at_ms = acts[-1].at_ms + rng.randint(0, CARRIED_PAUSE_MS)
-        by = draw_operation(rng, shape, offsets.PULL, 0, at_ms).by
-        number = CARRIED_FIRST + rng.randrange(CARRIED_FIRST)
-        acts.append(msgspec.structs.replace(first, at_ms=at_ms, by=by, number=number))
     return acts
