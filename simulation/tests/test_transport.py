@@ -210,9 +210,12 @@ def test_a_half_broken_connection_is_noticed_by_the_other_side_when_it_sends(wor
     pair.world.run_for(100)
     assert isinstance(other.error, ConnectionResetError)
     assert one.calls == ["made"]
+    assert pair.network.unaware(CLIENT, {SERVER}) == 1
+    assert pair.network.unaware(SERVER, {CLIENT}) == 0
     one.transport.write(b"x")
     pair.world.run_for(5)
     assert isinstance(one.error, ConnectionResetError)
+    assert pair.network.unaware(CLIENT, {SERVER}) == 0
 
 
 @pytest.mark.parametrize("both", [True, False])

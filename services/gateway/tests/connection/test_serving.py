@@ -17,6 +17,8 @@ from gateway.connection.serving import PEAK_BYTES, HttpServer
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"
+TURNS_OF_ACCEPTING = 6
+"""More turns of the event loop than it needs to accept connections."""
 
 
 @pytest.fixture
@@ -260,6 +262,20 @@ async def test_at_shutdown_held_pulls_return_and_no_call_is_lost(server):
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
     writer.close()
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+@pytest.mark.parametrize("turns", range(TURNS_OF_ACCEPTING))
+async def test_a_shutdown_closes_connections_that_are_being_accepted(server, turns):
+    """They kept taking requests for the whole drain, and those of its last moment were cancelled."""
+    _gateway, http, port = server
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await http.close()
+    assert http.connections == []
+    for client in clients:
+        client.close()
 
 
 async def test_a_port_is_shared_only_by_those_that_all_ask_for_it(anyio_backend):

@@ -6,7 +6,7 @@ A host runs on when its processes are killed: it answers with resets and refusal
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from gantry_simulation.network.conditions import Conditions
@@ -180,6 +180,14 @@ class Network:
             if not half:
                 endpoint.peer.reset()
         return len(broken)
+
+    def unaware(self, source: str, targets: Collection[str]) -> int:
+        """Return how many connections `source` has with `targets` that ended there, while no end or reset of them arrived here."""
+        return sum(
+            (one.peer.is_gone or one.peer.is_reset) and not one.has_input
+            for one in self._open(self._hosts[source])
+            if one.peer.local.host in targets
+        )
 
     def refuse(self, host: Host, port: int, *, refused: bool) -> None:
         """Refuse new connections to a port, or accept them again. A listener stays."""

@@ -166,7 +166,9 @@ class HttpServer:
         if self._sweeper is not None:
             self._sweeper.cancel()
         if server is not None:
-            await server.shutdown(sockets=self._sockets)
+            from gantry_chassis.http.in_order import shut_down
+
+            await shut_down(server, self._sockets)
 
     def _sweep_later(self) -> None:
         """Check the connections after a while. An idle process has none and is not woken."""

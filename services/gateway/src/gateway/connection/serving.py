@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from uvicorn import Config, Server
 
-from gantry_chassis.http.in_order import keep_order
+from gantry_chassis.http.in_order import keep_order, shut_down
 from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
 from gantry_chassis.machine.memory import forget_cycles, give_back
 from gantry_chassis.peers.budget import Budget
@@ -80,7 +80,7 @@ class HttpServer:
         """Stop listening, let running requests finish, close the connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await self._server.shutdown(sockets=self._sockets)
+        await shut_down(self._server, self._sockets)
         await asyncio.sleep(0)
 
     def _accepted(self, **options: Any) -> GatewayProtocol:
