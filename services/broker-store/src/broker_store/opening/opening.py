@@ -136,6 +136,11 @@ class Opening:
     def _is_ours(self) -> bool:
         return not self._checkpoint.last.foreign
 
+    @property
+    def _was_ours(self) -> bool:
+        """Whether this program wrote a part of the log, if another one wrote last."""
+        return bool(self._files.listdir(f"{self._directory}/consumequeue/{SEGMENT_TOPIC}"))
+
     def run(self) -> Slices:
         """Recover, and rebuild what the note of the last checkpoint misses.
 
@@ -261,6 +266,7 @@ class Opening:
             is_preamble=_is_preamble,
             records_together=records_together,
             units_from=note.units_from if note is not None else NOT_USED,
+            again_ms=self._settings.idempotency_window_seconds * 1000 if self._was_ours else 0,
         )
         is_index_whole = self._load(recovery, note)
         states = self._load_states(recovery, note)
@@ -268,6 +274,9 @@ class Opening:
             reason = Reason.INDEX if self._is_ours else Reason.FOREIGN
             detail = "index files are damaged, have other settings, or are of a writer that crashed"
             self._losses.append(Loss(reason, detail))
+        if not self._is_ours and not self.is_rebuild and not self._do_queues_reach(recovery.start):
+            detail = "the queues end before the place where recovery begins"
+            self._losses.append(Loss(Reason.FOREIGN, detail))
         if detail := self._replay_units(recovery, note):
             self._losses.append(Loss(Reason.UNITS, detail))
         if self._losses:
@@ -363,8 +372,8 @@ class Opening:
             if store.log.min_position > 0 and (data := store.snapshots.read(leases.name)) is not None:
                 leases.load_filters(data)
         else:
-            was_ours = store.queues.find(SEGMENT_TOPIC, 0) is not None  # marks may lie anywhere in such a log
-            is_needed = (self._is_ours or was_ours) and recovery.start > store.log.min_position
+            # marks may lie anywhere in a log that was ours
+            is_needed = (self._is_ours or self._was_ours) and recovery.start > store.log.min_position
             states, missing = store.snapshots.load_all(
                 store.states.all(), recovery.start if is_needed else None
             )
@@ -382,6 +391,15 @@ class Opening:
                     recovery.load_queue(queue.units)
                     queue.next_offset = queue.units.max_offset
                     queue.has_directory = self._is_ours and not recovery.is_crash  # and that is durable
+
+    def _do_queues_reach(self, start: int) -> bool:
+        """Whether some queue has a unit of the segment before the start. Without one the queues were lost."""
+        log = self.store.log
+        before = log.segment_at(start - 1)
+        if before is None:
+            return True
+        queues = [queue.units for queue in self.store.queues.all()]
+        return any(units.offset_at(before.start) < units.offset_at(start) for units in queues)
 
     def _replay_units(self, recovery: Recovery, note: QueueNote | None) -> str:
         """Load the units that the last checkpoint left in the journal. Returns what is missing, in words."""

@@ -76,7 +76,8 @@ class Recovery:
     lack some of them and is dropped. `records_together` returns from a record's properties how many
     records, from it on, were written as one: an unconfirmed tail that lacks some of them is cut before the
     first. The queue files are complete below `units_from`, if that is not the start: the caller has the
-    rest and adds it after `load_queue`.
+    rest and adds it after `load_queue`. In a log that another program wrote last, at least the records of the
+    last `again_ms` are walked: the caller keeps of them what no file has.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class Recovery:
         is_preamble: Callable[[ScannedRecord], bool] = lambda _: False,
         records_together: Callable[[bytes], int] = lambda _: 1,
         units_from: int = -1,
+        again_ms: int = 0,
     ) -> None:
         self._log = log
+        self._again_ms = again_ms
         self._is_preamble = is_preamble
         self._records_together = records_together
         self._last = last
@@ -159,7 +162,19 @@ class Recovery:
         if last.position is not None:
             segment = log.segment_at(last.position)
             start = min(start, segment.start if segment else log.min_position)
-        return start
+        return min(start, self._start_of_last(self._again_ms)) if self._again_ms else start
+
+    def _start_of_last(self, span_ms: int) -> int:
+        """Return the start of the newest segment whose first record is this much older than that of the last one."""
+        newest_ms: int | None = None
+        for segment in reversed(self._log.segments):
+            first = scan_one(segment, segment.start)
+            if first is None:
+                continue
+            newest_ms = first[5] if newest_ms is None else newest_ms
+            if first[5] <= newest_ms - span_ms:
+                return segment.start
+        return self._log.min_position
 
     def _start_by_times(self) -> int:
         """Return the start as RocketMQ does: the newest segment whose first record is older than the checkpoint."""
