@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from repeats import digest_elsewhere
 
-from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.operations.table import OPERATIONS
 from gantry_simulation.lives.plan import Plan
-from gantry_simulation.lives.planted import Planted
-from gantry_simulation.lives.planted_gateways import GATEWAY_FAULTS
-from gantry_simulation.lives.planted_tasks import TASK_FAULTS
+from gantry_simulation.lives.planted.fault import Planted
+from gantry_simulation.lives.planted.gateways import GATEWAY_FAULTS
+from gantry_simulation.lives.planted.tasks import TASK_FAULTS
 
 FOUND_AT = (51, 110, 45, 45)
 """A seed that finds each fault."""

@@ -10,13 +10,14 @@ import pytest
 from repeats import digest_elsewhere
 
 from gantry_simulation.__main__ import main
-from gantry_simulation.lives.drawing import draw_plan
-from gantry_simulation.lives.finding import faults, find
+from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.many import Lives, run_many
 from gantry_simulation.lives.plan import CLIENT, STORE, Plan, load, save
-from gantry_simulation.lives.planted import PLANTED, Planted
-from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
+from gantry_simulation.lives.planted.fault import Planted, Together
+from gantry_simulation.lives.planted.finding import faults, find
+from gantry_simulation.lives.planted.items import PLANTED_ITEMS
+from gantry_simulation.lives.planted.store import PLANTED
 from gantry_simulation.lives.shrinking import Shrinker, kind_of
 
 LIVES, PROCESSES = 300, 2

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.memory.census import Census, bounds, class_of
 from gantry_simulation.lives.memory.structures import EMPTY, FEW, LIMITED, PASSING, RELATED
-from gantry_simulation.lives.planted import Planted
-from gantry_simulation.lives.planted_memory import PLANTED_MEMORY
+from gantry_simulation.lives.planted.fault import Planted
+from gantry_simulation.lives.planted.memory import PLANTED_MEMORY
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gantry_simulation.ledger.ledger import Ledger
-from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
-from gantry_simulation.lives.planted import Planted
-from gantry_simulation.lives.planted_retention import PLANTED_RETENTION
+from gantry_simulation.lives.planted.fault import Planted
+from gantry_simulation.lives.planted.retention import PLANTED_RETENTION
 from gantry_simulation.world.world import World
 
 LIVES_TO_FIND = 300

@@ -21,7 +21,7 @@ from gantry_chassis.process import Life
 from gantry_link.clients.scheduler import SchedulerClient
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.system_queues.claims import claim_holder
-from gantry_simulation.lives.planted_items import believe_the_index
+from gantry_simulation.lives.planted.items import believe_the_index
 from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.world.world import SECOND_NS, World
 from gantry_wire.names import SCHEDULE_TOPIC

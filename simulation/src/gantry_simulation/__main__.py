@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from gantry_simulation.lives.drawing import draw_plan
-from gantry_simulation.lives.finding import faults, find_all, planted
+from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import Outcome, live
 from gantry_simulation.lives.many import Lives, run_many
 from gantry_simulation.lives.plan import Plan, load, save
+from gantry_simulation.lives.planted.finding import faults, find_all, planted
 from gantry_simulation.lives.shrinking import Shrinker
 
 PROGRAM = "./gantry simulate"

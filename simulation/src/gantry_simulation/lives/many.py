@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
 from gantry_simulation.lives.coverage import Coverage
-from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
 
 CHUNK = 10

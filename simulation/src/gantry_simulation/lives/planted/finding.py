@@ -8,14 +8,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from gantry_simulation.lives.drawing import draw_plan
+from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
-from gantry_simulation.lives.planted import PLANTED, Planted
-from gantry_simulation.lives.planted_gateways import GATEWAY_FAULTS
-from gantry_simulation.lives.planted_items import PLANTED_ITEMS, Together
-from gantry_simulation.lives.planted_memory import PLANTED_MEMORY
-from gantry_simulation.lives.planted_retention import PLANTED_RETENTION
-from gantry_simulation.lives.planted_tasks import TASK_FAULTS
+from gantry_simulation.lives.planted.fault import Planted, Together
+from gantry_simulation.lives.planted.gateways import GATEWAY_FAULTS
+from gantry_simulation.lives.planted.items import PLANTED_ITEMS
+from gantry_simulation.lives.planted.memory import PLANTED_MEMORY
+from gantry_simulation.lives.planted.retention import PLANTED_RETENTION
+from gantry_simulation.lives.planted.store import PLANTED
+from gantry_simulation.lives.planted.tasks import TASK_FAULTS
 
 EVERY_FAULT: tuple[Planted | Together, ...] = (
     *PLANTED,

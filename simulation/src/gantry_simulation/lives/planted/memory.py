@@ -7,7 +7,7 @@ from typing import Any
 
 from broker_store.reading.held_pulls import HeldPulls
 from broker_store.settling.claims import ClaimTable
-from gantry_simulation.lives.planted import Planted
+from gantry_simulation.lives.planted.fault import Planted
 from gantry_wire.bounded_cache import BoundedCache
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from broker_store.groups import offset_keeper
@@ -13,7 +12,7 @@ from broker_store.settling.decided.settled_table import SettledTable
 from broker_store.settling.request import item_decisions
 from broker_store.settling.request.ahead import Ahead
 from broker_store.settling.states import Ask, ItemState
-from gantry_simulation.lives.planted import Planted, Wrap
+from gantry_simulation.lives.planted.fault import Planted, Together, Wrap
 from gantry_wire.private_requests.settling import SettleItem, SettleStatus
 from gantrymq import MessageQueue, PullConsumer, PullResult
 from gantrymq.consumer.shared.locking import Locks
@@ -42,22 +41,6 @@ def _always(value: object) -> Wrap:
         return value
 
     return lambda _right: answer
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Several changes that are one fault."""
-
-    name: str
-    parts: tuple[Planted, ...]
-
-    @contextmanager
-    def planted(self) -> Generator[None]:
-        """Plant all of them for a while."""
-        with ExitStack() as stack:
-            for part in self.parts:
-                stack.enter_context(part.planted())
-            yield
 
 
 def _settles(state: ItemState) -> Callable[[Answers], Answers]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from broker_store.leases.lease_table.handle_state import HandleState
 from broker_store.leases.lease_table.lease_table import LeaseTable
-from gantry_simulation.lives.planted import Planted
+from gantry_simulation.lives.planted.fault import Planted
 from gantry_wire.messages.properties import GANTRY_KEY
 from gantry_wire.private_requests.leases import ItemKind, ItemStatus, unpack_items
 from gateway.receive import receiving

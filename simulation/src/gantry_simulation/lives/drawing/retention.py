@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from gantry_simulation.lives.draws import FAULTS_BEGIN_MS, SPAN_MS, draw_operation
+from gantry_simulation.lives.drawing.shared import FAULTS_BEGIN_MS, SPAN_MS, draw_operation
 from gantry_simulation.lives.faults.table import DISK_PRESSURE, HOURS_OFF
 from gantry_simulation.lives.operations import retaining
 from gantry_simulation.lives.plan import CLIENT, STORE, Act, Shape, names

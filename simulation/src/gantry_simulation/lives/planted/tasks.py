@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gantry_simulation.lives.planted import Planted
+from gantry_simulation.lives.planted.fault import Planted
 from gantry_wire.private_requests.scheduling import MessageFilter, Schedule, ScheduleAnswer, ScheduleOrder
 from gantry_wire.private_requests.settling import SettleItem
 from gantry_wire.records.message_record import Record

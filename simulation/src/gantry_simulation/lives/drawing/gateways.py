@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from gantry_simulation.lives.draws import (
+from gantry_simulation.lives.drawing.shared import (
     DELAYS_MS,
     FAULTS_BEGIN_MS,
     FAULTS_COUNT,

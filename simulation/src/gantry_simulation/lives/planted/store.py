@@ -1,10 +1,8 @@
-"""Faults planted in the product, one at a time: lives must find each. What they do not find, they do not test."""
+"""Faults planted in the store. Lives must find each: what they do not find, they do not test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from broker_store.commit.appends import Appends
@@ -31,34 +29,8 @@ from broker_store.reading.queries.offset_search import Searching
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
 from gantry_link.serving.server import RemotingServer
+from gantry_simulation.lives.planted.fault import Planted
 from gantry_wire.subscription import TagFilter
-
-Wrap = Callable[[Any], Any]
-"""Makes the faulty attribute from the right one."""
-
-
-@contextmanager
-def _replaced(owner: object, name: str, wrap: Wrap) -> Generator[None]:
-    right = getattr(owner, name)
-    setattr(owner, name, wrap(right))
-    try:
-        yield
-    finally:
-        setattr(owner, name, right)
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """One fault: an attribute of a class or a module, often a method, that is another one than it should be."""
-
-    name: str
-    owner: object
-    method: str
-    wrap: Wrap
-
-    def planted(self) -> AbstractContextManager[None]:
-        """Plant it for a while, in this process."""
-        return _replaced(self.owner, self.method, self.wrap)
 
 
 def _nothing(_right: Callable[..., Any]) -> Callable[..., Any]:

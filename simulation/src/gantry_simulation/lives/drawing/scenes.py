@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from gantry_simulation.lives.draws import FAULTS_BEGIN_MS, draw_operation
+from gantry_simulation.lives.drawing.shared import FAULTS_BEGIN_MS, draw_operation
 from gantry_simulation.lives.faults.table import POWER_CUT
 from gantry_simulation.lives.operations import offsets, ports
 from gantry_simulation.lives.plan import Act, Shape

@@ -8,7 +8,7 @@ from typing import Any
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.log.retention import Verdict
 from broker_store.process import disk_care
-from gantry_simulation.lives.planted import Planted
+from gantry_simulation.lives.planted.fault import Planted
 
 
 def _one_more(right: Callable[..., Verdict]) -> Callable[..., Verdict]:

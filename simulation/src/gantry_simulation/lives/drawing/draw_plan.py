@@ -6,7 +6,21 @@ import random
 
 import msgspec
 
-from gantry_simulation.lives.draws import (
+from gantry_simulation.lives.drawing.gateways import (
+    draw_edge_faults,
+    draw_http,
+    draw_orders,
+    with_gateways,
+    with_parking,
+)
+from gantry_simulation.lives.drawing.retention import draw_retaining, with_small_segments
+from gantry_simulation.lives.drawing.scenes import (
+    PORTS_SHARE,
+    draw_cut_amid_slow_syncs,
+    draw_port_uses,
+    draw_pulls_with_offsets,
+)
+from gantry_simulation.lives.drawing.shared import (
     DELAYS_MS,
     FAULTS_BEGIN_MS,
     FAULTS_COUNT,
@@ -21,13 +35,6 @@ from gantry_simulation.lives.faults.table import (
     NETWORK_FAULTS,
     POWER_CUT,
     STORE_FAULTS,
-)
-from gantry_simulation.lives.gateway_drawing import (
-    draw_edge_faults,
-    draw_http,
-    draw_orders,
-    with_gateways,
-    with_parking,
 )
 from gantry_simulation.lives.operations import delays, nameservers, transactions
 from gantry_simulation.lives.operations.sends import KEYED
@@ -46,13 +53,6 @@ from gantry_simulation.lives.plan import (
     Shape,
     StoreShape,
     names,
-)
-from gantry_simulation.lives.retention_drawing import draw_retaining, with_small_segments
-from gantry_simulation.lives.scenes import (
-    PORTS_SHARE,
-    draw_cut_amid_slow_syncs,
-    draw_port_uses,
-    draw_pulls_with_offsets,
 )
 
 SECONDS = (4.0, 12.0)
