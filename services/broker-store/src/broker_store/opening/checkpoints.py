@@ -16,7 +16,7 @@ from broker_store.log.files.files import SPACE_ERRORS
 from broker_store.log.files.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.index.index import IndexFiles
 from broker_store.opening.loop_yielding import LoopYielding
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.queue_note import encode_note, save_note, take_note
 from broker_store.opening.queue_saving import QueueSaving
 from broker_store.settling.cursor_copies import KEPT_FILE

@@ -4,7 +4,6 @@ Works in slices, so that the loop can serve reads meanwhile. Never accepts a sen
 """
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
 from broker_store.clocks.clock_note import store_clock_note
 from broker_store.clocks.opening import clock_file
@@ -12,10 +11,10 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.commit.topics import SEGMENT_TOPIC, TopicTable, load_topics, queue_count
+from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
-from broker_store.config.delay_levels import LevelList, parse_levels
+from broker_store.config.delay_levels import parse_levels
 from broker_store.derived import Covered, SnapshotFiles
 from broker_store.log.checkpoint.checkpoint import Checkpoint
 from broker_store.log.commit_log.commit_log import CommitLog
@@ -28,7 +27,8 @@ from broker_store.log.files.files import Files
 from broker_store.log.index.index import IndexFiles
 from broker_store.log.recovery.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
-from broker_store.opening.derived_states import DerivedStates, make_states
+from broker_store.opening.derived_states import make_states
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.queue_note import Loss, QueueNote, Reason, load_note, what_is_missing
 from broker_store.opening.restore import Restore
 from broker_store.sending.idempotency import Window
@@ -41,55 +41,6 @@ from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Environment
 from gantry_wire.errors import WireError
 from gantry_wire.names import SCHEDULE_TOPIC
-
-
-@dataclass(slots=True)
-class OpenedStore:
-    """The parts of an open store directory."""
-
-    settings: Settings
-    files: Files
-    clock: StoreClock
-    environment: Environment
-    store_host: bytes
-    checkpoint: Checkpoint
-    log: CommitLog
-    queues: QueueTable
-    index: IndexFiles | None
-    topics: TopicTable
-    topics_file: ConfigFile
-    window: Window
-    journal: KeyJournal
-    unit_journal: UnitJournal
-    note_file: ConfigFile
-    events: StoreEvents
-    levels: LevelList
-    states: DerivedStates
-    snapshots: SnapshotFiles
-    boot_count: int
-    """How often this directory was opened: the upper half of the epochs of claims."""
-    recovered_ms: int = 0
-    """Store time of the newest record, 0 in an empty log."""
-    holes: int = 0
-    rebuild_reason: Reason | None = None
-    """Why queues, index and tables were rebuilt from the whole log. None when they were loaded."""
-    recovery_start: int = 0
-    """Log position from which recovery read."""
-    note: QueueNote | None = None
-    """The note that was found. None for a directory without one, or written by another broker."""
-    is_whole: bool = False
-    """Nothing had to be recovered: all units are in their queue files."""
-
-    @property
-    def directory(self) -> str:
-        """The store directory."""
-        return str(self.settings.store_dir)
-
-    @property
-    def config_dir(self) -> str:
-        """The directory of the tables of topics, groups and offsets."""
-        return f"{self.directory}/config"
-
 
 Slices = Generator[None, None, None]
 

@@ -11,7 +11,7 @@ from broker_store.log.commit_log.segment import Segment
 from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.reading.queries.offset_search import store_ms_at
 from broker_store.settings import Settings
 from gantry_chassis.logs.structured import get_logger

@@ -17,7 +17,7 @@ from broker_store.log.files.files import Files
 from broker_store.log.snapshot import Snapshots
 from broker_store.metrics.counts import TopicKind
 from broker_store.metrics.store_metrics import StoreMetrics
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.disk_care import DiskCare
 from broker_store.process.registration import Identity, Registration
 from broker_store.reading.read_settings import ReadSettings

@@ -13,7 +13,7 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.leases.leasing import Leasing
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.extension_hooks import Hooks
 from broker_store.process.foundation import Foundation, Surroundings

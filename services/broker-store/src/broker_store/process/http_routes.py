@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from broker_store.log.errors import LogError
 from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from gantry_chassis.http.server import Request, Response, Routes, json_response
 from gantry_chassis.machine.environment import Workers
 

@@ -11,7 +11,7 @@ from broker_store.commit.queues import Queue, QueueTable
 from broker_store.log.errors import LogError
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.metrics.store_metrics import StoreMetrics
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.queue_note import Reason
 from broker_store.process.disk_care import DiskCare
 from broker_store.process.parts.sending import Sending

@@ -10,7 +10,7 @@ from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.metrics.statistics_handler import StatisticsHandlers
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.reading import Consuming

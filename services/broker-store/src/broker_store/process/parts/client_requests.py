@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from broker_store.client_requests.relays.relay_handler import Relays
 from broker_store.client_requests.replies.reply_handler import Replies
 from broker_store.client_requests.resetting.reset_handler import Resetting
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.reading import Consuming

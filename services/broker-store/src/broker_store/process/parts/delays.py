@@ -8,7 +8,7 @@ from broker_store.commit.targets import Targets
 from broker_store.delays.delays import Delays
 from broker_store.delays.instants import Now
 from broker_store.delays.recall import Recalls
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 
 
 def now_of(clock: StoreClock) -> Now:

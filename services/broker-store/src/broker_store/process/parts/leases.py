@@ -10,7 +10,7 @@ from broker_store.leases.queue_scan import Scanner
 from broker_store.leases.receive_handler import Receiver
 from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.wait_handler import Waits
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.foundation import ReadingBase, Surroundings
 from broker_store.process.parts.sending import Sending
 from broker_store.reading.pull_handler import Pulls

@@ -17,7 +17,7 @@ from broker_store.config.saver import Saver
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogStopped
 from broker_store.opening.checkpoints import Checkpoints
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.queue_note import encode_note, save_note, with_retired
 from broker_store.ports import Commands, Handler
 from broker_store.process.foundation import Foundation

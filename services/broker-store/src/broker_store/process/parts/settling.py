@@ -2,7 +2,7 @@
 
 from broker_store.commit.appends import Appends, AtTurnEnd
 from broker_store.commit.targets import Targets
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.disk_care import DiskCare
 from broker_store.settling.claims import ClaimTable
 from broker_store.settling.request.ahead import Ahead

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker_store.commit.topics import TopicTable
 from broker_store.groups.clients import ClientTable
-from broker_store.opening.opening import OpenedStore
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.delays import now_of
