@@ -55,7 +55,7 @@ class World:
         self._sequence = 0
         self._ties = self.rng("ties")
         self._thresholds, self._switch_seconds = gc.get_threshold(), sys.getswitchinterval()
-        _collect()  # what an earlier run left would be frozen and stay
+        _collect_garbage()  # what an earlier run left would be frozen and stay
         _freeze()  # what exists by now need not be scanned by each collection
         gc.collect, gc.freeze = (
             _collect_nothing,
@@ -110,13 +110,13 @@ class World:
         sys.unraisablehook = _ignore  # what a dead `finally` awaited is complained about when it is collected
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)  # killed processes close no file
+                warnings.simplefilter("ignore", ResourceWarning)  # as in `_collect_garbage`
                 never_begun = "coroutine .* was never awaited"
                 warnings.filterwarnings("ignore", never_begun, RuntimeWarning)  # killed before its first turn
                 for action in actions:
                     action()
                 self._events.clear()
-                _collect()
+                _collect_garbage()
         finally:
             sys.unraisablehook = hook
         gc.collect, gc.freeze = _collect, _freeze
@@ -138,7 +138,7 @@ class World:
                 self.now_ns, _, number, action = heapq.heappop(self._events)
                 action()
                 if number % COLLECT_EVENTS == 0:
-                    _collect()
+                    _collect_garbage()
                 if is_so():
                     return True
             self.now_ns = end_ns
@@ -146,6 +146,13 @@ class World:
             if collects:
                 gc.enable()
         return False
+
+
+def _collect_garbage() -> None:
+    """Collect. Killed processes close no file and no connection."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        _collect()
 
 
 def _ignore(_error: object) -> None:
