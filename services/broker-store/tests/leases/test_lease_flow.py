@@ -5,7 +5,9 @@ import asyncio
 import pytest
 from leasing_side import LeasingSide, bodies, given, item
 
+from broker_store.leases import message_moves
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, RECORD_STEPS
+from broker_store.settling import settling
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.names import TIMER_TOPIC
 from gantry_wire.private_requests.leases import (
@@ -260,6 +262,26 @@ async def test_a_poisoned_key_blocks_only_itself_and_is_a_dead_letter_at_last(si
     again = side.reopen()
     assert bodies(again.lease()) == ["bad2"]
     assert again.committed() == 1
+
+
+async def test_a_dead_letter_whose_unit_cannot_be_read_is_tried_again(side, monkeypatch):
+    failures = [OSError(5, "Input/output error")]
+    right = settling.look_up
+
+    def look_up(*arguments):
+        if failures:
+            raise failures.pop()
+        return right(*arguments)
+
+    monkeypatch.setattr(settling, "look_up", look_up)
+    monkeypatch.setattr(message_moves, "AGAIN_SECONDS", 0.01)
+    side.set_group(retry_max_times=0)
+    side.put("bad")
+    side.nack(*side.lease())
+    async with asyncio.timeout(20):
+        while not side.records("%DLQ%g"):
+            await settled(side)
+    assert not failures
 
 
 async def settled(side):

@@ -115,7 +115,10 @@ class Settling:
         """Decide items in this turn, or when their records are read from the disk."""
         self.refuse_unless_able()
         topic, queue_id, _ = source
-        found = look_up(topic, self.queues.find(topic, queue_id), items)
+        try:
+            found = look_up(topic, self.queues.find(topic, queue_id), items)
+        except OSError as error:
+            raise _unreadable(error) from error
         segment_bytes = self.log.settings.segment_bytes
         if read_records(topic, found, segment_bytes, self.log.read_nowait):
             self._submit(source, found, epoch, done)
@@ -132,7 +135,7 @@ class Settling:
             except RefusedRequest as refusal:
                 done(refusal)
             except Exception as error:  # noqa: BLE001 - answer the waiting client, whatever the error
-                done(RefusedRequest(ResponseCode.SYSTEM_ERROR, f"the items cannot be read: {error}"))
+                done(_unreadable(error))
 
         asyncio.ensure_future(asyncio.to_thread(read)).add_done_callback(on_read)
 
@@ -238,3 +241,7 @@ class Settling:
             raise stopped(self.log.stop_reason)
         if self.appends.is_overloaded:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+
+
+def _unreadable(error: Exception) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.SYSTEM_ERROR, f"the items cannot be read: {error}")
