@@ -71,6 +71,8 @@ class System:
         """Stores that must restart because their disk failed."""
         self.damaged: dict[str, Place] = {}
         """The message of each store whose record changed on the device."""
+        self.damaged_index: set[str] = set()
+        """Stores whose index has a changed bit: keys that were put there may not be found until it is made again."""
         self.unconfirmed: set[str] = set()
         """Stores that lost their confirm offset once."""
         self.old_below: dict[str, int] = {}

@@ -72,6 +72,8 @@ def flip(system: System, act: Act) -> bool:
         return False  # its backup may lack their topics, of which the log has no message yet
     if target is _note:
         system.unconfirmed.add(act.on)
+    if target is _index:
+        system.damaged_index.add(act.on)
     if store.process.is_running:
         kill(system, act)
     store.files.flip(found.path, found.at, 1 << rng.randrange(8))
@@ -105,6 +107,8 @@ def lose_files(system: System, act: Act) -> bool:
             store.files.remove_dir(path)
         else:
             store.files.remove(path)
+    if "index" in lost:
+        system.damaged_index.discard(act.on)
     system.ledger.messages.damaged_stores.add(act.on)
     system.history.add(act.on, f"loses {', '.join(lost)}")
     return True
