@@ -217,6 +217,20 @@ async def test_a_broker_that_is_away_is_passed_over_and_its_handles_fail_for_the
     check_problem(await pair_client.post(f"{URL}:receive", json={}), 503, "SERVICE_NOT_AVAILABLE")
 
 
+async def test_a_broker_where_the_topic_was_deleted_is_passed_over(pair_client, pair):
+    """Nameservers keep such a broker in the topic's route."""
+    stores = pair.stores
+    stores["broker-b"].refuse = StoreRefused(17, "topic[orders] not exist, apply first please!")
+    for number in range(4):  # each time another broker is asked first
+        await put(pair, f"m{number}", broker="broker-a")
+        assert [one["body"] for one in await receive(pair_client, waitSeconds=1)] == [f"m{number}"]
+    assert await receive(pair_client, filter={"expression": "a"}) == []
+    stores["broker-a"].refuse = stores["broker-b"].refuse
+    check_problem(await pair_client.post(f"{URL}:receive", json={}), 404, "TOPIC_NOT_EXIST")
+    stores["broker-a"].refuse, stores["broker-a"].away = None, PeerAway("broker-a", True, "no answer")
+    check_problem(await pair_client.post(f"{URL}:receive", json={}), 503, "SERVICE_NOT_AVAILABLE")
+
+
 async def test_refusals_of_a_store_are_returned(client, system):
     await put(system, "a")
     (got,) = await receive(client)

@@ -222,7 +222,7 @@ class Reader:
         """Read what nameservers acknowledged to have."""
         values = self._system.ledger.values
         try:
-            for address, kept in values.kept.items():
+            for address, kept in list(values.kept.items()):
                 client = NameserverClient(pool, address, TIMEOUT_SECONDS)
                 for key in kept:
                     values.read(address, key, await client.kv_get(NAMESPACE, key))

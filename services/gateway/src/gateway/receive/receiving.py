@@ -71,7 +71,17 @@ class Batch:
 class LeasePass:
     """Leases at one broker after the other, without waiting for messages, until there are enough."""
 
-    __slots__ = ("_ask", "_away", "_batch", "_brokers", "_next", "_on_batch", "_receipts", "_routes")
+    __slots__ = (
+        "_ask",
+        "_away",
+        "_batch",
+        "_brokers",
+        "_next",
+        "_on_batch",
+        "_receipts",
+        "_routes",
+        "_without",
+    )
 
     def __init__(
         self,
@@ -88,6 +98,8 @@ class LeasePass:
         self._batch = Batch(ask.topic, ask.group)
         self._receipts = Receipts(ask.topic, ask.group)
         self._away: list[str] = []
+        self._without = 0
+        """How many brokers do not have the topic: it was deleted there, and routes keep such brokers for a while."""
         self._next = 0
 
     def start(self) -> None:
@@ -117,8 +129,10 @@ class LeasePass:
             self._routes.forget(self._ask.topic)
         elif not isinstance(outcome, StoreRefused):
             raise outcome
+        elif _lacks_topic(outcome):
+            self._without += 1
         elif not self._batch.count:
-            return _problem(self._ask, outcome)
+            return _problem(outcome)
         return None
 
     def _ask_next(self) -> Batch | Problem | None:
@@ -129,8 +143,8 @@ class LeasePass:
                 ask = ask._replace(count_max=ask.count_max - count)
             self._brokers[self._next][1].receive(ask, self._on_leased)
             return None
-        if self._away and not count and len(self._away) == len(self._brokers):
-            return broker_away(", ".join(sorted(self._away)))
+        if not count and len(self._away) + self._without == len(self._brokers):
+            return broker_away(", ".join(sorted(self._away))) if self._away else topic_missing(ask.topic)
         return self._batch
 
 
@@ -253,7 +267,9 @@ class Receiver:
         )
         for (name, _store), answer in zip(missing, answers, strict=True):
             if isinstance(answer, StoreRefused):
-                raise _problem(ask, answer)
+                if _lacks_topic(answer):
+                    continue
+                raise _problem(answer)
             if isinstance(answer, PeerAway):
                 if ask.is_filter_new:
                     raise broker_away(name)
@@ -292,9 +308,11 @@ class Receiver:
 
 
 def _is_ready(wait: "asyncio.Task[bool]") -> bool:
-    """Whether a wait reports possible messages; an error is left for the next receive to report."""
+    """Whether a wait reports possible messages; an error is left for the next receive to report. A missing topic has none."""
     error = wait.exception()
-    return isinstance(error, StoreRefused) or (error is None and wait.result())
+    if isinstance(error, StoreRefused):
+        return not _lacks_topic(error)
+    return error is None and wait.result()
 
 
 async def _until_gone(gone: Callable[[], Awaitable[None]]) -> None:
@@ -311,11 +329,13 @@ def _shown(ask: ReceiveAsk, broker: str, store: LeaseStore, leased: Leased, rece
     return Taken(store, messages)
 
 
-def _problem(ask: ReceiveAsk, error: StoreRefused) -> Problem:
+def _lacks_topic(error: StoreRefused) -> bool:
+    return error.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def _problem(error: StoreRefused) -> Problem:
     if error.gantry_code == FILTER_CONFLICT:
         return Problem(409, FILTER_CONFLICT, error.remark, field="filter")
-    if error.code == ResponseCode.TOPIC_NOT_EXIST:
-        return topic_missing(ask.topic)
     problem = refused(error)
     if error.code == ResponseCode.NO_PERMISSION:
         problem.field = "group" if "group" in error.remark else "topic"

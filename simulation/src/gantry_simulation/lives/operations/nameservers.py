@@ -16,7 +16,7 @@ async def keep_value(doing: Doing, act: Act) -> None:
     for address, answer in answers.items():
         if isinstance(answer, Command):
             values.acknowledged(address, key, value)
-    for address, kept in values.kept.items():
+    for address, kept in list(values.kept.items()):
         earlier = list(kept)[act.number % len(kept)]
         values.read(address, earlier, await doing.nameservers(address).kv_get(NAMESPACE, earlier))
     doing.history.add(doing.name, f"keeps {key} at {', '.join(answers)}")
