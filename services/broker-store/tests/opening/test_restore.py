@@ -202,3 +202,21 @@ def test_records_taken_together_give_what_each_by_itself_gives(messages):
         names = ([unique] if unique else []) + (keys.split() if keys else [])
         expected += [index_key_hash("orders", name.decode(errors="replace")) for name in names]
     assert [hashed for hashed, _, _ in together.index] == expected
+
+
+def marked(position: int, of: bytes) -> tuple:
+    raw = b"__GANTRY_SETTLED\x01" + of + b":g:1/1\x02"
+    return (position, 100, 0, position // 100, 0, 6000, 77, b"letters", raw)
+
+
+def test_behind_damage_an_offset_that_only_a_decision_names_is_not_used_again(parts):
+    parts.restore.take([record(0), marked(100, b"orders:0:7")])
+    assert parts.queues.find("orders", 0).max_offset == 1
+    parts.restore.leave_hole(None)
+    parts.restore.take([marked(200, b"orders:0:1"), marked(300, b"gone:0:4"), marked(400, b"orders:0:99999")])
+    queue = parts.queues.find("orders", 0)
+    assert (queue.max_offset, queue.next_offset, parts.restore.holes) == (2, 2, 1 + 5)
+    assert parts.queues.find("gone", 0) is None  # a deleted topic has no queue
+    assert parts.queues.open("gone", 0).next_offset == 5
+    parts.restore.take([record(500, 1)])  # one that an earlier version stored there is read
+    assert parts.unit("orders", 1)[:2] == (500, 100)

@@ -30,6 +30,14 @@ class QueueNote(msgspec.Struct, omit_defaults=True):
     done: list[int] = []
     failed: list[int] = []
 
+    @property
+    def used_end(self) -> int:
+        """Return the offset up to which the queue had messages, as far as this note shows it."""
+        done, failed = self.done, self.failed
+        ends = [done[at] + done[at + 1] for at in range(0, len(done), 2)]
+        ends += [failed[at] + failed[at + 1] for at in range(0, len(failed), 3)]
+        return max(ends, default=self.start or 0)
+
 
 class LeaseNote(msgspec.Struct, omit_defaults=True):
     """Body of one record."""

@@ -137,10 +137,9 @@ class Subscriptions:
             return
         self._applied = position
         if topic == ACKS_TOPIC.encode():
-            try:
-                self.apply(decode_note(decode_record(read(position, size)).body), position)
-            except msgspec.DecodeError:
-                return  # a record of another version, unknown here
+            note = read_note(read(position, size))
+            if note is not None:
+                self.apply(note, position)
             return
         mark = read_mark(properties)
         if mark is not None:
@@ -241,6 +240,14 @@ class Subscriptions:
             table.settle(part.done[at], (1 << part.done[at + 1]) - 1)
         for at in range(0, len(part.failed), 3):
             table.unseen.note_attempts(part.failed[at], part.failed[at + 1], part.failed[at + 2])
+
+
+def read_note(record: bytes) -> LeaseNote | None:
+    """Return the note of a record, None for one of another version, unknown here."""
+    try:
+        return decode_note(decode_record(record).body)
+    except msgspec.DecodeError:
+        return None
 
 
 def _replayed(subscription: Subscription, queue_id: int) -> QueueLeases:

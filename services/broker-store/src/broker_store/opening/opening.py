@@ -253,7 +253,7 @@ class Opening:
                 restore.take(event.records)
             else:
                 _report(event)
-            if isinstance(event, Hole) and event.suspect is not None:
+            if isinstance(event, Hole):
                 restore.leave_hole(event.suspect)
             yield
         return restore

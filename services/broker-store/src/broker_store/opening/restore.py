@@ -12,6 +12,8 @@ from broker_store.commit.topics import QUEUES_MAX, SEGMENT_TOPIC
 from broker_store.commit.visible.visible_keys import KeyFiles
 from broker_store.config.delay_levels import DEFAULT, LevelList
 from broker_store.derived import PROPERTY_PREFIX, Covered, ReadLog
+from broker_store.leases.note_bodies import ACKS_TOPIC
+from broker_store.leases.subscriptions import read_note
 from broker_store.log.commit_log.scan import ScannedRecord
 from broker_store.sending.idempotency import Remembered, Window, content_crc, key_digest
 from broker_store.settling.decided.mark import MARK, read_mark
@@ -104,6 +106,8 @@ class Restore:
         self.newest_store_ms = 0
         self.records = 0
         self.holes = 0
+        self._is_damaged = False
+        """A hole was met. Records behind it may be the only trace of an offset that was used."""
 
     def take(self, records: list[ScannedRecord]) -> None:
         """Replay records. Consecutive plain ones of a queue are collected and replayed together.
@@ -208,14 +212,41 @@ class Restore:
             if position >= covered and state.wants(queue.topic, properties):
                 assert self._read is not None
                 state.take(record, self._read)
+        if self._is_damaged:
+            self._reserve_named(queue.topic, record)
 
-    def leave_hole(self, suspect: ScannedRecord) -> None:
-        """Reserve the offset of a damaged record: its message was acknowledged with it."""
-        queue_id, offset, topic = suspect[2], suspect[3], suspect[7]
-        queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
-        if 0 <= offset - queue.units.max_offset < SKIPPED_OFFSETS_MAX:
-            queue.units.start_at(offset + 1)
-            self.holes += 1
+    def leave_hole(self, suspect: ScannedRecord | None) -> None:
+        """Reserve the offset of a damaged record, if its fields show it: its message was acknowledged with it."""
+        self._is_damaged = True
+        if suspect is not None:
+            queue_id, offset, topic = suspect[2], suspect[3], suspect[7]
+            queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
+            if 0 <= offset - queue.units.max_offset < SKIPPED_OFFSETS_MAX:
+                queue.units.start_at(offset + 1)
+                self.holes += 1
+
+    def _reserve_named(self, topic: str, record: ScannedRecord) -> None:
+        """Reserve the offsets of messages that a record names as decided, acknowledged or delivered.
+
+        Damage may have left no other trace of them. Another message at such an offset would count as done, and never be delivered.
+        """
+        properties = record[8]
+        mark = read_mark(properties) if MARK in properties else None
+        if mark is not None:
+            self._reserve(mark.source[0], mark.source[1], mark.offset + 1)
+        if topic == ACKS_TOPIC and self._read is not None:
+            note = read_note(self._read(record[0], record[1]))
+            if note is not None:
+                for part in note.queues:
+                    self._reserve(note.topic, part.queue, part.used_end)
+
+    def _reserve(self, topic: str, queue_id: int, end: int) -> None:
+        queue = self._queues.find(topic, queue_id)
+        retired = self._queues.retired.get(topic, {}).get(queue_id, 0)
+        known = retired if queue is None else queue.units.max_offset
+        if known < end <= known + SKIPPED_OFFSETS_MAX:
+            self._queues.continue_at(topic, queue_id, end)
+            self.holes += end - known
 
     def _open(self, topic: bytes, queue_id: int) -> Queue:
         queue = self._queues.open(topic.decode(errors="replace"), queue_id)
