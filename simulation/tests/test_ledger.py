@@ -222,6 +222,29 @@ def test_a_moved_message_may_come_at_its_new_time_and_a_perhaps_moved_one_at_bot
     assert len(world.violations) == 1
 
 
+@pytest.mark.parametrize("is_together", [True, False])
+def test_of_moves_at_the_same_time_either_may_be_the_last_and_of_others_the_later_is(
+    world: World, is_together: bool
+) -> None:
+    ledger = Ledger(world)
+    delays = ledger.delays
+    delays.begin("m", "s", "T", Due(0, instant_ms=500_000))
+    soon, late = Due(world.now_ns, instant_ms=100), Due(world.now_ns, instant_ms=900_000)
+    world.run_for(1)
+    if not is_together:
+        late = late._replace(from_ns=world.now_ns + 1)
+    for due in (soon, late):
+        delays.may_be_moved("m", due)
+        delays.moved("m", due)
+        world.run_for(1)
+    read(ledger, "m", Place("s", "T", 0, 0), store_ms=100)
+    assert [each.what.startswith("m is early") for each in world.violations] == [True] * (not is_together)
+    last = Due(world.now_ns, instant_ms=700_000)
+    delays.may_be_moved("m", last)
+    delays.moved("m", last)
+    assert delays.delayed["m"].all_due() == [last]
+
+
 CELL = Cell("store-0", "G", "Topic0", 0)
 
 

@@ -34,6 +34,13 @@ class Due(NamedTuple):
         return waited >= self.wait_seconds * (1 - FASTER) - ROUNDING_SECONDS and store_ms >= self.instant_ms
 
 
+class Confirmed(NamedTuple):
+    """A move that a scheduler confirmed, and when."""
+
+    due: Due
+    at_ns: int
+
+
 class Gone(NamedTuple):
     """A message that no longer waits, by the word of a scheduler: nothing delivers it from these offsets on, by queue."""
 
@@ -48,6 +55,10 @@ class Delayed:
     store: str
     topic: str
     due: Due
+    moved_ns: int = 0
+    """When the move to `due` was confirmed."""
+    also_due: list[Confirmed] = field(default_factory=list[Confirmed])
+    """Confirmed moves that ran at the same time as that one, or as each other: any of them may be the last."""
     perhaps_due: list[Due] = field(default_factory=list[Due])
     """Moves without an answer. They may happen late, even after a later move."""
     was_due: list[Due] = field(default_factory=list[Due])
@@ -64,6 +75,10 @@ class Delayed:
     orders: int = 0
     """Requests to move it."""
     gone: Gone | None = None
+
+    def all_due(self) -> list[Due]:
+        """Return all times that may hold."""
+        return [self.due, *(each.due for each in self.also_due), *self.perhaps_due]
 
 
 class Delays:
@@ -110,11 +125,13 @@ class Delays:
         self.delayed[message].perhaps_due.remove(due)
 
     def moved(self, message: str, due: Due) -> None:
-        """Record that a move was confirmed."""
+        """Record that a move was confirmed. It was requested at `due.from_ns`, and replaces what was confirmed before that."""
         delayed = self.delayed[message]
         delayed.perhaps_due.remove(due)
         delayed.was_due.append(delayed.due)
-        delayed.due = due
+        before = (*delayed.also_due, Confirmed(delayed.due, delayed.moved_ns))
+        delayed.also_due = [each for each in before if each.at_ns > due.from_ns]
+        delayed.due, delayed.moved_ns = due, self._now_ns()
 
     def not_found(self, message: str) -> None:
         """Record that a scheduler that knows all messages of the store does not know this one."""
@@ -137,7 +154,7 @@ class Delays:
             self._violate(f"{message} is delivered at {place}, although {gone.why}")
         if delayed.is_cancelled:
             self._violate(f"{message} is cancelled and delivered")
-        if not any(due.allows(now_ns, store_ms) for due in (delayed.due, *delayed.perhaps_due)):
+        if not any(due.allows(now_ns, store_ms) for due in delayed.all_due()):
             self._violate(
                 f"{message} is early: delivered at {now_ns} ns, store time {store_ms}, {delayed.due}"
             )
@@ -164,8 +181,11 @@ class Delays:
 
     def required(self) -> set[str]:
         """Return the messages that must be delivered."""
+        now_ns = self._now_ns()
         return {
             message
             for message, delayed in self.delayed.items()
-            if delayed.is_certain and not delayed.cancellations and not delayed.due.is_far(self._now_ns())
+            if delayed.is_certain
+            and not delayed.cancellations
+            and not any(due.is_far(now_ns) for due in delayed.all_due())
         }
