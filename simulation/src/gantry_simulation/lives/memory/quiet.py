@@ -29,7 +29,7 @@ def count_when_quiet(system: System, census: Census) -> None:
 
 
 def _wait_for_silent(system: System, connections: Callable[[], int], server: str) -> None:
-    """Wait until the servers have closed the connections whose end nobody told them, and a moment longer."""
+    """Wait until the servers have closed the connections whose end did not reach them, and a moment longer."""
     if not system.world.run_until(lambda: not connections(), within=SILENT_SECONDS):
         system.world.violate(server, "keeps the connections of peers that are gone")
     system.world.run_for(LEFT_SECONDS)
@@ -43,7 +43,7 @@ def _unaware(system: System, servers: Iterable[Part], clients: Iterable[Part]) -
 
 
 def _kill(parts: Iterable[Part]) -> None:
-    """End them without a farewell: their peers must clear up alone."""
+    """Kill them, so that their peers notice it by themselves."""
     for part in parts:
         if part.process.is_running:
             part.kill()
