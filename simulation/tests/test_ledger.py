@@ -245,6 +245,29 @@ def test_of_moves_at_the_same_time_either_may_be_the_last_and_of_others_the_late
     assert delays.delayed["m"].all_due() == [last]
 
 
+def test_while_a_deletion_has_no_answer_nothing_binds_and_after_the_last_answer_it_does(world: World) -> None:
+    ledger = Ledger(world)
+    ledger.deletion_begins("s", "T")
+    ledger.deletion_begins("s", "T")
+    stored(ledger, "one", Place("s", "T", 0, 0))
+    assert ledger.messages.required == {}
+    ledger.deletion_ends("s", "T")
+    stored(ledger, "two", Place("s", "T", 0, 1))
+    stored(ledger, "other", Place("s", "U", 0, 0))
+    ledger.deletion_ends("s", "T")
+    stored(ledger, "three", Place("s", "T", 0, 2))
+    assert ledger.messages.required == {Place("s", "U", 0, 0): "other", Place("s", "T", 0, 2): "three"}
+
+
+def test_a_deletion_without_an_answer_may_still_happen_in_the_end(world: World) -> None:
+    ledger = Ledger(world)
+    stored(ledger, "one", Place("s", "T", 0, 0))
+    ledger.deletion_begins("s", "T")
+    stored(ledger, "two", Place("s", "T", 0, 1))
+    ledger.check({})
+    assert world.violations == []
+
+
 CELL = Cell("store-0", "G", "Topic0", 0)
 
 

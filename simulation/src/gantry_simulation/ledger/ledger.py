@@ -74,9 +74,15 @@ class Ledger:
         self.offsets.deleted(store, topic)
         self.bounds.deleted(store, topic)
 
-    def unanswered_deletion(self, store: str, topic: str) -> None:
-        """Record that the request to delete a topic may still be on its way."""
-        self.losses.open_deletions.add((store, topic))
+    def deletion_begins(self, store: str, topic: str) -> None:
+        """Record a request to delete a topic. Until its answer, what the store answers about the topic binds it to nothing."""
+        self.losses.open_deletions.append((store, topic))
+        self.deleted(store, topic)
+
+    def deletion_ends(self, store: str, topic: str) -> None:
+        """Record the answer to a request to delete a topic."""
+        self.losses.open_deletions.remove((store, topic))
+        self.deleted(store, topic)
 
     def _forget_open_deletions(self) -> None:
         for store, topic in self.losses.open_deletions:

@@ -39,8 +39,8 @@ class Losses:
         self._losses: defaultdict[str, int] = defaultdict(int)
         self._deletions: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._doubtful: set[str] = set()
-        self.open_deletions: set[tuple[str, str]] = set()
-        """Topics of stores with a deletion that was never answered: it may happen at any time."""
+        self.open_deletions: list[tuple[str, str]] = []
+        """Store and topic of each deletion without an answer, perhaps for ever: it may happen at any time."""
 
     def since(self, store: str, topic: str) -> Since:
         """Return the state now, for an operation that begins."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantry_link.errors import LinkError
+from gantry_link.errors import BrokerRefused
 from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
 from gantry_simulation.lives.plan import Act
 from gantry_wire.headers.admin import CreateTopicHeader
@@ -14,15 +14,14 @@ QUEUES_MIN, QUEUES_MORE = 4, 5
 async def delete_topic(doing: Doing, act: Act) -> None:
     """Delete a topic. The next send makes it again."""
     topic = topic_of(act)
-    doing.ledger.deleted(act.on, topic)
+    doing.ledger.deletion_begins(act.on, topic)
     try:
         await doing.store(act.on).delete_topic(topic)
-        doing.history.add(doing.name, f"deletes {topic} on {act.on}")
-    except LinkError:
-        doing.ledger.unanswered_deletion(act.on, topic)
+    except BrokerRefused:
+        doing.ledger.deletion_ends(act.on, topic)
         raise
-    finally:
-        doing.ledger.deleted(act.on, topic)
+    doing.ledger.deletion_ends(act.on, topic)
+    doing.history.add(doing.name, f"deletes {topic} on {act.on}")
 
 
 async def make_topic(doing: Doing, act: Act) -> None:
