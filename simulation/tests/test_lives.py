@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,18 @@ from repeats import digest_elsewhere
 
 from gantry_simulation.__main__ import main
 from gantry_simulation.lives.drawing.draw_plan import draw_plan
+from gantry_simulation.lives.faults.table import perform
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.many import Lives, run_many
-from gantry_simulation.lives.plan import CLIENT, STORE, Plan, load, save
+from gantry_simulation.lives.plan import CLIENT, STORE, Act, Plan, Shape, StoreShape, load, save
 from gantry_simulation.lives.planted.fault import Planted, Together
 from gantry_simulation.lives.planted.finding import faults, find
 from gantry_simulation.lives.planted.items import PLANTED_ITEMS
 from gantry_simulation.lives.planted.store import PLANTED
 from gantry_simulation.lives.shrinking import Shrinker, kind_of
+from gantry_simulation.lives.system import System
+from gantry_simulation.processes.threads import Pace
+from gantry_simulation.world.world import MS_NS, SECOND_NS, World
 
 LIVES, PROCESSES = 300, 2
 PROGRAM_LIVES = 8
@@ -72,6 +77,41 @@ def test_lives_with_programs_that_use_the_sdk_keep_every_promise() -> None:
 @pytest.mark.soak
 def test_drawn_lives_of_new_seeds_keep_every_promise() -> None:
     assert violations(SOAK_LIVES, first_seed=random.randrange(1_000_000, 1_000_000_000)) == {}
+
+
+STALL_NS = Pace().stall_ns[1]
+
+
+def stall(system: System, begins_ms: int) -> None:
+    """Let what the store's threads begin in 5 ms stall for as long as any call may."""
+    pace = system.stores["store-0"].process.pace
+    usual = pace.call_ns
+
+    def set_pace(call_ns: tuple[int, int]) -> None:
+        pace.call_ns = call_ns
+
+    system.world.at(begins_ms * MS_NS, partial(set_pace, (STALL_NS, STALL_NS)))
+    system.world.at((begins_ms + 5) * MS_NS, partial(set_pace, usual))
+
+
+@pytest.mark.parametrize("kind", ["send", "decide"])
+def test_before_the_first_fault_an_answer_may_wait_for_a_stalled_thread(kind: str, tmp_path: Path) -> None:
+    shape = Shape(stores=(StoreShape(flush="sync"),), clients=1, topics=1, queues=1)
+    half, asked = (
+        Act(at_ms=at_ms, kind=kind, on="store-0", by="client-0", number=1, size=16)
+        for at_ms, kind in ((3_000, "open transaction"), (5_000, kind))
+    )
+    with World(1) as world:
+        system = System(world, shape, tmp_path)
+        for act in (half, asked):
+            world.at(act.at_ms * MS_NS, partial(perform, system, act))
+        stall(system, asked.at_ms)
+        system.start()
+        world.run_for((asked.at_ms * MS_NS + STALL_NS) / SECOND_NS)
+        assert system.clients["client-0"].is_busy
+        world.run_for(2.0)
+        assert not system.clients["client-0"].is_busy
+        assert world.violations == []
 
 
 def digest(seed: int) -> str:

@@ -17,6 +17,7 @@ from gantry_simulation.clients.http_client import HttpClient, NoAnswer
 from gantry_simulation.clients.program import Program
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
+from gantry_simulation.lives.operations.doing import ANSWER_SECONDS
 from gantry_simulation.lives.operations.table import OPERATIONS
 from gantry_simulation.lives.operations.transactions import GROUP, answer_check
 from gantry_simulation.lives.plan import Act
@@ -25,7 +26,6 @@ from gantry_wire.bodies.clients import HeartbeatData, ProducerData
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode
 
-TIMEOUT_SECONDS = 3.0
 HEARTBEAT_SECONDS = 2.0
 
 
@@ -88,7 +88,7 @@ class Client(Program):
         assert self._life is not None
         pool = ConnectionPool(rng=self._life.environment.rng)
         try:
-            yield StoreClient(pool, self._surroundings.fast_ports[name], TIMEOUT_SECONDS)
+            yield StoreClient(pool, self._surroundings.fast_ports[name], ANSWER_SECONDS)
         finally:
             await pool.close()
 
@@ -105,7 +105,7 @@ class Client(Program):
         """Return a client of the nameserver with this address, or of all."""
         assert self._pool is not None
         return NameserverClient(
-            self._pool, address or ";".join(self._surroundings.nameservers), TIMEOUT_SECONDS
+            self._pool, address or ";".join(self._surroundings.nameservers), ANSWER_SECONDS
         )
 
     def wall_ms(self) -> int:
@@ -117,7 +117,7 @@ class Client(Program):
         self._life, self._open = life, 0
         self._pool = pool = ConnectionPool(on_push=partial(answer_check, self), rng=life.environment.rng)
         self._stores = {
-            name: StoreClient(pool, address, TIMEOUT_SECONDS)
+            name: StoreClient(pool, address, ANSWER_SECONDS)
             for name, address in self._surroundings.stores.items()
         }
         self._http = HttpClient(self._surroundings.gateways) if self._surroundings.gateways else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gantry_link.clients.scheduler import SchedulerClient
 from gantry_link.system_queues.claims import claim_holder
 from gantry_simulation.ledger.delays import Due
-from gantry_simulation.lives.operations.doing import Doing, Operation, body_of, topic_of
+from gantry_simulation.lives.operations.doing import ANSWER_SECONDS, Doing, Operation, body_of, topic_of
 from gantry_simulation.lives.operations.sends import send_header, unique, unique_key
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.world.clocks import WALL_START_NS
@@ -19,8 +19,6 @@ LEVELS = " ".join(f"{seconds}s" for seconds in LEVEL_SECONDS)
 """The stores' setting."""
 AT_ONCE_MS = 4_000
 """An instant as near as this may have passed when the message reaches the store, which then stores it as a plain one."""
-ORDER_SECONDS = 6.0
-"""Most time for the answer to an order: a call in a thread of the scheduler or of the store may stall for three seconds."""
 WITHOUT_EFFECT = ("alreadyDelivered", "unknown")
 """Answers to an order that changed nothing."""
 
@@ -67,7 +65,7 @@ async def _scheduler(doing: Doing, act: Act) -> SchedulerClient | None:
     """Return a client of the scheduler that works for a store, None while there is none."""
     store = doing.store(act.on)
     holder = await claim_holder(store, SCHEDULE_TOPIC, 0)
-    return None if holder is None else SchedulerClient(store.pool, holder.address, ORDER_SECONDS)
+    return None if holder is None else SchedulerClient(store.pool, holder.address, ANSWER_SECONDS)
 
 
 def _is_known(doing: Doing, act: Act) -> bool:

@@ -12,8 +12,12 @@ from gantry_simulation.clients.http_client import HttpClient
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.plan import Act, topic_name
+from gantry_simulation.processes.threads import Pace
+from gantry_simulation.world.world import SECOND_NS
 
 GROUP = "G"
+ANSWER_SECONDS: float = 2 * Pace().stall_ns[1] / SECOND_NS + 0.5
+"""Most time for an answer before the first fault: two of the calls in threads that it waits for may stall."""
 
 
 class Doing(Protocol):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
+from gantry_simulation.lives.operations.doing import ANSWER_SECONDS, Doing, Operation, topic_of
 from gantry_simulation.lives.operations.reading import note_records, pull_header
 from gantry_simulation.lives.operations.sends import send_plain
 from gantry_simulation.lives.plan import Act
 
 HOLD, SEND = "hold pull", "send on fast port"
 HOLD_MS = 2_000
-MARGIN_SECONDS = 2.0
 
 
 async def hold_pull(doing: Doing, act: Act) -> None:
@@ -19,7 +18,7 @@ async def hold_pull(doing: Doing, act: Act) -> None:
     store = doing.store(act.on)
     end = await store.max_offset(topic, act.queue)
     header = pull_header(topic, act.queue, end, hold_ms=HOLD_MS)
-    pulled = await store.pull(header, timeout_seconds=HOLD_MS / 1000 + MARGIN_SECONDS)
+    pulled = await store.pull(header, timeout_seconds=HOLD_MS / 1000 + ANSWER_SECONDS)
     found = note_records(doing, pulled.records, act.on, topic, act.queue, since)
     doing.history.add(doing.name, f"waited at {act.on} {topic}/{act.queue}@{end}: {len(found)} messages")
 

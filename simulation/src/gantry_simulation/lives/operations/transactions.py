@@ -8,7 +8,7 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_simulation.ledger.delays import FASTER
 from gantry_simulation.ledger.places import Since
 from gantry_simulation.ledger.transactions import COMMIT, ROLLBACK, STATES, Decision
-from gantry_simulation.lives.operations.doing import Doing, Operation, body_of, topic_of
+from gantry_simulation.lives.operations.doing import ANSWER_SECONDS, Doing, Operation, body_of, topic_of
 from gantry_simulation.lives.operations.sends import send_header, unique, unique_key
 from gantry_simulation.lives.plan import Act
 from gantry_wire.codes import RequestCode
@@ -23,7 +23,6 @@ CHECK_SECONDS = 1.0
 CODES: dict[Decision, int] = {COMMIT: 8, ROLLBACK: 12}
 PREPARED_FLAG = 4
 DECIDED = "TRANSACTION_DECIDED"
-SECONDS_MAX = 2.0
 
 
 def _other(decision: Decision) -> Decision:
@@ -103,7 +102,8 @@ async def decide(doing: Doing, act: Act) -> None:
     decision = COMMIT if act.span_ms % 2 else ROLLBACK
     since = doing.ledger.since(act.on, topic_of(act))
     doing.ledger.transactions.requested(message, decision)
-    client = TransactionStoreClient(doing.store(act.on).pool, doing.store(act.on).address, SECONDS_MAX)
+    store = doing.store(act.on)
+    client = TransactionStoreClient(store.pool, store.address, ANSWER_SECONDS)
     try:
         view = await client.decide(DecideTransaction(key=half.key, decision=decision))
         decision = STATES[view.state]
