@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -58,13 +60,52 @@ async def test_a_later_call_with_a_shorter_timeout_ends_first():
 
 async def test_the_timer_stops_without_open_calls_and_starts_again():
     calls = make_calls()
-    calls.open(1, 5)
+    calls.open(1, 0.2)
     calls.resolve(Command(opaque=1))
     async with asyncio.timeout(30):
         while calls.is_watched:
             await asyncio.sleep(SWEEP_SECONDS)
     with pytest.raises(RequestTimedOut):
         await asyncio.wait_for(calls.open(2, 0.01), 30)
+
+
+async def test_the_timer_sleeps_until_the_earliest_deadline(monkeypatch):
+    loop, times = asyncio.get_running_loop(), []
+    call_at = loop.call_at
+    monkeypatch.setattr(
+        loop, "call_at", lambda when, *rest, **more: times.append(when) or call_at(when, *rest, **more)
+    )
+    calls, other = make_calls(), make_calls()
+    calls.open(1, 30)
+    calls.open(2, 40)
+    other.open(1, 20)
+    assert [round(when - loop.time()) for when in times] == [30, 20]
+    with pytest.raises(RequestTimedOut):
+        await asyncio.wait_for(other.open(2, 0.01), 30)
+    assert round(times[-1] - loop.time()) == 20
+
+
+async def test_a_deadline_of_an_answered_call_hides_no_earlier_one():
+    calls, other = make_calls(), make_calls()
+    calls.open(1, 1)
+    calls.resolve(Command(opaque=1))
+    with pytest.raises(RequestTimedOut):  # this sweep finds no open call in `calls`
+        await asyncio.wait_for(other.open(1, 0.01), 30)
+    calls.open(2, 60)
+    with pytest.raises(RequestTimedOut):
+        await asyncio.wait_for(calls.open(3, 2), 20)
+
+
+async def test_a_lost_connection_is_not_kept_until_the_deadline_of_its_calls():
+    def withdraw(_opaque):
+        return False
+
+    calls, lost = Calls(withdraw, 100, None), weakref.ref(withdraw)
+    calls.open(1, 600).cancel()
+    calls.fail_all(lambda sent: ConnectionLost("gone", sent=sent))
+    del calls, withdraw
+    gc.collect()
+    assert lost() is None
 
 
 async def test_a_lost_connection_ends_every_call():

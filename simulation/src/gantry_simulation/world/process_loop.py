@@ -118,7 +118,7 @@ class ProcessLoop(BareLoop):
     def _plan(self) -> None:
         if self._in_turn or self._paused or self._closed:
             return
-        when = self._free_at_ns
+        when = max(self._free_at_ns, self._world.now_ns)
         if not self._ready:
             timers = self._timers
             while timers and timers[0][3].cancelled():
@@ -126,7 +126,6 @@ class ProcessLoop(BareLoop):
             if not timers:
                 return
             when = max(when, self._clocks.world_ns(timers[0][0]))
-        when = max(when, self._world.now_ns)
         if when < self._turn_at_ns:
             self._turn_at_ns = when
             self._turn_number += 1
@@ -140,16 +139,17 @@ class ProcessLoop(BareLoop):
             self._turn()
 
     def _turn(self) -> None:
-        due = self._clocks.steady() + RESOLUTION_SECONDS
-        timers, ready = self._timers, self._ready
-        while timers and timers[0][0] <= due:
-            handle = heapq.heappop(timers)[3]
-            if not handle.cancelled():
-                ready.append(handle)
+        timers, ready, world = self._timers, self._ready, self._world
+        if timers:
+            due = self._clocks.steady() + RESOLUTION_SECONDS
+            while timers and timers[0][0] <= due:
+                handle = heapq.heappop(timers)[3]
+                if not handle.cancelled():
+                    ready.append(handle)
         count = len(ready)
-        self._world.record(self.name, "turn", count)
+        world.trace.add(world.now_ns, self.name, "turn", count)
         least_ns = TURN_NS + count * CALLBACK_NS
-        self._free_at_ns = self._world.now_ns + int(least_ns * (1 + COST_SPREAD * self._rng.random()))
+        self._free_at_ns = world.now_ns + int(least_ns * (1 + COST_SPREAD * self._rng.random()))
         hooks = sys.get_asyncgen_hooks()
         self._in_turn = True
         _set_running_loop(self)

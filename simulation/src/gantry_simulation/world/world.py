@@ -97,7 +97,7 @@ class World:
 
     def run_for(self, seconds: float) -> None:
         """Run all events of this span of virtual time."""
-        self._run(self.now_ns + round(seconds * SECOND_NS), lambda: False)
+        self._run(self.now_ns + round(seconds * SECOND_NS), None)
 
     def run_until(self, is_so: Callable[[], bool], within: float) -> bool:
         """Run until the condition holds after an event; False when `within` virtual seconds passed first."""
@@ -130,16 +130,17 @@ class World:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _run(self, end_ns: int, is_so: Callable[[], bool]) -> bool:
+    def _run(self, end_ns: int, is_so: Callable[[], bool] | None) -> bool:
         collects = gc.isenabled()
         gc.disable()
         try:
-            while self._events and self._events[0][0] <= end_ns:
-                self.now_ns, _, number, action = heapq.heappop(self._events)
+            events, take = self._events, heapq.heappop
+            while events and events[0][0] <= end_ns:
+                self.now_ns, _, number, action = take(events)
                 action()
                 if number % COLLECT_EVENTS == 0:
                     _collect_garbage()
-                if is_so():
+                if is_so is not None and is_so():
                     return True
             self.now_ns = end_ns
         finally:

@@ -1,7 +1,7 @@
 """Open calls of one connection, and the shared timer that times them out.
 
-Each call costs a dict entry and a future. There is no timer per call: `Deadlines` checks every SWEEP_SECONDS only the
-connections whose earliest deadline has passed.
+Each call costs a dict entry and a future. There is no timer per call: `Deadlines` runs one at the earliest deadline of all
+connections, at most once in SWEEP_SECONDS.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from gantry_link.errors import ConnectionBusy, ConnectionLost, LinkError, Reques
 from gantry_wire.frames.command import Command
 
 SWEEP_SECONDS = 0.05
+"""A call times out at most this late."""
 OPAQUE_MASK = 0x7FFFFFFF
 NEVER = float("inf")
 
@@ -102,18 +103,18 @@ class Calls:
         now = self._loop.time()
         deadline = now + timeout
         self._pending[opaque] = (answer, deadline, now)
-        if deadline < self._next_deadline:  # noqa: PLR1730 - min() costs a call per request
-            self._next_deadline = deadline
-        if not self.is_watched:
-            self._deadlines.watch(self)
+        if deadline < self._next_deadline or not self.is_watched:
+            self._watch_until(deadline)
 
     def open_together(self, calls: Mapping[int, Call], earliest: float) -> None:
         """As `open_for`, for several calls. The first deadline is `earliest`. The caller checks the limit."""
         self._pending.update(calls)
-        if earliest < self._next_deadline:  # noqa: PLR1730 - as above
-            self._next_deadline = earliest
-        if not self.is_watched:
-            self._deadlines.watch(self)
+        if earliest < self._next_deadline or not self.is_watched:
+            self._watch_until(earliest)
+
+    def _watch_until(self, deadline: float) -> None:
+        self._next_deadline = min(self._next_deadline, deadline)
+        self._deadlines.watch(self, deadline)
 
     def resolve(self, command: Command) -> bool:
         """Pass an answer to its call. Returns False if the call is no longer open."""
@@ -125,8 +126,8 @@ class Calls:
             answer.set_result(command)
         return True
 
-    def expire(self, now: float) -> bool:
-        """End the calls that timed out. Returns False if no call is left to watch."""
+    def expire(self, now: float) -> float:
+        """End the calls that timed out. Returns when to look again: no call times out before. NEVER: none is open."""
         if now >= self._next_deadline:
             late = [opaque for opaque, (_, deadline, _) in self._pending.items() if deadline <= now]
             for opaque in late:
@@ -136,12 +137,15 @@ class Calls:
                 ):  # None: an earlier time-out closed the connection and ended all its calls
                     self._time_out(opaque, call)
             self._next_deadline = min((deadline for _, deadline, _ in self._pending.values()), default=NEVER)
-        return bool(self._pending)
+        if not self._pending:
+            self._next_deadline = NEVER
+        return self._next_deadline
 
     def fail_all(self, error: Callable[[bool], LinkError]) -> None:
         """End every call with `error(sent)` after the connection ended."""
         pending, self._pending = self._pending, {}
         self._next_deadline = NEVER
+        self._deadlines.forget(self)
         for opaque, (answer, _, _) in pending.items():
             withdrawn = self._withdraw(opaque)
             if not answer.done():
@@ -168,40 +172,56 @@ class Calls:
 class Deadlines:
     """The shared timer of one loop. It runs only while some connection has open calls."""
 
-    __slots__ = ("_loop", "_timer", "_watched")
+    __slots__ = ("_loop", "_timer", "_timer_at", "_watched")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._watched: list[Calls] = []
+        self._watched: dict[Calls, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER
 
     @staticmethod
     def current() -> Deadlines:
         """Return the Deadlines of the running loop."""
         return _deadlines.current()
 
-    def watch(self, calls: Calls) -> None:
-        """Check these calls for time-outs until a sweep finds none open."""
+    def watch(self, calls: Calls, deadline: float) -> None:
+        """Check these calls for time-outs at `deadline`, and until a sweep finds none open."""
         calls.is_watched = True
-        self._watched.append(calls)
-        if self._timer is None:
-            self._timer = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._watched[calls] = None
+        if deadline < self._timer_at:
+            self._sweep_at(deadline)
+
+    def forget(self, calls: Calls) -> None:
+        """Check these calls no more: none is open."""
+        calls.is_watched = False
+        self._watched.pop(calls, None)
+
+    def _sweep_at(self, deadline: float) -> None:
+        when = max(deadline, self._loop.time() + SWEEP_SECONDS)
+        if when >= self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._sweep)
 
     def _sweep(self) -> None:
-        now = self._loop.time()
-        watched, self._watched = self._watched, []
-        for calls in watched:
+        now, next_deadline = self._loop.time(), NEVER
+        self._timer, self._timer_at = None, NEVER
+        for calls in list(self._watched):
             try:
-                has_open_calls = calls.expire(now)
+                deadline = calls.expire(now)
             except Exception as error:  # noqa: BLE001 - a failure of one connection must not stop the time-outs of all
-                has_open_calls = len(calls) > 0
+                deadline = now if len(calls) else NEVER
                 context = {"message": "ending the calls of a connection failed", "exception": error}
                 self._loop.call_exception_handler(context)
-            if has_open_calls:
-                self._watched.append(calls)
+            if deadline == NEVER:
+                self.forget(calls)
             else:
-                calls.is_watched = False
-        self._timer = self._loop.call_later(SWEEP_SECONDS, self._sweep) if self._watched else None
+                next_deadline = min(next_deadline, deadline)
+        if next_deadline != NEVER:
+            self._sweep_at(next_deadline)
 
 
 _deadlines = PerLoop(Deadlines)

@@ -6,6 +6,7 @@ batch then stays open while a flush runs, and a little longer while more is expe
 Never reads a topic's settings or a header.
 """
 
+import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
@@ -137,6 +138,8 @@ class Appends:
         self._pace = FlushPace()
         self._names_checked_s = -math.inf
         self._is_timed = False
+        self.work = asyncio.Event()
+        """Set by every entry. Whoever looks after flushes clears it when nothing is left to flush or to answer."""
         self._turn_s: float | None = None
         """Arrival of the first entry of this turn, s. None before it."""
         self._open: list[Entry] = []
@@ -224,6 +227,7 @@ class Appends:
 
     def _begin_turn(self) -> None:
         self._turn_s = self._clock.monotonic()
+        self.work.set()
         if not self._open:
             self._opened_s = self._turn_s
         self._at_turn_end(self._end_turn_bound)

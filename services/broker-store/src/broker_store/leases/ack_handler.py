@@ -150,7 +150,7 @@ class Acker:
                 handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
                 if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
-                    self.receiver.active[leases] = subscription
+                    self.receiver.watch(leases, subscription)
                     continue
                 if handle_state is not HandleState.HELD:
                     request.statuses[place] = (
@@ -321,7 +321,7 @@ class Acker:
                 handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
                 if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + invisible_ms)
-                    self.receiver.active[leases] = subscription
+                    self.receiver.watch(leases, subscription)
                     handle_state = HandleState.HELD
                 request.statuses[place] = _DONE if handle_state is HandleState.HELD else _EXPIRED
                 if handle_state is HandleState.HELD:

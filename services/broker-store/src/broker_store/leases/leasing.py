@@ -1,6 +1,6 @@
 """Receive and acknowledge as one part of the store: the commands 9030 to 9034, timers, and calls from other parts.
 
-Checks queues with leases or delays every TICK_SECONDS. Logs expired leases every second.
+Checks queues with leases or delays, and waits, every TICK_SECONDS while there are any. Logs expired leases every second.
 """
 
 import asyncio
@@ -145,9 +145,13 @@ class Leasing:
     # --- time ---
 
     async def _run(self) -> None:
+        work = self._receiver.work
         while True:
+            await work.wait()
             await asyncio.sleep(TICK_SECONDS)
             self.tick()
+            if not (self._receiver.active or self.waits.count):
+                work.clear()
 
     def tick(self) -> None:
         """Advance time: end leases and delays, log what ended, offer what is due, end waits."""

@@ -4,6 +4,7 @@ Runs in one step of the loop: every leased message is in the reply. When bytes a
 are given back, a thread reads the bytes, and the receive is repeated.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -85,6 +86,8 @@ class Receiver:
     """The clock by which leases and waits end. Nothing moves it ahead."""
     boot: int
     """Number of this start of the store: the upper half of every lease number."""
+    work: asyncio.Event
+    """Set when there is something to check as time passes."""
     active: dict[QueueLeases, Subscription] = field(default_factory=dict[QueueLeases, Subscription])
     """Queues with leases or delays, to be checked as time passes."""
     messages: int = 0
@@ -100,6 +103,11 @@ class Receiver:
     def is_ours(self, lease: int) -> bool:
         """Whether a lease was given since this start of the store."""
         return lease >> 32 == self.boot
+
+    def watch(self, leases: QueueLeases, subscription: Subscription) -> None:
+        """Check a queue as time passes, until it has neither leases nor delays."""
+        self.active[leases] = subscription
+        self.work.set()
 
     def handle(self, peer: Peer, command: Command) -> bytes | None:
         """Answer a receive. Raises RefusedRequest."""
@@ -239,7 +247,7 @@ class Receiver:
                 leases.table.expire(now_ms, attempts_max(config))
             self._gather_queue(queue, leases, wanted, batch, route, may_wait=may_wait)
             if len(leases.table.runs):
-                self.active[leases] = subscription
+                self.watch(leases, subscription)
             self.opener.keep_in_step(subscription, leases)
         return batch.is_full
 

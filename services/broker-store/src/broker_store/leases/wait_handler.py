@@ -23,12 +23,19 @@ class Waits:
     """Keeps and answers the waits."""
 
     def __init__(
-        self, subscriptions: Subscriptions, queues: QueueTable, topics: TopicTable, opener: Opener
+        self,
+        subscriptions: Subscriptions,
+        queues: QueueTable,
+        topics: TopicTable,
+        opener: Opener,
+        work: asyncio.Event,
     ) -> None:
+        """`work` is set when there is a wait that will expire."""
         self._subscriptions = subscriptions
         self._queues = queues
         self._topics = topics
         self._opener = opener
+        self._work = work
         self._waiters = Waiters()
         self._woken: list[Waiter] = []
 
@@ -57,6 +64,7 @@ class Waits:
         deadline_ms = _loop_ms() + min(header.wait_ms, WAIT_MS_MAX)
         waiter = Waiter(key, header.wait_id, deadline_ms, peer, command.opaque)
         replaced = self._waiters.add(waiter, self._opener.wanted(subscription, config, is_retry=False).tags)
+        self._work.set()
         if replaced is not None:
             self._answer([replaced], is_ready=False)
         return None

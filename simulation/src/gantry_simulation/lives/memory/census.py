@@ -23,6 +23,8 @@ from gantry_simulation.lives.memory.structures import (
 from gantry_simulation.world.process_loop import ProcessLoop
 from gantry_simulation.world.world import World
 
+LOOKS, LOOK_SECONDS = 20, 0.07
+
 SERVER = "gantry_link.serving.server:RemotingServer"
 
 
@@ -122,13 +124,26 @@ class Census:
                     self._violate(loop, owner, attribute, f"has {size} entries, the limit is {limit(owner)}")
 
     def check_empty(self, processes: Collection[str]) -> None:
-        """Find what these processes keep for clients that are gone."""
+        """Find what these processes keep for clients that are gone. Lets time pass.
+
+        Servers have calls of their own under way, and disks may be slow: kept is what is empty in none of LOOKS.
+        """
         self.check()
         table = bounds()
-        for loop, owner, listed in self._made:
-            for attribute, _, is_empty_when_quiet in table.get(listed, ()):
-                if is_empty_when_quiet and loop.name in processes and (size := _size(owner, attribute)):
-                    self._violate(loop, owner, attribute, f"has {size} entries although nobody is there")
+        kept = [
+            (loop, owner, attribute)
+            for loop, owner, listed in self._made
+            for attribute, _, is_empty_when_quiet in table.get(listed, ())
+            if is_empty_when_quiet and loop.name in processes and _size(owner, attribute)
+        ]
+        for _ in range(LOOKS):
+            if not kept:
+                return
+            self._world.run_for(LOOK_SECONDS)
+            kept = [each for each in kept if not each[0].is_closed() and _size(each[1], each[2])]
+        for loop, owner, attribute in kept:
+            size = _size(owner, attribute)
+            self._violate(loop, owner, attribute, f"has {size} entries although nobody is there")
 
     def connections(self, processes: Collection[str]) -> int:
         """Return how many connections the remoting servers of these processes have."""

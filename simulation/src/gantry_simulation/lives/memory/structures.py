@@ -117,6 +117,7 @@ FEW: Mapping[str, Names] = {
         "gateway.routing.route_cache:RouteCache": "_lists _stale_lists",
     },
     "store, nameserver or other process": {
+        "gantry_link.connections.calls:Deadlines": "_watched",
         "gantry_link.connections.pool:ConnectionPool": "_slots",
         "gantry_link.system_queues.claims:Claims": "held",
         "gantry_link.system_queues.fleet:Fleet": "stores _seen",

@@ -1,5 +1,6 @@
 """Builds the leases over the sending half, and joins their waits with held pulls."""
 
+import asyncio
 from collections.abc import Sequence
 
 from broker_store.leases.ack_handler import Acker
@@ -46,14 +47,15 @@ def build_leasing(around: Surroundings, store: OpenedStore, base: ReadingBase, s
     now_ms, steady_ms = around.now_ms, store.clock.steady_ms
     opener = Opener(groups, topics, base.settings, queues, base.offsets)
     notes = NoteWriter(sending.appends, sending.targets, topics, queues, subscriptions, now_ms)
-    waits = Waits(subscriptions, queues, topics, opener)
+    work = asyncio.Event()
+    waits = Waits(subscriptions, queues, topics, opener, work)
     moves = MessageMoves(
         Scanner(store.log), queues, topics, groups, subscriptions, opener,
         sending.settling, sending.retries, waits.offer, base.in_thread, now_ms,
     )  # fmt: skip
     receiver = Receiver(
         Scanner(store.log), queues, topics, subscriptions, opener, notes, base.metrics,
-        DeferredReplies(around.classes["pull"], now_ms), base.in_thread, now_ms, steady_ms, store.boot_count,
+        DeferredReplies(around.classes["pull"], now_ms), base.in_thread, now_ms, steady_ms, store.boot_count, work,
     )  # fmt: skip
     acker = Acker(
         queues, topics, groups, subscriptions, opener, notes, receiver, moves,

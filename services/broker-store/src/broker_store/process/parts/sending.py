@@ -151,11 +151,17 @@ class Sending:
         """
         log, interval_s = self.store.log, self.store.settings.flush_interval_ms / 1000
         pause_s = min(interval_s / 2, LATE_CHECK_SECONDS)
+        work = self.appends.work
+        work.set()  # the start may have written records
         while True:
+            await work.wait()
             await asyncio.sleep(pause_s)
-            if log.written_end > log.durable_end and log.state is not LogState.STOPPED:
+            is_behind = log.written_end > log.durable_end and log.state is not LogState.STOPPED
+            if is_behind:
                 self._flusher.request()
             self.appends.answer_late()
+            if not is_behind and self.appends.is_idle:
+                work.clear()
 
     async def take_checkpoints(self) -> None:
         """Take a checkpoint when enough time or log has passed and something changed. Supervised."""
