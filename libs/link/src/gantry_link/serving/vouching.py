@@ -6,6 +6,7 @@ because it may know this machine by another name.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from gantry_link.connections.connection import split_address
@@ -37,6 +38,7 @@ def vouched_address(address: str, remote_host: str) -> str:
     return f"[{remote}]:{port}" if remote.version == 6 else f"{remote}:{port}"
 
 
+@lru_cache(256)
 def _ip(host: str) -> IPv4Address | IPv6Address | None:
     try:
         found = ip_address(host.strip("[]"))

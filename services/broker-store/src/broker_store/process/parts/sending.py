@@ -167,6 +167,8 @@ class Sending:
         """Take a checkpoint when enough time or log has passed and something changed. Supervised."""
         settings, taken_s = self.store.settings, self._loop.time()
         while True:
+            if not self.checkpoints.has_work:
+                await self.appends.work.wait()
             await asyncio.sleep(min(CHECKPOINT_LOOK_SECONDS, settings.checkpoint_seconds))
             behind = self.checkpoints.behind_bytes
             due = self._loop.time() - taken_s >= settings.checkpoint_seconds

@@ -89,7 +89,7 @@ async def find_by_key(doing: Doing, act: Act) -> None:
     doing.history.add(doing.name, f"finds {message} by its key: {', '.join(map(str, found))}")
     if set(found.values()) - {message}:
         doing.violate(f"a query over HTTP for {message} finds {found}")
-    _check(doing, place, message, since, is_found=place in found)
+    await _check(doing, place, message, since, is_found=place in found)
 
 
 async def show(doing: Doing, act: Act) -> None:
@@ -101,11 +101,11 @@ async def show(doing: Doing, act: Act) -> None:
     since = doing.ledger.since(act.on, place.topic)
     key = doing.ledger.messages.unique_keys.get(message) or unique_key(message)
     found = await _show(doing, act, key + query(topic=place.topic), message)
-    _check(doing, place, message, since, is_found=found is not None)
+    await _check(doing, place, message, since, is_found=found is not None)
     if not found:
         return
     again = await _show(doing, act, found["offsetMessageId"], message)
-    _check(doing, place, message, since, is_found=again is not None)
+    await _check(doing, place, message, since, is_found=again is not None)
     answer = await call(doing, "GET", f"/v1/messages/{key}/timeline" + query(topic=place.topic))
     events = {one["event"] for one in answer.json()["events"]} if answer.is_success else None
     doing.history.add(doing.name, f"the timeline of {message} has {events}")
@@ -126,12 +126,15 @@ async def _show(doing: Doing, act: Act, path: str, message: str) -> JSON | None:
     return shown
 
 
-def _check(doing: Doing, place: Place, message: str, since: Since, *, is_found: bool) -> None:
-    if (
-        not is_found
-        and is_still(doing, place, message)
-        and doing.ledger.since(place.store, place.topic) == since
-    ):
+async def _check(doing: Doing, place: Place, message: str, since: Since, *, is_found: bool) -> None:
+    """Check that a message was found, unless its store has left and the gateway cannot know that it has some of the topic."""
+    starts = doing.lives_of(place.store)
+    if is_found or not is_still(doing, place, message) or doing.ledger.since(place.store, place.topic) != since:
+        return
+    answer = await call(doing, "GET", f"/v1/topics/{place.topic}")
+    shown = answer.json() if answer.is_success else {"brokers": [], "missing": []}
+    known = {*(one["broker"] for one in shown["brokers"]), *shown["missing"]}
+    if place.store in known and doing.lives_of(place.store) == starts:
         doing.violate(f"a query over HTTP for {message} does not find it at {place}")
 
 
