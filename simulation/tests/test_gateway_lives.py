@@ -15,7 +15,7 @@ from gantry_simulation.lives.planted.tasks import TASK_FAULTS
 
 FOUND_AT = (51, 110, 45, 45)
 """A seed that finds each fault."""
-TASK_FAULTS_AT = (154, 154, 154, 154, 147, 147, 189, 147, 147, 255, 515, 55, 163)
+TASK_FAULTS_AT = (154, 154, 154, 154, 147, 147, 230, 147, 147, 255, 515, 55, 163)
 
 
 def plan_of(seed: int) -> Plan:

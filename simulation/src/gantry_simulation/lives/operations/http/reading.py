@@ -129,11 +129,15 @@ async def _show(doing: Doing, act: Act, path: str, message: str) -> JSON | None:
 async def _check(doing: Doing, place: Place, message: str, since: Since, *, is_found: bool) -> None:
     """Check that a message was found, unless its store has left and the gateway cannot know that it has some of the topic."""
     starts = doing.lives_of(place.store)
-    if is_found or not is_still(doing, place, message) or doing.ledger.since(place.store, place.topic) != since:
+    if (
+        is_found
+        or not is_still(doing, place, message)
+        or doing.ledger.since(place.store, place.topic) != since
+    ):
         return
     answer = await call(doing, "GET", f"/v1/topics/{place.topic}")
-    shown = answer.json() if answer.is_success else {"brokers": [], "missing": []}
-    known = {*(one["broker"] for one in shown["brokers"]), *shown["missing"]}
+    shown: JSON = answer.json() if answer.is_success else {"brokers": [], "missing": []}
+    known: set[str] = {*(one["broker"] for one in shown["brokers"]), *shown["missing"]}
     if place.store in known and doing.lives_of(place.store) == starts:
         doing.violate(f"a query over HTTP for {message} does not find it at {place}")
 
