@@ -294,3 +294,21 @@ def test_a_commit_that_meets_a_deletion_may_be_gone_and_one_after_it_may_not(wor
     assert not world.violations
     read(None)
     assert [each.what for each in world.violations] == [f"{CELL} has the offset None, not 22"]
+
+
+def test_while_a_deletion_has_no_answer_it_may_take_offsets_and_after_the_answer_it_may_not(
+    world: World,
+) -> None:
+    ledger = Ledger(world)
+
+    def commit_and_find_none(offset: int) -> None:
+        ledger.offsets.answered(ledger.offsets.begin(CELL, offset))
+        world.run_for(1)
+        ledger.read_offset(CELL, None, ledger.since(CELL.store, CELL.topic), world.now_ns)
+
+    ledger.deletion_begins(CELL.store, CELL.topic)
+    commit_and_find_none(21)
+    assert not world.violations
+    ledger.deletion_ends(CELL.store, CELL.topic)
+    commit_and_find_none(22)
+    assert [each.what for each in world.violations] == [f"{CELL} has the offset None, not 22"]

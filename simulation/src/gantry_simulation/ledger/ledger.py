@@ -7,7 +7,7 @@ from gantry_simulation.ledger.consumption import Groups
 from gantry_simulation.ledger.delays import Delays
 from gantry_simulation.ledger.leases import Leases
 from gantry_simulation.ledger.messages import Messages
-from gantry_simulation.ledger.offsets import Offsets
+from gantry_simulation.ledger.offsets import Cell, Offsets
 from gantry_simulation.ledger.places import Losses, Place, Since
 from gantry_simulation.ledger.tasks import Tasks
 from gantry_simulation.ledger.transactions import Transactions
@@ -47,6 +47,11 @@ class Ledger:
         if place not in self.messages.copies and not place.is_copy:
             self.delays.read(message, place, store_ms)
         self.transactions.read(message)
+
+    def read_offset(self, cell: Cell, offset: int | None, since: Since, began_ns: int) -> None:
+        """Record what the store answered to a query for a group's offset, unless a deletion of the topic met the query."""
+        if self.since(cell.store, cell.topic).deletions == since.deletions:
+            self.offsets.read(cell, offset, began_ns)
 
     def lost_undurable(self, store: str) -> None:
         """Forget what is not durable: a power cut or a disk error may take it from the store."""

@@ -232,12 +232,13 @@ class Reader:
 
     async def _has_read_offsets(self, pool: ConnectionPool) -> bool:
         """Read the offsets that clients committed."""
-        offsets, began_ns = self._system.ledger.offsets, self._system.world.now_ns
+        ledger, began_ns = self._system.ledger, self._system.world.now_ns
         try:
-            for cell in offsets.cells():
+            for cell in ledger.offsets.cells():
+                since = ledger.since(cell.store, cell.topic)
                 calls = StoreClient(pool, self._system.stores[cell.store].address, TIMEOUT_SECONDS)
                 offset = await calls.consumer_offset(cell.group, cell.topic, cell.queue)
-                offsets.read(cell, offset, began_ns)
+                ledger.read_offset(cell, offset, since, began_ns)
         except (BrokerRefused, LinkError):
             return False
         return True

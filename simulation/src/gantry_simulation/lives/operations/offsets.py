@@ -27,8 +27,7 @@ async def read(doing: Doing, act: Act) -> None:
     since, began_ns = doing.ledger.since(act.on, cell.topic), doing.now_ns()
     offset = await doing.store(act.on).consumer_offset(GROUP, cell.topic, act.queue)
     doing.history.add(doing.name, f"reads the offset {offset} of {cell.topic}/{act.queue} on {act.on}")
-    if doing.ledger.since(act.on, cell.topic).deletions == since.deletions:
-        doing.ledger.offsets.read(cell, offset, began_ns)
+    doing.ledger.read_offset(cell, offset, since, began_ns)
 
 
 async def pull_with_offset(doing: Doing, act: Act) -> None:
