@@ -76,6 +76,16 @@ async def test_a_dead_letter_with_a_maximal_count_is_written_and_harms_no_send(s
     assert len(side.records()) == 2
 
 
+async def test_a_last_lease_that_a_receive_ends_before_the_tick_leaves_a_dead_letter(side):
+    side.set_group(retry_max_times=0)
+    side.put("a")
+    side.lease(invisible_ms=1000)
+    super(LeasingSide, side).pass_time(1.1)  # without a tick
+    assert side.lease() == []
+    side.leasing.tick()
+    assert (await dead_letter(side)).body == b"a"
+
+
 @pytest.mark.parametrize("room", [0, 60, 400])
 async def test_a_dead_letter_without_room_for_its_extra_properties_is_still_written(side, room):
     side.set_group(retry_max_times=0)

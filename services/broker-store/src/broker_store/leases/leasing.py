@@ -160,8 +160,10 @@ class Leasing:
         active = self._receiver.active
         for leases, subscription in list(active.items()):
             table = leases.table
-            if table.is_timed_out(now_ms):
+            is_timed_out = table.is_timed_out(now_ms)
+            if is_timed_out:
                 table.expire(now_ms, attempts_max(self._groups.find(subscription.group)))
+            if is_timed_out or table.dead:  # a receive may have ended leases before this tick
                 self._moves.collect(subscription)
             if not len(table.runs) and not table.failed:
                 del active[leases]
