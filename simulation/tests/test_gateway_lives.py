@@ -8,7 +8,7 @@ from repeats import digest_elsewhere
 from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.operations.table import OPERATIONS
-from gantry_simulation.lives.plan import Plan
+from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
 from gantry_simulation.lives.planted.fault import Planted
 from gantry_simulation.lives.planted.gateways import GATEWAY_FAULTS
 from gantry_simulation.lives.planted.tasks import TASK_FAULTS
@@ -16,6 +16,11 @@ from gantry_simulation.lives.planted.tasks import TASK_FAULTS
 FOUND_AT = (51, 110, 45, 45)
 """A seed that finds each fault."""
 TASK_FAULTS_AT = (154, 154, 154, 154, 147, 147, 230, 147, 147, 255, 515, 55, 163)
+LATE_COPIES_AT = (3, 10)
+"""Seeds with which letters are redriven between the last reading and the last list."""
+MANY_LETTERS = 30
+SLOW_REDRIVE = 12
+"""The number of an act that redrives all letters, few a second."""
 
 
 def plan_of(seed: int) -> Plan:
@@ -48,6 +53,28 @@ def test_a_planted_fault_of_a_task_a_list_or_a_search_is_found(planted: Planted,
 @pytest.mark.parametrize("seed", sorted(set(TASK_FAULTS_AT)))
 def test_lives_that_find_faults_of_tasks_find_none_that_is_not_there(seed: int) -> None:
     assert live(plan_of(seed)).violations == []
+
+
+@pytest.mark.parametrize("seed", LATE_COPIES_AT)
+def test_the_copies_of_a_redrive_whose_client_was_killed_are_read_in_the_end(seed: int) -> None:
+    """The redrive is slow: letters are sent again while everything is read, and nobody knows the id of the task."""
+    shape = Shape(
+        stores=(StoreShape(has_slow_disk=True),), clients=2, nameservers=1, schedulers=1, gateways=1
+    )
+    acts = [
+        Act(at_ms=at_ms, kind=kind, on="store-0", by="client-0", number=number, size=16)
+        for at_ms, kind, number in (
+            (500, "http die early", 0),
+            *((1_000 + 20 * number, "http send", number) for number in range(MANY_LETTERS)),
+            *((at_ms, "http receive", 0) for at_ms in (3_000, 3_200, 3_400, 3_600, 5_000)),
+            (7_000, "http redrive", SLOW_REDRIVE),
+        )
+    ]
+    killed = Act(at_ms=7_300, kind="kill", on="client-0", span_ms=100)
+    life = live(Plan(seed=seed, seconds=7.5, shape=shape, acts=(*acts, killed)))
+    assert life.violations == []
+    assert life.happened["http redrive"]
+    assert not any("starts store-0." in line for line in life.history)
 
 
 def test_lives_use_every_call_and_both_servers() -> None:

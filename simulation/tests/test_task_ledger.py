@@ -81,6 +81,19 @@ def test_a_redrive_that_repeats_after_a_crash_is_right(noted: Noted) -> None:
     assert noted.violations == []
 
 
+@pytest.mark.parametrize("is_redriven", [True, False])
+def test_a_letter_that_is_shown_as_redriven_and_is_not_or_the_reverse_is_noticed(
+    noted: Noted, is_redriven: bool
+) -> None:
+    noted.ledger.tasks.begin(Task(REDRIVE))
+    if not is_redriven:
+        noted.ledger.tasks.copied(LETTER, "store-0.1", COPY, "h1")
+    noted.ledger.tasks.redriven = {LETTER: is_redriven}
+    assert noted.ledger.tasks.shown_as_redriven() == ({LETTER} if is_redriven else set())
+    noted.ledger.tasks.check({})
+    assert f"is shown with redriven={is_redriven}" in noted.violations[0]
+
+
 @pytest.mark.parametrize(
     ("state", "total", "outcomes"),
     [("done", 2, {"redriven": 1}), ("running", 0, {"redriven": 1}), ("failed", 1, {"redriven": 1}), ("cancelled", 1, {})],

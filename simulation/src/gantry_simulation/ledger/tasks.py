@@ -137,6 +137,10 @@ class Tasks:
             self._violate(f"task {identifier} ends as {progress.state}")
         task.ended = progress
 
+    def shown_as_redriven(self) -> set[Letter]:
+        """Return the letters that the latest list shows as redriven. A reading that begins later finds all their copies."""
+        return {letter for letter, is_redriven in self.redriven.items() if is_redriven}
+
     def check(self, found: dict[Place, str]) -> None:
         """Compare what tasks reported with everything that is readable in the end."""
         delivered = set(found.values())
