@@ -57,6 +57,7 @@ class ReadingSide:
             base=self._base(environment),
             on_unregister=lambda group, client_id: self.unregistered.append((group, client_id)),
             before_commit=lambda *_commit: False,
+            sync_log=lambda: None,
             state=self.state,
             broker_name="broker-a",
             address="127.0.0.1:10911",

@@ -130,6 +130,16 @@ async def test_offsets_of_a_deleted_group_are_gone_after_a_crash_too(side, tmp_p
     await again.consuming.stop()
 
 
+async def test_a_deletion_whose_offsets_cannot_be_saved_is_reported(side, tmp_path):
+    side.consuming.groups.find_or_create("g")
+    side.consuming.offsets.commit("g", "orders", 0, 5)
+    in_the_way = tmp_path / "config" / "consumerOffset.json"
+    in_the_way.mkdir(parents=True)
+    reply = await side.ask(207, {"groupName": "g", "cleanOffset": "true"})
+    assert (reply.code, "could not be saved" in reply.remark) == (ResponseCode.SYSTEM_ERROR, True)
+    in_the_way.rmdir()
+
+
 async def test_a_preset_group_cannot_be_deleted(side):
     assert (await side.ask(207, {"groupName": "TOOLS_CONSUMER"})).code == ResponseCode.INVALID_PARAMETER
 

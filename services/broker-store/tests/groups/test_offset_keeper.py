@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
+from broker_store.log.errors import LogStopped
 from broker_store.log.files.real_files import RealFiles
 from gantry_chassis.machine.environment import machine
 
@@ -26,7 +27,7 @@ class FailingFiles(RealFiles):
         return super().open(path, create_bytes)
 
 
-def opened(directory, files=None, before_commit=lambda *_commit: False):
+def opened(directory, files=None, before_commit=lambda *_commit: False, sync_log=lambda: None):
     files = files or RealFiles()
     table = OffsetTable()
     file = ConfigFile(files, str(directory / "config" / "consumerOffset.json"))
@@ -39,6 +40,7 @@ def opened(directory, files=None, before_commit=lambda *_commit: False):
         DataVersionCounter(lambda: 1),
         machine().workers(1, "offsets"),
         before_commit,
+        sync_log,
     )
     keeper.load()
     return keeper, table
@@ -119,6 +121,22 @@ async def test_a_failed_flush_is_retried(tmp_path):
     files.broken = ""
     await keeper.flush()
     assert opened(tmp_path)[1].find("g", "t", 0) == 3
+
+
+async def test_offsets_are_not_saved_before_the_log_is_durable(tmp_path):
+    refusals = [LogStopped("the disk")]
+
+    def sync_log():
+        if refusals:
+            raise refusals.pop()
+
+    keeper, table = opened(tmp_path, sync_log=sync_log)
+    await committed(keeper, 5)
+    table.commit("g", "t", 0, 9)
+    await keeper.flush()
+    assert opened(tmp_path)[1].find("g", "t", 0) == 5
+    await keeper.flush()
+    assert opened(tmp_path)[1].find("g", "t", 0) == 9
 
 
 async def test_the_files_version_continues_after_a_restart(tmp_path):

@@ -1,6 +1,8 @@
 """A power cut at every step of receiving and acknowledging: answers hold, what is not done is due, no message vanishes."""
 
+import asyncio
 import contextlib
+import errno
 
 import pytest
 from leasing_side import LeasingSide, item
@@ -112,6 +114,26 @@ async def test_a_power_cut_at_any_step_loses_no_message_and_no_acknowledgement(c
         day = await day_until(step)
         for disk in day.files.crash_states(STATES_PER_STEP, seed=step ^ seed):
             check(day, disk)
+
+
+@pytest.mark.parametrize("has_sync_failed", [False, True])
+async def test_the_committed_offset_passes_no_message_whose_dead_letter_a_power_cut_takes(has_sync_failed):
+    side = LeasingSide(flush="async")
+    side.set_group(retry_max_times=0)
+    side.put("a")
+    assert [one.body for one in side.lease(invisible_ms=1000)] == ["a"]
+    side.pass_time(1.1)
+    async with asyncio.timeout(60):
+        while side.committed() != 1:  # the dead letter is visible, and not yet synced
+            await asyncio.sleep(0.005)
+            side.end_turn()
+            side.appends.flush()
+    if has_sync_failed:
+        side.log.stop_on(OSError(errno.EIO, "injected"))
+    await side.consuming.keeper.flush()
+    for disk in side.files.crash_states(16):
+        after = LeasingSide(disk, 1_700_000_100.0, flush="async")
+        assert after.records("%DLQ%g") or after.lease(), "neither a dead letter nor delivered again"
 
 
 @pytest.mark.crash

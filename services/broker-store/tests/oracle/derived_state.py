@@ -166,6 +166,7 @@ def _committed(opening: Opening, disk: SimulatedFiles) -> dict[tuple[str, str, i
         version,
         machine().workers(1, "offsets"),
         lambda *_commit: False,
+        store.log.sync,
     ).load()
     return {
         (group, topic, queue_id): offset

@@ -5,6 +5,9 @@ turn comes, so it contains every journal entry written before, and the journal c
 Entries are numbered, and the file holds the number of the last one in it: after a crash between the two
 steps, no old entry is replayed over a newer one.
 
+The log is synced before the file is written: a group that receives has its low-water mark there, which must not pass
+dead letters, delayed copies or acknowledgements that a crash takes from the log.
+
     line of the journal: CRC32 of the rest (8 hex digits), space, JSON [number, topic, group, queue id, offset], newline
 """
 
@@ -19,6 +22,7 @@ import msgspec
 
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offsets import OffsetTable
+from broker_store.log.errors import LogError
 from broker_store.log.files.files import File, Files
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
@@ -62,9 +66,12 @@ class OffsetKeeper:
         version: DataVersionCounter,
         thread: Workers,
         before_commit: BeforeCommit,
+        sync_log: Callable[[], object],
     ) -> None:
+        """`sync_log` makes durable what the log has. Called in the thread; raises OSError or LogError."""
         self._table = table
         self._before_commit = before_commit
+        self._sync_log = sync_log
         self._file = file
         self._version = version
         self._thread = thread
@@ -124,27 +131,28 @@ class OffsetKeeper:
         if not self._is_writing:
             self._write_waiting()
 
-    async def flush(self) -> None:
-        """Write the file if anything changed. A failure is logged; the next call retries.
+    async def flush(self) -> OSError | LogError | None:
+        """Write the file if anything changed. A failure, also of the log's sync, is logged and returned; the next call retries.
 
         Does nothing after `close`: the loop that calls this ends later than the thread.
         """
         async with self._flush_lock:
             changes = self._table.changes
             if changes == self._saved_changes or self._is_closed:
-                return
+                return None
             self._version.bump()
             content = self._table.encode(msgspec.json.encode(self._version.value), self._number)
             try:
                 await self._thread.run(self._replace, content)
-            except OSError as error:
+            except (OSError, LogError) as error:
                 _log.error(
                     "offsets could not be saved; commits stay in memory",
                     path=self._file.path,
                     error=str(error),
                 )
-                return
+                return error
             self._saved_changes = changes
+            return None
 
     async def close(self) -> None:
         """Write everything and stop the thread."""
@@ -179,6 +187,7 @@ class OffsetKeeper:
             task.add_done_callback(_forget)
 
     def _replace(self, content: bytes) -> None:
+        self._sync_log()
         self._file.store_bytes(content)
         self._journal.empty()
 
@@ -268,7 +277,7 @@ def _read_lines(content: bytes) -> tuple[list[Entry], int]:
     return entries, size
 
 
-def _forget(task: "asyncio.Task[None]") -> None:
+def _forget(task: "asyncio.Task[OSError | LogError | None]") -> None:
     """Report a task's failure to the loop's exception handler."""
     if not task.cancelled():
         task.result()

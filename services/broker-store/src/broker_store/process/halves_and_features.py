@@ -107,6 +107,7 @@ def _build_consuming(
         on_unregister=foundation.locks.unregistered,
         state=RuntimeReader(store, sending.appends, around.now_ms).read,
         before_commit=leasing.offset_set,
+        sync_log=store.log.sync,
         broker_name=around.settings.broker_name,
         address=around.address,
     )

@@ -67,6 +67,8 @@ class Consuming:
     """Takes group and client id of a client that leaves a consumer group by itself."""
     before_commit: BeforeCommit
     """Called before each commit of an offset: the leases log it first."""
+    sync_log: Callable[[], object]
+    """Makes durable what the log has. May be called in any thread; raises LogError."""
     state: Callable[[], RuntimeState]
     broker_name: str
     address: str
@@ -183,6 +185,7 @@ class Consuming:
             DataVersionCounter(self.now_ms),
             self.environment.workers(1, "offsets"),
             self.before_commit,
+            self.sync_log,
         )
 
     def _pulls(self) -> Pulls:
