@@ -99,6 +99,16 @@ def test_a_half_sent_again_while_its_copy_is_written_is_settled():
     assert [one.offset for one in undecided.stale] == [1]
 
 
+def test_a_copy_that_is_read_before_the_answer_to_its_write_is_not_settled():
+    undecided = Undecided(POLICY)
+    undecided.seen(half("U1", 0))
+    (first,) = undecided.due(6_000, 10).check
+    undecided.seen(half("U1", 2, checks=1))
+    assert undecided.copied(first, 2, 200, "ID2", 6_000) is not None
+    assert undecided.stale == []
+    assert [one.offset for one in undecided.due(36_000, 10).check] == [2]
+
+
 def test_asked_halves_of_a_group_are_listed_until_decided():
     undecided = Undecided(POLICY)
     undecided.seen(half("young", 1))
@@ -151,8 +161,8 @@ class CheckerLife(RuleBasedStateMachine):
         self.final.add(key)
         self.decided.add(self.newest(key).offset)
 
-    @rule(ms=st.integers(0, 40_000), fails=st.booleans())
-    def time_passes(self, ms, fails):
+    @rule(ms=st.integers(0, 40_000), fails=st.booleans(), is_read_early=st.booleans())
+    def time_passes(self, ms, fails, is_read_early):
         self.now_ms += ms
         self.undecided.settled(0, [(n, n + 1) for n in sorted(self.decided)])
         work = self.undecided.due(self.now_ms, 100)
@@ -165,6 +175,9 @@ class CheckerLife(RuleBasedStateMachine):
                 continue
             offset = len(self.log)
             self.decided.add(one.offset)
+            if is_read_early:
+                copy = half(one.key, offset, self.now_ms, one.checks + 1)
+                self.undecided.seen(copy._replace(begun_ms=one.begun_ms))
             copy = self.undecided.copied(one, offset, offset * 100, "ID", self.now_ms)
             assert copy is not None
             self.log.append(copy)
@@ -185,6 +198,10 @@ class CheckerLife(RuleBasedStateMachine):
         for one in self.log:
             if one.offset not in self.decided:
                 self.undecided.seen(one)
+
+    @invariant()
+    def only_older_copies_are_stale(self):
+        assert all(one.offset < self.newest(one.key).offset for one in self.undecided.stale)
 
     @invariant()
     def every_open_transaction_is_known(self):
