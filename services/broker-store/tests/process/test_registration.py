@@ -101,6 +101,17 @@ async def test_a_new_topic_is_registered_at_once_and_hinted():
     assert one.registrations[-1][1]["orders"].write_queue_nums == 3
 
 
+async def test_topics_that_change_together_are_hinted_in_the_order_of_their_names():
+    one = await Nameserver().start()
+    names = [f"topic{number}" for number in range(9, -1, -1)]
+    async with running(one) as (_, topics, hints):
+        await until(lambda: one.registrations)
+        for name in names:
+            topics.ensure(name, 1)
+        await until(lambda: len(hints) == len(names))
+    assert hints == [f"gantry.route.{name}" for name in sorted(names)]
+
+
 async def test_a_topics_creation_is_answered_once_nameservers_know_it():
     one = await Nameserver().start()
     async with running(one) as (registration, topics, _):

@@ -143,7 +143,7 @@ class Registration:
             answers = {"": error}
         for address, answer in answers.items():
             self._note(address, answer)
-        for topic in changed:
+        for topic in sorted(changed):
             self._publish(ROUTE_SUBJECT + topic)
         return all(isinstance(answer, Registered) for answer in answers.values())
 
