@@ -154,6 +154,23 @@ async def test_holes_have_no_time_and_stop_no_search(side):
     assert [await offset_at(side, time_ms) for time_ms in (100, 200, 300, 301)] == [0, 1, 1, 4]
 
 
+async def test_a_search_says_when_the_disk_does_not_read_what_decides_it(side, monkeypatch):
+    for time_ms in (100, 200, 300):
+        side.put(b"m", store_ms=time_ms)
+    right = side.store.log.read_unchecked
+
+    def fail(_position, _size):
+        raise OSError(5, "Input/output error")
+
+    fields = {"topic": "orders", "queueId": "0", "timestamp": "150"}
+    monkeypatch.setattr(side.store.log, "read_unchecked", fail)
+    reply = await side.ask(29, fields)
+    assert reply.code == ResponseCode.SYSTEM_ERROR
+    assert reply.remark == "the disk did not read the message at offset 1, try again: Input/output error"
+    monkeypatch.setattr(side.store.log, "read_unchecked", right)
+    assert await offset_at(side, 150) == 1
+
+
 @settings(max_examples=40, deadline=None)
 @given(times=st.lists(st.integers(1, 50), min_size=1, max_size=40), time_ms=st.integers(0, 52))
 async def test_search_agrees_with_a_walk_over_the_queue(tmp_path_factory, times, time_ms):

@@ -11,6 +11,8 @@ from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.log.errors import LogError
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull_reading import InThread
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.records.message_record import SYS_BORN_HOST_V6
 from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
@@ -47,7 +49,10 @@ class Searching:
         return UNKNOWN_MS if found is None else (await self.times([found[1]]))[0]
 
     async def offset_at(self, queue: QueueReader | None, time_ms: int, *, upper: bool) -> int:
-        """Return the offset at a store time, by the requested boundary. 0 for an empty queue."""
+        """Return the offset at a store time, by the requested boundary. 0 for an empty queue.
+
+        Raises RefusedRequest if the disk fails to read a record: its time would decide which half of the queue is searched.
+        """
         if queue is None or queue.max_offset == 0:
             return 0
         if not upper:
@@ -64,11 +69,18 @@ class Searching:
                 high = middle
                 continue
             offset, position = found
-            if (await self.times([position]))[0] < time_ms:
+            if await self._time_that_decides(offset, position) < time_ms:
                 low = offset + 1
             else:
                 high = middle
         return low
+
+    async def _time_that_decides(self, offset: int, position: int) -> int:
+        try:
+            return await self._in_thread(_read_time, self._log, position)
+        except OSError as error:
+            remark = f"the disk did not read the message at offset {offset}, try again: {error.strerror}"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark) from error
 
     def _next_readable(self, queue: QueueReader, offset: int, end: int) -> tuple[int, int] | None:
         """Return (offset, position) of the first message at or after `offset` that has a record."""
@@ -102,8 +114,16 @@ def _times(log: LogReader, positions: Sequence[int | None]) -> list[int]:
 def store_ms_at(log: LogReader, position: int) -> int:
     """Return the store time (ms) of the record at a position, UNKNOWN_MS where it cannot be read."""
     try:
+        return _read_time(log, position)
+    except OSError:
+        return UNKNOWN_MS
+
+
+def _read_time(log: LogReader, position: int) -> int:
+    """As `store_ms_at`. Raises OSError if the disk does not read the record."""
+    try:
         head = log.read_unchecked(position, _TIME_BYTES)
-    except (LogError, OSError):
+    except LogError:  # removed meanwhile: older than what is left
         return UNKNOWN_MS
     if len(head) < _TIME_BYTES:
         return UNKNOWN_MS
