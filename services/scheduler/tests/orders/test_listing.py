@@ -1,5 +1,6 @@
 """Lists give every message an id that a cancel finds, whatever address its store advertises."""
 
+import asyncio
 from time import monotonic
 from types import SimpleNamespace
 
@@ -59,6 +60,7 @@ async def listed(tmp_path):
         page = await Listing(lambda: [term]).schedules(ListSchedules(limit=10))
         return [one.id for one in page.schedules], page.incomplete
 
+    ask.end_term = due_queues.far.close
     yield ask
     await due_queues.far.close()
 
@@ -75,3 +77,11 @@ async def test_a_message_without_a_unique_key_is_listed_by_its_record_id(listed,
 
 async def test_a_list_is_incomplete_without_a_message_its_store_does_not_show(listed):
     assert await listed(Store("store.example:10911", None)) == (["u1"], ["broker-a"])
+
+
+async def test_a_list_is_incomplete_without_a_term_that_ends_meanwhile(listed):
+    listing = asyncio.ensure_future(listed(Store("store.example:10911", None)))
+    await asyncio.sleep(0)
+    await listed.end_term()
+    assert await listing == ([], ["broker-a"])
+    assert await listed(Store("store.example:10911", None)) == ([], ["broker-a"])

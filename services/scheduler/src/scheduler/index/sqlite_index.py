@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +36,10 @@ FULL_SECONDS = 1.0
 T = TypeVar("T")
 
 _log = get_logger()
+
+
+class IndexClosed(Exception):
+    """The term has ended, and its index is closed: what was asked is not known here any more."""
 
 
 class Unwritten:
@@ -90,7 +94,7 @@ class SqliteIndex:
         self._room = asyncio.Event()
         self._room.set()
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._is_full = False
+        self._is_full = self._is_closed = False
         self.rows_written = 0
 
     async def run(self) -> None:
@@ -169,11 +173,11 @@ class SqliteIndex:
         return key in self._removing
 
     async def find(self, uniq: bytes) -> list[Entry]:
-        """Return the messages with a unique key, except those being loaded; see `arrived`."""
+        """Return the messages with a unique key, except those being loaded; see `arrived`. Raises IndexClosed."""
         unwritten, removing = (*self._writing, self._open), frozenset(self._removing)
         found = {entry.key: entry for batch in unwritten for entry in batch.find(uniq)}
-        for entry in await self._finder.run(far_rows.find, self._find_in, uniq):
-            found[entry.key] = entry
+        with self._until_closed():
+            found.update({e.key: e for e in await self._finder.run(far_rows.find, self._find_in, uniq)})
         return [entry for key, entry in found.items() if key not in removing]
 
     def remove(self, due_queue: int, entries: Sequence[Entry]) -> asyncio.Future[int]:
@@ -190,9 +194,10 @@ class SqliteIndex:
         return removed
 
     async def page(self, wanted: Wanted, after: Place | None, count: int) -> list[tuple[int, Entry]]:
-        """Return messages from `after` on, in the order of time and key, with their times; see `arrived`."""
-        await self._all_written()
-        return await self._in_lister(lambda: far_rows.page(self._list_from, wanted, after, count))
+        """Return messages from `after` on, in the order of time and key, with their times; see `arrived`. Raises IndexClosed."""
+        with self._until_closed():
+            await self._all_written()
+            return await self._in_lister(lambda: far_rows.page(self._list_from, wanted, after, count))
 
     async def below(self, position: int, first_key: int, end_key: int, count: int) -> list[Entry]:
         """Return messages of a source (its range of keys) whose records lie below a log position. Scans every row."""
@@ -203,6 +208,7 @@ class SqliteIndex:
 
     async def close(self, *, keep: bool = False) -> None:
         """End the threads. Delete the file unless the next term may continue with it."""
+        self._is_closed = True
         if keep:
             self._write()
         if self._timer is not None:
@@ -220,6 +226,16 @@ class SqliteIndex:
             pool.close(wait=False)
         if not keep:
             self._remove_file()
+
+    @contextlib.contextmanager
+    def _until_closed(self) -> Generator[None]:
+        """Raise IndexClosed instead of the error of a database or thread that `close` has ended."""
+        try:
+            yield
+        except (sqlite3.ProgrammingError, RuntimeError) as error:
+            if self._is_closed:
+                raise IndexClosed from error
+            raise
 
     def _index_ids(self) -> None:
         far_rows.index_ids(self._write_to)

@@ -20,6 +20,7 @@ from gantry_wire.records.message_record import decode_record
 from scheduler.index.due_queue_names import DELAYS, INSTANTS, PARKED_MESSAGES
 from scheduler.index.entries import PARKED, TIMER, Entry, queue_of
 from scheduler.index.far_rows import Place, Wanted
+from scheduler.index.sqlite_index import IndexClosed
 from scheduler.terms.term import Term
 
 _Row = tuple[int, str, int, Entry, Term]
@@ -58,7 +59,11 @@ class Listing:
             if not term.catching_up.is_open:
                 continue
             place = None if token is None else _place(token, term.broker)
-            far = await term.due_queues.far.page(wanted, place, limit + 1)
+            try:
+                far = await term.due_queues.far.page(wanted, place, limit + 1)
+            except IndexClosed:
+                page.incomplete += {term.broker} - {*page.incomplete}
+                continue
             await term.due_queues.far.arrived()
             # Near before far: a message that moves near meanwhile is then in both places or one, never in none.
             found = {row[1].key: row for row in (*far, *near_rows(term, wanted, place))}.values()

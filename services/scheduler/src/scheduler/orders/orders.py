@@ -22,6 +22,7 @@ from gantry_wire.private_requests.scheduling import (
 from gantry_wire.private_requests.settling import SettleItem, SettleResult, SettleStatus
 from scheduler.delivering.decisions import CANCELLED, DELIVERED, MOVED, ROLLED, cancel, deliver, move
 from scheduler.index.entries import PARKED, Entry, queue_of
+from scheduler.index.sqlite_index import IndexClosed
 from scheduler.metrics import SchedulerMetrics
 from scheduler.orders.listing import Listing
 from scheduler.orders.lookup import find_stored, find_waiting, was_delivered
@@ -101,7 +102,7 @@ class Orders:
                     raise
                 incomplete.append(term.broker)
                 continue
-            except LinkError:
+            except (LinkError, IndexClosed):
                 incomplete.append(term.broker)
                 continue
             if answer is not None:
