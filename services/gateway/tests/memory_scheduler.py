@@ -22,6 +22,8 @@ class MemoryScheduler:
         self.waiting: list[Schedule] = []
         self.parked: list[Schedule] = []
         self.decided: set[str] = set()
+        self.serves = {"broker-a", "broker-b"}
+        """The brokers whose claims it holds. It lists nothing of the others."""
         self.unfinished: set[str] = set()
         self.tasks: dict[str, TaskView] = {}
         self.failing = ""
@@ -61,7 +63,8 @@ class MemoryScheduler:
         held = [
             one
             for one in held
-            if query.broker in (None, one.broker)
+            if one.broker in self.serves
+            and query.broker in (None, one.broker)
             and query.topic in (None, one.topic)
             and getattr(query, "key", None) in (None, *one.keys)
             and (getattr(query, "from_ms", None) or 0)
@@ -74,7 +77,10 @@ class MemoryScheduler:
         page = rest[: query.limit]
         following = f"{page[-1].deliver_at_ms}-{page[-1].position}" if len(rest) > len(page) else None
         return SchedulesPage(
-            schedules=page, next=following, brokers=[query.broker], incomplete=sorted(self.unfinished)
+            schedules=page,
+            next=following,
+            brokers=sorted(self.serves & {query.broker}),
+            incomplete=sorted(self.unfinished),
         )
 
     def _order(self, name, order, status, deliver_at_ms=None):
@@ -133,8 +139,16 @@ class MemoryScheduler:
 
     async def list_tasks(self, query):
         self._enter("list_tasks", query)
-        held = [one for one in self.tasks.values() if query.state in (None, one.state)]
-        return TasksPage(tasks=held[::-1][: query.limit], incomplete=sorted(self.unfinished))
+        held = [
+            one
+            for one in self.tasks.values()
+            if one.broker in self.serves and query.state in (None, one.state)
+        ]
+        return TasksPage(
+            tasks=held[::-1][: query.limit],
+            brokers=sorted(self.serves),
+            incomplete=sorted(self.unfinished),
+        )
 
 
 class MemorySchedulers:

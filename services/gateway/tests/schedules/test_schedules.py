@@ -57,6 +57,17 @@ async def test_the_call_waits_for_an_index_that_is_ready_in_time(client, schedul
     assert (await asked).json()["status"] == "cancelled"
 
 
+@pytest.mark.parametrize("path", ["/v1/schedules", "/v1/parked"])
+async def test_a_list_waits_while_the_scheduler_has_lost_the_claims(client, scheduler, path):
+    scheduler.add("m1")
+    scheduler.parked = list(scheduler.waiting)
+    scheduler.serves.clear()
+    asked = asyncio.ensure_future(client.get(path))
+    await asyncio.sleep(0.05)
+    scheduler.serves.add("broker-a")
+    assert [one["messageId"] for one in (await asked).json()["schedules"]] == ["m1"]
+
+
 async def test_the_call_finds_the_scheduler_that_took_over(client, system, scheduler):
     scheduler.add("m1")
     system.schedulers.holders["broker-a"] = None

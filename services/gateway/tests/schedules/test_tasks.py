@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from gateway_problem_check import check
 
@@ -42,6 +44,24 @@ async def test_a_task_on_a_broker_that_is_away_is_503(pair_client, pair):
     assert begun["broker"] == "broker-b"
     pair.kill("broker-b")
     assert check(await pair_client.get(f"/v1/tasks/{begun['id']}"), 503)["missing"] == ["broker-b"]
+
+
+async def test_a_list_waits_while_the_scheduler_has_lost_the_claims(client, system):
+    begun = (await client.post("/v1/schedules:bulkCancel", json={"topic": "orders"})).json()
+    system.schedulers.one.serves.clear()
+    asked = asyncio.ensure_future(client.get("/v1/tasks"))
+    await asyncio.sleep(0.05)
+    system.schedulers.one.serves.add("broker-a")
+    assert [one["id"] for one in (await asked).json()["tasks"]] == [begun["id"]]
+
+
+async def test_a_list_without_a_broker_that_no_scheduler_works_for_names_it(pair_client, pair):
+    for broker in ("broker-a", "broker-b"):
+        await pair_client.post("/v1/schedules:bulkCancel", json={"broker": broker})
+    pair.schedulers.one.serves.remove("broker-b")
+    listed = (await pair_client.get("/v1/tasks")).json()
+    assert ([one["broker"] for one in listed["tasks"]], listed["missing"]) == (["broker-a"], ["broker-b"])
+    assert check(await pair_client.get("/v1/tasks?broker=broker-b"), 503)["missing"] == ["broker-b"]
 
 
 async def test_a_task_that_may_have_started_is_not_started_again(client, system):

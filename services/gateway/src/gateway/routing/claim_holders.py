@@ -5,7 +5,7 @@ A claim lasts three seconds, so a call waits slightly longer before it reports t
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from gantry_wire.codes import ResponseCode
 from gateway.http.problems import Problem, away, refused, unanswered
@@ -20,6 +20,16 @@ PAUSE_SECONDS = 0.2
 
 FindHolder = Callable[[Broker, str], Awaitable[str | None]]
 """Asks a broker for the address of the holder of queue 0 of a topic."""
+
+
+class Page(Protocol):
+    """A part of a list."""
+
+    brokers: list[str]
+    """Those whose claims the process held."""
+    incomplete: list[str]
+    """Those whose queues it had not read to the end."""
+
 
 _NOT_SOON = frozenset({"DISK_FULL", "STORE_STOPPED"})
 """Errors that another holder would return too: raised at once."""
@@ -115,6 +125,11 @@ class ClaimHolders:
             if loop.time() >= deadline:
                 raise problem
             await asyncio.sleep(PAUSE_SECONDS)
+
+
+def is_whole(page: Page, broker: str) -> bool:
+    """Return whether a page lists what a broker has. A process that has just lost the broker's claims lists nothing."""
+    return broker in page.brokers and broker not in page.incomplete
 
 
 def building(service: str, brokers: list[str]) -> Problem:

@@ -23,7 +23,7 @@ from gateway.http.problems import Problem, away
 from gateway.ports.schedulers import Scheduler, Schedulers
 from gateway.ports.stores import Broker
 from gateway.requests.paging import read_marks, write_marks
-from gateway.routing.claim_holders import ClaimHolders
+from gateway.routing.claim_holders import ClaimHolders, is_whole
 from gateway.routing.fleet import demand_all
 
 _FOUND = frozenset({"cancelled", "moved", "delivered", "alreadyDelivered"})
@@ -132,7 +132,7 @@ class Schedules:
                 lambda address: ask(
                     self._schedulers.at(address), broker.name, marks.get(broker.name) or None, count
                 ),
-                is_ready=lambda page: broker.name not in page.incomplete,
+                is_ready=lambda page: is_whole(page, broker.name),
             )
 
         answers = await asyncio.gather(*(at(broker, limit) for broker in wanted), return_exceptions=True)

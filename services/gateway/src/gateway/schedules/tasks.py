@@ -15,7 +15,7 @@ from gantry_wire.private_requests.scheduling import (
 from gateway.http.problems import Problem, broker_missing
 from gateway.ports.schedulers import Schedulers
 from gateway.ports.stores import Broker
-from gateway.routing.claim_holders import ClaimHolders
+from gateway.routing.claim_holders import ClaimHolders, is_whole
 from gateway.routing.fleet import demand_all
 
 TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
@@ -57,7 +57,7 @@ class Tasks:
                 broker,
                 TASKS_TOPIC,
                 lambda address: self._schedulers.at(address).list_tasks(query),
-                is_ready=lambda page: broker.name not in page.incomplete,
+                is_ready=lambda page: is_whole(page, broker.name),
             )
 
         answers = await asyncio.gather(*(at(broker) for broker in brokers), return_exceptions=True)

@@ -31,7 +31,7 @@ from gateway.messages.message_view import message
 from gateway.messages.schemas import FieldNames, SendResult
 from gateway.ports.stores import Broker, PeerAway, StoreRefused
 from gateway.ports.transactions import TransactionParties
-from gateway.routing.claim_holders import ClaimHolders
+from gateway.routing.claim_holders import ClaimHolders, is_whole
 from gateway.routing.fleet import demand_all
 from gateway.send.drafts import Drafting
 from gateway.send.sending import Sender
@@ -114,7 +114,7 @@ class Transactions:
                 broker,
                 HALF_TOPIC,
                 lambda address: self._parties.at(address).transactions(one),
-                is_ready=lambda page: broker.name in page.brokers and broker.name not in page.incomplete,
+                is_ready=lambda page: is_whole(page, broker.name),
             )
 
         answers = await asyncio.gather(*(of(broker) for broker in brokers), return_exceptions=True)
