@@ -85,7 +85,7 @@ class Side:
 
     def content(self) -> bytes:
         self.writer.write()
-        self.log.set_visible(self.log.written_end)
+        self.log.set_visible(self.log.written_end, self.log.written_end)
         parts, at = [], self.log.min_position
         for segment in self.log.segments:
             parts.append(segment.file.pread(min(self.log.written_end, segment.end) - segment.start, 0))

@@ -135,7 +135,7 @@ class MiniStore:
         self.log.write()
         end = self.log.sync()
         self.log.set_confirm(end)
-        self.log.set_visible(end)
+        self.log.set_visible(end, end)
         for entry in self.pending:
             self.dispatch(*entry)
         self.pending.clear()
@@ -231,7 +231,7 @@ def commit(log):
     log.write()
     end = log.sync()
     log.set_confirm(end)
-    log.set_visible(end)
+    log.set_visible(end, end)
     return end
 
 

@@ -5,6 +5,7 @@ import errno
 import threading
 
 import pytest
+from disk_care_side import MIB, care_of
 from leasing_side import LeasingSide, bodies, item
 from sending_side import ScriptedPeer, SendingSide
 
@@ -190,6 +191,29 @@ async def test_after_a_power_cut_under_async_the_index_includes_what_is_stored_a
         for one in (cut, again):
             missing = [number for number in range(20) if not is_indexed(one, "orders", f"AFTER{number:03d}")]
             assert missing == []
+
+
+async def test_a_segment_that_is_deleted_while_a_message_of_it_waits_for_its_flush_makes_no_rebuild(
+    monkeypatch,
+):
+    """The unit of such a message came into its queue when retention had cut the queue already."""
+    monkeypatch.setattr(SimulatedFiles, "free_bytes", lambda _self, _path: 1)  # deletion is forced
+    side, peer = SendingSide(segment_bytes=MIB, flush="async"), ScriptedPeer()
+    side.ask(peer, 17, {**ASYNC_TOPIC, "topic": "synced", "attributes": "+gantry.flush=sync"})
+    side.send(peer, topic="synced")
+    for _ in range(5):
+        side.end_turn()
+        side.send(peer, body=b"x" * 250_000)
+    side.end_turn()
+    care = care_of(side)
+    await care.delete_expired()
+    side.flush()
+    await care.delete_expired()
+    assert side.log.min_position == MIB
+    await stop(side)
+    again = side.reopen()
+    assert again.opening.rebuild_reason is None
+    assert again.queues.find("synced", 0).min_offset == 1
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])

@@ -9,11 +9,13 @@ from structlog.testing import capture_logs
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process import disk_care
 from broker_store.process.disk_care import retention_settings
 from broker_store.settings import Settings
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.messages.properties import index_key_hash
+from gantry_wire.names import HALF_TOPIC
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +83,26 @@ async def test_a_request_deletes_what_is_expired_at_any_hour_by_the_current_rete
     assert side.queues.find("orders", 0).min_offset > 0
     with pytest.raises(RefusedRequest, match="hours from 0 to 23"):
         config.update({"deleteWhen": "24"})
+
+
+async def test_a_segment_with_a_half_that_waits_for_its_flush_stays_until_the_half_holds_it(monkeypatch):
+    """Under async flush, later messages are visible before the half is."""
+    monkeypatch.setattr(SimulatedFiles, "free_bytes", lambda _self, _path: 1)  # deletion is forced
+    side = SendingSide(segment_bytes=MIB, flush="async")
+    peer = ScriptedPeer()
+    side.send(peer, properties={"UNIQ_KEY": "HALF1", "TRAN_MSG": "true", "PGROUP": "pg"})
+    for _ in range(9):
+        side.end_turn()
+        side.send(peer, body=b"x" * 250_000)
+    side.end_turn()
+    first = side.log.segments[0]
+    assert first.end < side.log.visible_end
+    care = care_of(side)
+    assert await care.delete_expired() == 0
+    side.flush()
+    assert await care.delete_expired() == 0
+    assert care.roll_below == first.end
+    assert len(side.records(HALF_TOPIC)) == 1
 
 
 @pytest.mark.parametrize("removed", [0, 1], ids=["oldest", "second"])

@@ -407,7 +407,7 @@ class Appends:
                 entry.answer(self.records, ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def _make_visible(self, visible_end: int, entries: list[Entry], visible_below: int) -> None:
-        self.log.set_visible(visible_end)
+        self.log.set_visible(visible_end, visible_below)
         self._dispatch.make_visible(entries, visible_below)
 
     def _answer(self, entries: list[Entry], opened_s: float) -> int:

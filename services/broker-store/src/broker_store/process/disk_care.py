@@ -181,7 +181,8 @@ class DiskCare:
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
         oldest = self._log.segments[0]
-        if oldest.end > self._log.visible_end:
+        # A message that waits for its flush is not in its queue yet. A half that waits does not hold its segment yet.
+        if oldest.end > self._log.visible_below:
             return False
         path = self._log.drop_first_segment()
         self._removed.discard(path)

@@ -128,7 +128,7 @@ def test_readers_see_nothing_above_the_visible_end_nor_below_the_minimum(disk, s
     for read in (log.read, log.read_nowait):
         with pytest.raises(PositionNotVisible):
             read(position, 93)
-    log.set_visible(93)
+    log.set_visible(93, 93)
     assert log.read(0, 93) == log.read_nowait(0, 93) == log.read_record(0)
     for _ in range(4):
         put(log, b"." * 2000)
@@ -224,7 +224,7 @@ def test_visible_and_confirm_never_pass_what_they_promise(disk, small, open_log,
     log.sync()
     log.set_confirm(93)
     with pytest.raises(AssertionError):
-        log.set_visible(94)
+        log.set_visible(94, 94)
 
 
 def test_the_real_disk_takes_the_same_calls(tmp_path, build_at, open_log, put, commit):

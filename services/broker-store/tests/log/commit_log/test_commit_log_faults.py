@@ -116,7 +116,7 @@ def test_no_descriptor_for_the_name_of_a_new_segment_holds_the_flush_and_heals_b
     names = sum(1 for operation, _ in disk.trace if operation == "sync_dir")
     assert log.sync() == log.written_end
     assert sum(1 for operation, _ in disk.trace if operation == "sync_dir") == names + 1
-    log.set_visible(log.durable_end)
+    log.set_visible(log.durable_end, log.durable_end)
     assert [log.read_record(position)[88:91] for position in (first, second)] == [b"...", b"---"]
 
 

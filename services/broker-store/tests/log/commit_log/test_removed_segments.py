@@ -78,7 +78,7 @@ def test_a_segment_that_retention_deletes_before_its_flush_stops_nothing(tmp_pat
         for _ in range(3):
             put(log, b"." * 2500)
         log.write()
-        log.set_visible(log.written_end)
+        log.set_visible(log.written_end, log.written_end)
         files.remove(log.drop_first_segment())
         log.check_names(log.sync())
         log.set_confirm(log.durable_end)

@@ -66,6 +66,8 @@ class CommitLog(LogReader):
         self.written_end = self.end
         self.durable_end = self.end
         self.confirm = 0
+        self.visible_below = self.end
+        """Every record below is visible. From here to `visible_end`, some may wait for their flush."""
         self._names_checked_to = 0
         self._limit = -1  # a record may end here at most; -1 sends every reservation to the slow path
         self._tail: Segment | None = None
@@ -108,7 +110,7 @@ class CommitLog(LogReader):
             self._files.sync_dir(self.directory)  # the last run may have died before it synced a new name
         self.first_read.end = end
         self.end = self.written_end = self.durable_end = self.visible_end = self._run_start = end
-        self.confirm = confirm
+        self.visible_below, self.confirm = end, confirm
         self._tail = next((segment for segment in self.segments if segment.start <= end < segment.end), None)
         self._written_tail = self._tail
         if self._tail is not None:
@@ -207,10 +209,11 @@ class CommitLog(LogReader):
                 f"no descriptor to sync the names of new segments in {self.directory}"
             ) from error
 
-    def set_visible(self, position: int) -> None:
-        """Allow reads below this position."""
+    def set_visible(self, position: int, visible_below: int) -> None:
+        """Allow reads below this position. Everything below `visible_below` is then visible."""
         assert self.visible_end <= position <= self.written_end
-        self.visible_end = position
+        assert self.visible_below <= visible_below <= position
+        self.visible_end, self.visible_below = position, visible_below
 
     def set_confirm(self, position: int) -> None:
         """Note that everything below is durable and complete. Raises LogStopped if it cannot be noted."""
@@ -343,7 +346,7 @@ class CommitLog(LogReader):
         Its readers finish undisturbed. After a crash before the removal it is deleted again.
         """
         first = self.segments[0]
-        assert first.end <= self.visible_end
+        assert first.end <= self.visible_below
         assert first is not self._tail
         self.segments = self.segments[1:]
         self.min_position = self.segments[0].start
