@@ -100,11 +100,9 @@ class Undecided:
         entry = self._entries.get(half.transaction)
         if entry is None or entry.half.offset > offset:
             return None
-        if entry.half.offset not in {
-            half.offset,
-            offset,
-        }:  # the copy itself may have been read before this answer
-            self.stale.append(entry.half)  # sent again while the copy was written
+        # The copy itself may have been read before this answer. Any other half was sent while the copy was written.
+        if entry.half.offset not in {half.offset, offset}:
+            self.stale.append(entry.half)
         entry.state = STATES[State.ASKING][Event.COPIED]
         copy = half._replace(
             offset=offset,
