@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
-from gantry_simulation.lives.memory.census import Census, bounds, class_of
+from gantry_simulation.lives.memory import census as census_module
+from gantry_simulation.lives.memory.census import Bound, Census, Made, bounds, class_of
 from gantry_simulation.lives.memory.structures import EMPTY, FEW, LIMITED, PASSING, RELATED
 from gantry_simulation.lives.planted.fault import Planted
 from gantry_simulation.lives.planted.memory import PLANTED_MEMORY
+from gantry_simulation.world.process_loop import ProcessLoop
+from gantry_simulation.world.world import SECOND_NS, World
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (
@@ -107,6 +111,31 @@ def test_lives_count_every_structure(monkeypatch: pytest.MonkeyPatch) -> None:
         if shape.counts_memory and (shape.gateways or shape.has_programs or shape.checkers):
             assert live(plan).violations == []
     assert {cls.__name__ for cls in bounds()} - {cls.__name__ for cls in counted} == set()
+
+
+class Keeper:
+    def __init__(self) -> None:
+        self.kept = {1}
+
+
+@pytest.mark.parametrize("empties", [True, False])
+def test_what_becomes_empty_within_a_second_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, *, empties: bool
+) -> None:
+    def at_most(_keeper: Keeper) -> int:
+        return 400
+
+    monkeypatch.setattr(census_module, "bounds", lambda: {Keeper: [Bound("kept", at_most, True)]})
+    with World(1) as world:
+        loop, keeper, census = Mock(spec=ProcessLoop), Keeper(), Census(world)
+        loop.name, loop.is_closed.return_value = "store-0", False
+        census._made.append(Made(loop, keeper, Keeper))  # pyright: ignore[reportPrivateUsage]
+        if empties:
+            world.after(SECOND_NS, keeper.kept.clear)
+        census.check_empty(["store-0"])
+        assert [each.what for each in world.violations] == (
+            [] if empties else ["Keeper.kept has 1 entries although nobody is there"]
+        )
 
 
 @pytest.mark.parametrize("planted", PLANTED_MEMORY, ids=lambda each: each.name)
