@@ -229,13 +229,15 @@ class SqliteIndex:
 
     @contextlib.contextmanager
     def _until_closed(self) -> Generator[None]:
-        """Raise IndexClosed instead of the error of a database or thread that `close` has ended."""
+        """Raise IndexClosed if `close` began meanwhile: it ends databases and threads, and drops unwritten rows."""
         try:
             yield
         except (sqlite3.ProgrammingError, RuntimeError) as error:
             if self._is_closed:
                 raise IndexClosed from error
             raise
+        if self._is_closed:
+            raise IndexClosed
 
     def _index_ids(self) -> None:
         far_rows.index_ids(self._write_to)
