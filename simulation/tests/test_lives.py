@@ -12,6 +12,7 @@ from repeats import digest_elsewhere
 
 from gantry_simulation.__main__ import main
 from gantry_simulation.lives.drawing.draw_plan import draw_plan
+from gantry_simulation.lives.faults.damage import ROOT, TARGETS
 from gantry_simulation.lives.faults.table import perform
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.many import Lives, run_many
@@ -112,6 +113,27 @@ def test_before_the_first_fault_an_answer_may_wait_for_a_stalled_thread(kind: st
         world.run_for(2.0)
         assert not system.clients["client-0"].is_busy
         assert world.violations == []
+
+
+def test_a_power_cut_does_not_make_a_damaged_record_the_end_of_the_log(tmp_path: Path) -> None:
+    shape = Shape(stores=(StoreShape(flush="async", checkpoint_seconds=5.0),), clients=1, topics=1, queues=1)
+    flip = next(
+        act
+        for number in range(100)
+        if random.Random(number).choice(TARGETS) is TARGETS[0]
+        for act in [Act(at_ms=4_000, kind="bit flip", on="store-0", number=number, span_ms=1_000)]
+    )
+    send = Act(at_ms=3_000, kind="send", on="store-0", by="client-0", number=1, size=16)
+    with World(1) as world:
+        system = System(world, shape, tmp_path)
+        for act in (send, flip):
+            world.at(act.at_ms * MS_NS, partial(perform, system, act))
+        system.start()
+        world.run_for(4.5)
+        assert system.damaged
+        files = system.stores["store-0"].files
+        confirmed = {files.crash_state(8, seed).content(f"{ROOT}/checkpoint") for seed in range(8)}
+        assert confirmed == {files.content(f"{ROOT}/checkpoint")}
 
 
 def digest(seed: int) -> str:

@@ -59,36 +59,59 @@ class Flip(NamedTuple):
     message: str = ""
 
 
+Target = Callable[[SimulatedFiles, str, random.Random], Flip | None]
+"""Chooses a byte of a kind of file of a store; None if it has none."""
+
+
 def flip(system: System, act: Act) -> bool:
     """Kill a store and change a bit of its files."""
     store, rng = system.stores[act.on], random.Random(act.number)
     target = rng.choice(TARGETS)
-    if target is _record and (act.on in system.damaged or act.on in system.unconfirmed):
-        return False  # the record after a damaged one proves where to continue: damage both, and more may be lost
-    found = target(store.files, act.on, rng)
-    if found is None or (target is _note and act.on in system.damaged):
+    found = _chosen(system, act.on, target, rng)
+    if found is None:
         return False
-    if found.path.endswith("topics.json") and system.shape.has_programs:
-        return False  # its backup may lack their topics, of which the log has no message yet
-    if target is _note:
-        system.unconfirmed.add(act.on)
-    if target is _index:
-        system.damaged_index.add(act.on)
     if store.process.is_running:
         kill(system, act)
+    if target is _record:
+        # A device changes what it holds. With the confirm offset still in the page cache, a power cut before
+        # the next start is over would make the record the end of the log.
+        store.files = store.files.killed()
     store.files.flip(found.path, found.at, 1 << rng.randrange(8))
     system.history.add(
         act.on, f"a bit of {found.path} at byte {found.at} changes: {found.place or 'no message'}"
     )
-    system.ledger.messages.doubtful.add(act.on)
-    system.ledger.messages.damaged_stores.add(act.on)
+    _note_flip(system, act.on, target, found)
+    return True
+
+
+def _chosen(system: System, on: str, target: Target, rng: random.Random) -> Flip | None:
+    """Return the byte to change; None where the change would break no promise or more than one."""
+    if target is _record and (on in system.damaged or on in system.unconfirmed):
+        return (
+            None  # the record after a damaged one proves where to continue: damage both, and more may be lost
+        )
+    found = target(system.stores[on].files, on, rng)
+    if found is None or (target is _note and on in system.damaged):
+        return None
+    if found.path.endswith("topics.json") and system.shape.has_programs:
+        return None  # its backup may lack their topics, of which the log has no message yet
+    return found
+
+
+def _note_flip(system: System, on: str, target: Target, found: Flip) -> None:
+    """Record what a changed bit may take."""
+    if target is _note:
+        system.unconfirmed.add(on)
+    if target is _index:
+        system.damaged_index.add(on)
+    system.ledger.messages.doubtful.add(on)
+    system.ledger.messages.damaged_stores.add(on)
     if found.path.endswith(OFFSETS):
-        system.ledger.offsets.damaged(act.on)
+        system.ledger.offsets.damaged(on)
     if found.place is not None:
         system.ledger.messages.was_damaged(found.message, found.place)
         if target is _record:
-            system.damaged[act.on] = found.place
-    return True
+            system.damaged[on] = found.place
 
 
 def lose_files(system: System, act: Act) -> bool:
@@ -211,6 +234,6 @@ def _somewhere(files: SimulatedFiles, paths: Sequence[str], rng: random.Random) 
     return Flip(path, rng.choice([at for at, byte in enumerate(content) if byte]))
 
 
-TARGETS: tuple[Callable[[SimulatedFiles, str, random.Random], Flip | None], ...] = (
+TARGETS: tuple[Target, ...] = (
     _record, _record, _record, _unit, _index, _note, _checked_file, _json,
 )  # fmt: skip
