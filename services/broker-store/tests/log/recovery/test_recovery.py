@@ -213,6 +213,27 @@ def test_after_a_failed_flush_the_next_start_trusts_the_device_only(mini, disk):
     assert again.bodies() == {0: b"acked"}
 
 
+def test_a_lost_abort_file_does_not_make_the_page_cache_trusted(mini, disk):
+    """It looks as if RocketMQ had run and stopped in order, after a run of ours whose flush had failed."""
+    store = mini(disk).open()
+    store.send(b"acked")
+    store.put(b"never reached the device")
+    store.log.write()
+    _, _, offset, position, size, _ = store.pending[0]
+    store.queue("T", 0).append(offset, position, size, 7)  # under async flush, units precede the flush
+    store.queue("T", 0).sync()
+    disk.faults.append(Fault("sync", errno.EIO, "commitlog"))
+    with pytest.raises(LogStopped):
+        store.log.sync()
+    disk.remove("/store/abort")
+    again = mini(disk).open()  # the same machine: its page cache still holds the lost bytes
+    assert (again.last.is_clean, again.last.foreign) == (True, "the abort file of our last run was removed")
+    assert again.bodies() == {0: b"acked"}
+    assert again.queue("T", 0).max_offset == 1
+    state = next(iter(disk.crash_states(100)))
+    assert mini(state).open().bodies() == {0: b"acked"}
+
+
 def test_a_disk_that_refuses_to_sync_at_opening_is_refused(mini, disk):
     store = mini(disk).open()
     store.send(b"acked")

@@ -130,7 +130,8 @@ class Recovery:
     def run(self) -> Generator[Event, None, None]:
         """Walk, cut, sync, and leave the log ready. Raises LogUnreadable when the disk fails."""
         log = self._log
-        if self.is_crash:
+        is_foreign = bool(self._last.foreign)
+        if self.is_crash or is_foreign:  # a lost abort file alone makes a crash of ours a foreign clean stop
             self._reread()
         for start, end in self._missing_below_start():
             yield Hole(start, end, "its segment is missing", self._leave_hole(start, end), None)
@@ -140,7 +141,7 @@ class Recovery:
         if dropped:
             yield Cut(end, dropped, fault)
         self._sync_kept(end)
-        if not self.is_crash and dropped:
+        if not self.is_crash and (dropped or is_foreign):
             for queue in self._queues:
                 queue.truncate_to_position(end)
         for queue, next_offset in self._reserved.items():
