@@ -1,4 +1,4 @@
-"""The checker's answers fit into a frame."""
+"""The checker's answers: they fit into a frame, give every check its turn, and leave out what is decided."""
 
 import asyncio
 from collections import Counter
@@ -10,7 +10,7 @@ from checker_memory_store import CheckerMemoryStore
 
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.limits import BODY_BYTES_MAX, FRAME_BYTES_MAX
-from gantry_wire.private_requests.transactions import CHECKS_MAX, ReceiveChecks
+from gantry_wire.private_requests.transactions import CHECKS_MAX, ListTransactions, ReceiveChecks
 from txn_checker.answers import AGAIN_SECONDS, Answers
 from txn_checker.asking import Producers
 from txn_checker.check_policy import Policy
@@ -108,3 +108,35 @@ async def test_a_check_ends_one_held_request_and_decided_halves_are_no_longer_li
     assert await keys(0) == ["U0", "U1"]
     store.decide(next(half.offset for half in watch.undecided.asked("pg") if half.key == "U0"))
     assert await keys(0) == ["U1"]
+
+
+async def test_a_transaction_that_was_decided_during_its_check_is_not_listed_as_open():
+    store = CheckerMemoryStore()
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
+    watch.hold(store.epoch)
+    settle, written, go_on = store.settle, asyncio.Event(), asyncio.Event()
+
+    async def answers_late(topic, epoch, items):
+        results = await settle(topic, epoch, items)
+        written.set()
+        await go_on.wait()
+        return results
+
+    store.settle = answers_late
+    for number in range(2):
+        store.begin(f"U{number}")
+    store.now_ms += 7_000
+    turn = asyncio.ensure_future(watch.turn())
+    await written.wait()
+    store.decide(3)  # the copy of U1
+    answers = Answers(lambda: [watch])
+
+    async def keys():
+        page = await answers.transactions(ListTransactions(state="open"))
+        return [view.key for view in page.transactions]
+
+    assert await keys() == ["U0"]
+    go_on.set()
+    await turn
+    assert await keys() == ["U0"]
+    assert [(half.key, half.checks) for half in watch.undecided.asked("pg")] == [("U0", 1)]

@@ -52,6 +52,21 @@ def test_a_half_settled_meanwhile_is_not_checked():
     assert [one.key for one in undecided.due(6_000, 10).check] == ["U1", "U4"]
 
 
+def test_a_half_settled_during_its_check_is_decided_if_no_copy_of_it_is_open():
+    undecided = Undecided(POLICY)
+    for offset in range(3):
+        undecided.seen(half(f"U{offset}", offset))
+    copied, decided, parked = undecided.due(6_000, 10).check
+    assert undecided.settled(3, []) == [], "their copies may be open, and are not seen yet"
+    undecided.seen(half("U0", 3, checks=1))
+    assert undecided.settled(3, [], is_all_seen=True) == [decided, parked]
+    assert [one.offset for one, _due_ms in undecided.all()] == [3]
+    assert undecided.copied(copied, 3, 300, "ID3", 6_000) is not None
+    assert undecided.copied(decided, 4, 400, "ID4", 6_000) is None
+    undecided.apply(parked, Event.PARKED)
+    assert [one.key for one, _due_ms in undecided.all()] == ["U0"]
+
+
 def test_decided_halves_that_asked_for_a_day_without_checks_do_not_stay_in_memory():
     undecided = Undecided(POLICY)
     undecided.seen(half("open", 0))

@@ -143,6 +143,8 @@ class StoreWatch:
                 if reached < last:
                     break
                 reached = end
+            if reached >= state.max_offset:
+                self.undecided.settled(state.cursor, state.ranges, is_all_seen=True)
             self._next = max(self._next, reached)
             self.is_whole = self.is_held and reached >= end
             return state

@@ -70,13 +70,18 @@ class Undecided:
             self.stale.append(known.half)
         self._put(half)
 
-    def settled(self, cursor: int, ranges: Ranges) -> list[Half]:
-        """Remove and return what is now decided: below the cursor or in a range."""
+    def settled(self, cursor: int, ranges: Ranges, *, is_all_seen: bool = False) -> list[Half]:
+        """Remove and return what is now decided: below the cursor or in a range.
+
+        A half that is being checked may have been settled by its own next copy. So it is decided only if all halves
+        that these ranges leave undecided were seen: the copy would be among them.
+        """
         firsts = [first for first, _end in ranges]
         gone = [
             entry.half
             for entry in self._entries.values()
-            if entry.state is State.WAITING and _is_settled(entry.half.offset, cursor, ranges, firsts)
+            if (is_all_seen or entry.state is State.WAITING)
+            and _is_settled(entry.half.offset, cursor, ranges, firsts)
         ]
         for half in gone:
             self.apply(half, Event.DECIDED)
