@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantry_simulation.ledger.delays import Due
+from gantry_simulation.ledger.leases import Sight
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.ledger.offsets import Cell
 from gantry_simulation.ledger.ordering import Call, OrderlyQueues
@@ -269,6 +270,30 @@ def test_a_deletion_without_an_answer_may_still_happen_in_the_end(world: World) 
 
 
 CELL = Cell("store-0", "G", "Topic0", 0)
+
+
+@pytest.mark.parametrize(
+    ("deletes", "violations"),
+    [("T", ""), ("U", "one at s T/0@0 is acknowledged under a lease that another one replaced")],
+)
+def test_an_acknowledgment_under_a_replaced_lease_may_succeed_once_the_topic_is_deleted(
+    world: World, deletes: str, violations: str
+) -> None:
+    ledger, sight, life = Ledger(world), Sight(Place("s", "T", 0, 0), "one"), 1
+
+    def receive() -> int:
+        world.run_for(2)
+        ledger.leases.received(sight, world.now_ns, seconds=1, life=life)
+        return world.now_ns
+
+    seen_ns = receive()
+    receive()
+    ledger.deletion_begins("s", deletes)
+    ledger.deletion_ends("s", deletes)
+    is_late = ledger.leases.acking(sight, seen_ns, life)
+    ledger.leases.acked(sight, seen_ns, is_late=is_late)
+    ledger.check({})
+    assert found(world) == violations
 
 
 def test_a_commit_that_meets_a_deletion_may_be_gone_and_one_after_it_may_not(world: World) -> None:

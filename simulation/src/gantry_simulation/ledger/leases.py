@@ -126,11 +126,15 @@ class Leases:
                 leased.acked_ns = None
 
     def deleted(self, store: str, topic: str) -> None:
-        """Forget what was confirmed about the messages of a topic, because it is being deleted or was."""
+        """Forget what was confirmed about the messages of a topic, because it is being deleted or was.
+
+        Its leases have ended, and the deleted messages are done: an acknowledgment of one is confirmed under any lease.
+        """
         for sight, leased in self._leased.items():
             if sight.place[:2] == (store, topic):
                 leased.acked_ns = None
                 leased.held_until_ns = 0
+                leased.held_in_life = None
 
     def _hold(self, leased: Leased, from_ns: int, seconds: float, life: int | None) -> None:
         shortest = seconds * (1 - FASTER) - ROUNDING_SECONDS
