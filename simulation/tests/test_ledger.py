@@ -126,11 +126,11 @@ def test_a_message_that_is_stored_twice_is_found_unless_the_store_may_have_lost_
     twice = {Place("s", "T", 0, 1): "m", Place("s", "T", 0, 2): "m"}
     ledger.losses.doubt("s")
     ledger.lost_undurable("s")
-    ledger.check(twice)
+    ledger.check(twice, ledger.messages.delivered())
     assert world.violations == []
     again = Ledger(world)
     again.lost_undurable("s")
-    again.check(twice)
+    again.check(twice, again.messages.delivered())
     assert "stored 2 times" in found(world)
 
 
@@ -139,7 +139,7 @@ def test_what_a_store_may_have_lost_is_not_required_and_the_rest_is(world: World
     stored(ledger, "written", Place("s", "T", 0, 0), is_durable=False)
     stored(ledger, "durable", Place("s", "T", 0, 1))
     ledger.lost_undurable("s")
-    ledger.check({})
+    ledger.check({}, ledger.messages.delivered())
     assert "durable was acknowledged" in found(world)
     assert "written" not in found(world)
 
@@ -260,12 +260,27 @@ def test_while_a_deletion_has_no_answer_nothing_binds_and_after_the_last_answer_
     assert ledger.messages.required == {Place("s", "U", 0, 0): "other", Place("s", "T", 0, 2): "three"}
 
 
+def test_what_was_delivered_before_the_reading_must_be_there_and_what_came_during_it_may_be_missing(
+    world: World,
+) -> None:
+    ledger = Ledger(world)
+    read(ledger, "before", Place("s", "T", 0, 0))
+    delivered = ledger.messages.delivered()
+    read(ledger, "during", Place("s", "T", 0, 1))
+    ledger.check({Place("s", "T", 0, 0): "before"}, delivered)
+    assert world.violations == []
+    ledger.check({}, delivered)
+    assert [violation.what for violation in world.violations] == [
+        f"before was delivered from {Place('s', 'T', 0, 0)}, where now is nothing"
+    ]
+
+
 def test_a_deletion_without_an_answer_may_still_happen_in_the_end(world: World) -> None:
     ledger = Ledger(world)
     stored(ledger, "one", Place("s", "T", 0, 0))
     ledger.deletion_begins("s", "T")
     stored(ledger, "two", Place("s", "T", 0, 1))
-    ledger.check({})
+    ledger.check({}, ledger.messages.delivered())
     assert world.violations == []
 
 

@@ -93,10 +93,10 @@ class Ledger:
         for store, topic in self.losses.open_deletions:
             self.deleted(store, topic)
 
-    def check(self, found: dict[Place, str]) -> None:
-        """Compare with everything that is readable in the end."""
+    def check(self, found: dict[Place, str], delivered: set[Place]) -> None:
+        """Compare with everything that is readable in the end. `delivered` is what `messages.delivered` returned before the reading."""
         self._forget_open_deletions()
-        self.messages.check(found)
+        self.messages.check(found, delivered)
         self.leases.check()
         self.tasks.check(found)
 

@@ -139,12 +139,19 @@ class Messages:
         self.copies = {place for place in self.copies if place[:2] != (store, topic)}
         self._keys = {key: kept for key, kept in self._keys.items() if key[:2] != (store, topic)}
 
-    def check(self, found: dict[Place, str]) -> None:
-        """Compare with everything that is readable in the end."""
+    def delivered(self) -> set[Place]:
+        """Return the places whose message a client has seen and no power cut may take."""
+        return {place for place, (_, is_durable) in self._names.items() if is_durable}
+
+    def check(self, found: dict[Place, str], delivered: set[Place]) -> None:
+        """Compare with everything that is readable in the end. `delivered` is as of before the reading.
+
+        A send that had no answer may be stored, and delivered, after the reading has passed its queue.
+        """
         for place, message in self.required.items():
             if found.get(place) != message:
                 self._violate(f"{message} was acknowledged at {place}, where now is {found.get(place)}")
-        self._check_delivered(found)
+        self._check_delivered(found, delivered)
         self._check_gaps({place for place in found if place not in self._expired})
         places: defaultdict[tuple[str, str, str], list[Place]] = defaultdict(list)
         for place, message in found.items():
@@ -155,10 +162,11 @@ class Messages:
             if len(several) > 1 and message not in self.may_repeat and not self._may_repeat(store, topic):
                 self._violate(f"{message} is stored {len(several)} times: {', '.join(map(str, several))}")
 
-    def _check_delivered(self, found: dict[Place, str]) -> None:
+    def _check_delivered(self, found: dict[Place, str], delivered: set[Place]) -> None:
         """Find what a store under sync flush has delivered and lost. Deleted topics are left out, and copies: nobody reads them again."""
-        for place, (message, is_durable) in self._names.items():
-            is_gone = is_durable and place not in found and place not in self.required and not place.is_copy
+        for place, (message, _) in self._names.items():
+            was_there = place in delivered and not place.is_copy
+            is_gone = was_there and place not in found and place not in self.required
             may_go = place in self._expired or self._losses.is_deleted(place.store, place.topic)
             if is_gone and not may_go:
                 self._violate(f"{message} was delivered from {place}, where now is nothing")

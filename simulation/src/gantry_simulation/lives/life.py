@@ -130,7 +130,7 @@ def _is_whole(system: System, name: str) -> bool:
     reader = Reader(system, name)
     if not reader.has_read_all():
         return False
-    system.ledger.check(reader.found)
+    system.ledger.check(reader.found, reader.delivered)
     if not system.world.run_until(lambda: not system.programs.missing(), within=GROUPS_SECONDS):
         system.world.violate("system", "; ".join(system.programs.missing()[:SHOWN]))
         return False

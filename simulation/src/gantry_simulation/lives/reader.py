@@ -41,6 +41,8 @@ class Reader:
 
     def __init__(self, system: System, name: str) -> None:
         self.found: dict[Place, str] = {}
+        self.delivered: set[Place] = set()
+        """What had been delivered when the last pass over the queues began: it must be among what is found."""
         self._system = system
         self._client = system.add_client(f"{name}'s client")
         self._process = system.make_process(name)
@@ -149,6 +151,7 @@ class Reader:
 
     async def _has_read_queues(self, pool: ConnectionPool) -> bool:
         """Read all queues from where the last reading ended. False to try again."""
+        self.delivered = self._system.ledger.messages.delivered()
         for where in self._offsets:
             calls = StoreClient(pool, self._system.stores[where[0]].address, TIMEOUT_SECONDS)
             if not await self._has_read(calls, where):
