@@ -10,7 +10,7 @@ from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.errors import LogStopped
-from broker_store.log.files.real_files import RealFiles
+from broker_store.log.files.real_files import RealFile, RealFiles
 from gantry_chassis.machine.environment import machine
 
 pytestmark = pytest.mark.anyio
@@ -107,6 +107,29 @@ async def test_a_journal_that_cannot_be_written_refuses_until_a_flush_has_saved_
     assert isinstance(await committed(keeper, 5), OSError)
     files.broken = ""
     assert isinstance(await committed(keeper, 6), OSError)
+    await keeper.flush()
+    assert await committed(keeper, 7) is None
+    assert opened(tmp_path)[1].find("g", "t", 0) == table.find("g", "t", 0) == 7
+
+
+async def test_what_is_answered_after_the_journal_could_not_be_emptied_is_there_after_a_crash(
+    tmp_path, monkeypatch
+):
+    """The journal was empty, but the next line was written where the old ones had ended: no start found it."""
+    keeper, table = opened(tmp_path)
+    await committed(keeper, 5)
+    sync = RealFile.sync
+
+    def fails(file):
+        if file.path.endswith("offsets.journal"):
+            raise OSError(5, "Input/output error")
+        sync(file)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(RealFile, "sync", fails)
+        assert isinstance(await keeper.flush(), OSError)
+    durable = 9 if await committed(keeper, 9) is None else 5
+    assert opened(tmp_path)[1].find("g", "t", 0) == durable
     await keeper.flush()
     assert await committed(keeper, 7) is None
     assert opened(tmp_path)[1].find("g", "t", 0) == table.find("g", "t", 0) == 7

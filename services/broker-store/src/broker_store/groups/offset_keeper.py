@@ -209,7 +209,7 @@ class _Journal:
         return entries
 
     def append(self, lines: bytes) -> None:
-        """Write lines. Durable on return. After a failure nothing is written until the journal is emptied."""
+        """Write lines. Durable on return. After a failure, here or in `empty`, nothing is written until it is emptied."""
         if self._has_failed:
             raise OSError("an earlier write of offsets failed; they are durable after the next full save")
         try:
@@ -228,6 +228,9 @@ class _Journal:
             self._files.remove(self._path)
         elif self.size == 0:
             return
+        self._has_failed = (
+            True  # until the end: lines at `size` would follow a gap if the file is empty already
+        )
         file = self._file()
         file.truncate(0)
         file.sync()
