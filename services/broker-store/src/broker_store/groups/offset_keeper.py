@@ -228,9 +228,8 @@ class _Journal:
             self._files.remove(self._path)
         elif self.size == 0:
             return
-        self._has_failed = (
-            True  # until the end: lines at `size` would follow a gap if the file is empty already
-        )
+        # until the end: lines at `size` would follow a gap if the file is empty already
+        self._has_failed = True
         file = self._file()
         file.truncate(0)
         file.sync()
