@@ -11,6 +11,7 @@ from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.errors import LogStopped
 from broker_store.log.files.real_files import RealFile, RealFiles
+from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from gantry_chassis.machine.environment import machine
 
 pytestmark = pytest.mark.anyio
@@ -133,6 +134,32 @@ async def test_what_is_answered_after_the_journal_could_not_be_emptied_is_there_
     await keeper.flush()
     assert await committed(keeper, 7) is None
     assert opened(tmp_path)[1].find("g", "t", 0) == table.find("g", "t", 0) == 7
+
+
+async def test_lines_that_only_the_page_cache_holds_are_written_again_before_the_next_is_answered(tmp_path):
+    """A sync failed, and the process was killed: its lines were read, but the device never got them."""
+    disk = SimulatedFiles()
+    keeper, _ = opened(tmp_path, disk)
+    assert await committed(keeper, 1) is None
+    disk.faults.append(Fault("sync", 5, "offsets.journal", skip=1))  # the lines that waited for the first
+    errors = await asyncio.gather(*(committed(keeper, number, number) for number in range(1, 100)))
+    assert any(isinstance(error, OSError) for error in errors)
+    keeper, _ = opened(tmp_path, disk)  # a kill keeps what the cache holds
+    assert await committed(keeper, 2) is None
+    for after in disk.crash_states(8):
+        assert opened(tmp_path, after)[1].find("g", "t", 0) == 2
+
+
+async def test_an_unanswered_line_behind_a_torn_one_never_replaces_a_later_commit(tmp_path):
+    """A power cut may take a sector of a line and keep the sectors after it."""
+    keeper, _ = opened(tmp_path)
+    await committed(keeper, 5)
+    await committed(keeper, 6)
+    path = tmp_path / "gantry" / "offsets.journal"
+    path.write_bytes(b"\0" + path.read_bytes()[1:])
+    keeper, _ = opened(tmp_path)
+    assert await committed(keeper, 7) is None
+    assert opened(tmp_path)[1].find("g", "t", 0) == 7
 
 
 async def test_a_failed_flush_is_retried(tmp_path):

@@ -200,12 +200,15 @@ class _Journal:
         self._path = path
         self._open: File | None = None
         self._has_failed = False
+        self._found: bytes | None = None
+        """The intact lines of an earlier process, until the first write. None: there is nothing to write again."""
         self.size = 0
 
     def open(self) -> list[Entry]:
         """Return the intact entries, up to the first torn one. What follows it was never answered."""
         content = self._files.read_bytes(self._path) or b""
         entries, self.size = _read_lines(content)
+        self._found = content[: self.size]
         return entries
 
     def append(self, lines: bytes) -> None:
@@ -214,11 +217,16 @@ class _Journal:
             raise OSError("an earlier write of offsets failed; they are durable after the next full save")
         try:
             file = self._file()
+            if self._found is not None:
+                # after a failed sync and a kill the page cache alone may hold them; a torn rest must not follow
+                file.truncate(self.size)
+                file.pwrite(self._found, 0)
             file.pwrite(lines, self.size)
             file.sync()
         except OSError:
             self._has_failed = True
             raise
+        self._found = None
         self.size += len(lines)
 
     def empty(self) -> None:
@@ -234,6 +242,7 @@ class _Journal:
         file.truncate(0)
         file.sync()
         self.size = 0
+        self._found = None
         self._has_failed = False
 
     def close(self) -> None:
