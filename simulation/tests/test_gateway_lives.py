@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 from repeats import digest_elsewhere
 
@@ -12,6 +14,8 @@ from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
 from gantry_simulation.lives.planted.fault import Planted
 from gantry_simulation.lives.planted.gateways import GATEWAY_FAULTS
 from gantry_simulation.lives.planted.tasks import TASK_FAULTS
+from gateway.ports.stores import PeerAway
+from gateway.stores.link_store import LinkStore
 
 FOUND_AT = (51, 110, 45, 45)
 """A seed that finds each fault."""
@@ -27,6 +31,23 @@ def plan_of(seed: int) -> Plan:
     plan = draw_plan(seed)
     assert plan.shape.gateways, "draw lives with gateways: choose another seed"
     return plan
+
+
+def slow_redrive(seed: int, *more: Act) -> Plan:
+    """Many letters, which a client redrives a few a second, and more acts."""
+    shape = Shape(
+        stores=(StoreShape(has_slow_disk=True),), clients=2, nameservers=1, schedulers=1, gateways=1
+    )
+    acts = [
+        Act(at_ms=at_ms, kind=kind, on="store-0", by="client-0", number=number, size=16)
+        for at_ms, kind, number in (
+            (500, "http die early", 0),
+            *((1_000 + 20 * number, "http send", number) for number in range(MANY_LETTERS)),
+            *((at_ms, "http receive", 0) for at_ms in (3_000, 3_200, 3_400, 3_600, 5_000)),
+            (7_000, "http redrive", SLOW_REDRIVE),
+        )
+    ]
+    return Plan(seed=seed, seconds=7.5, shape=shape, acts=(*acts, *more))
 
 
 @pytest.mark.parametrize(
@@ -58,23 +79,26 @@ def test_lives_that_find_faults_of_tasks_find_none_that_is_not_there(seed: int) 
 @pytest.mark.parametrize("seed", LATE_COPIES_AT)
 def test_the_copies_of_a_redrive_whose_client_was_killed_are_read_in_the_end(seed: int) -> None:
     """The redrive is slow: letters are sent again while everything is read, and nobody knows the id of the task."""
-    shape = Shape(
-        stores=(StoreShape(has_slow_disk=True),), clients=2, nameservers=1, schedulers=1, gateways=1
-    )
-    acts = [
-        Act(at_ms=at_ms, kind=kind, on="store-0", by="client-0", number=number, size=16)
-        for at_ms, kind, number in (
-            (500, "http die early", 0),
-            *((1_000 + 20 * number, "http send", number) for number in range(MANY_LETTERS)),
-            *((at_ms, "http receive", 0) for at_ms in (3_000, 3_200, 3_400, 3_600, 5_000)),
-            (7_000, "http redrive", SLOW_REDRIVE),
-        )
-    ]
     killed = Act(at_ms=7_300, kind="kill", on="client-0", span_ms=100)
-    life = live(Plan(seed=seed, seconds=7.5, shape=shape, acts=(*acts, killed)))
+    life = live(slow_redrive(seed, killed))
     assert life.violations == []
     assert life.happened["http redrive"]
     assert not any("starts store-0." in line for line in life.history)
+
+
+def test_a_list_without_a_store_does_not_end_the_last_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection to the store is lost during the first list of the last reader. The next one shows what was redriven."""
+    right, calls = LinkStore.redriven, count()
+
+    async def redriven(store: LinkStore, group: str, from_offset: int) -> list[tuple[int, int]]:
+        if next(calls) % 2:
+            raise PeerAway("store-0", sent=True, message="the connection was lost")
+        return await right(store, group, from_offset)
+
+    monkeypatch.setattr(LinkStore, "redriven", redriven)
+    life = live(slow_redrive(1))
+    assert life.violations == []
+    assert any("'redriven': " in line for line in life.history)
 
 
 def test_lives_use_every_call_and_both_servers() -> None:

@@ -81,6 +81,27 @@ def test_a_redrive_that_repeats_after_a_crash_is_right(noted: Noted) -> None:
     assert noted.violations == []
 
 
+@pytest.mark.parametrize(
+    ("state", "may_be_continued", "counted", "is_wrong"),
+    [
+        ("cancelled", True, 0, False),
+        ("cancelled", False, 0, True),
+        ("cancelled", True, 2, True),
+        ("done", True, 0, True),
+    ],
+)
+def test_only_a_cancelled_redrive_that_was_continued_may_have_sent_what_it_does_not_count(
+    noted: Noted, state: str, may_be_continued: bool, counted: int, is_wrong: bool
+) -> None:
+    """The next term continues at the last checkpoint, before the letter. A cancellation can end the task there."""
+    noted.accept(Task(REDRIVE, may_be_cancelled=True, may_be_continued=may_be_continued))
+    noted.report(state, counted, **({"redriven": counted} if counted else {}))
+    noted.ledger.tasks.copied(LETTER, "store-0.1", COPY, "h1")
+    noted.ledger.tasks.redriven = {LETTER: True}
+    noted.ledger.tasks.check({COPY: "h1"})
+    assert ["has sent 1 letters again" in violation for violation in noted.violations] == [True] * is_wrong
+
+
 @pytest.mark.parametrize("is_redriven", [True, False])
 def test_a_letter_that_is_shown_as_redriven_and_is_not_or_the_reverse_is_noticed(
     noted: Noted, is_redriven: bool

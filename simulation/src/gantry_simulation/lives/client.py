@@ -62,7 +62,7 @@ class Client(Program):
         self.history = history
         self.name: str = process.name
         self.is_sync, self.now_ns = surroundings.is_sync, surroundings.now_ns
-        self.lives_of = surroundings.lives_of
+        self.lives_of, self.is_harmed = surroundings.lives_of, surroundings.is_harmed
         self._surroundings = surroundings
         self._stores: dict[str, StoreClient] = {}
         self._open = 0

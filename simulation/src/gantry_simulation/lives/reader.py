@@ -110,7 +110,8 @@ class Reader:
         """Receive and acknowledge over HTTP until every message that is readable is acknowledged or dead.
 
         False as well after more letters were redriven: their copies may be behind what was read. A redrive whose request
-        had no answer may be running, and nobody knows the id to ask for its end.
+        had no answer may be running, and nobody knows the id to ask for its end. A list of the letters that is not whole
+        does not show that none was.
         """
         system, client = self._system, self._client
         if not system.gateways.address:
@@ -123,14 +124,14 @@ class Reader:
                 handles = await leases.receive(client, act, DRAIN_SECONDS, 0, DRAINED_AT_ONCE)
                 if handles:
                     await leases.acknowledge(client, act, handles)
-            await tasks.dead_letters(client)
+            _, is_whole = await tasks.dead_letters(client)
         except Silence:
             if are_there:
                 system.world.violate("gateway", "a call hangs although everything runs")
             return False
         except NoAnswer:
             return False
-        return not self._due() and system.ledger.tasks.shown_as_redriven() == were_redriven
+        return is_whole and not self._due() and system.ledger.tasks.shown_as_redriven() == were_redriven
 
     def _due(self) -> list[str]:
         """Return what no receive has delivered yet."""

@@ -28,6 +28,8 @@ class Doing(Protocol):
     name: str
     is_sync: Callable[[str], bool]
     """Whether a store delivers only what is durable."""
+    is_harmed: Callable[[], bool]
+    """Whether something happened that requests may fail for."""
     lives_of: Callable[[str], int]
     """How often a store was started."""
 

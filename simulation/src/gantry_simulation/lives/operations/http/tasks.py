@@ -28,24 +28,36 @@ UNKNOWN = 404
 
 
 async def dead_letters(doing: Doing) -> tuple[dict[Letter, str], bool]:
-    """Return the dead letters with their messages, and whether these are all. Puts them into the ledger."""
-    answer = await call(doing, "GET", f"/v1/groups/{GROUP}/deadLetters?max={LETTERS_MAX}")
-    if not answer.is_success:
-        return {}, False
-    page = answer.json()
+    """Return the dead letters with their messages, and whether these are all. Puts all of them into the ledger."""
+    found, is_whole = await _pages(doing)
     letters: dict[Letter, str] = {}
     redriven: dict[Letter, bool] = {}
     deaths: Counter[Sight] = Counter()
-    for one in page["messages"]:
+    for one in found:
         origin, message = one["deadLetter"], message_of(one["body"].encode())
         letter = Letter(one["broker"], one["queueId"], one["queueOffset"])
         letters[letter], redriven[letter] = message, origin["redriven"]
         place = Place(one["broker"], origin["originTopic"], origin["originQueueId"], origin["originOffset"])
         deaths[Sight(place, message)] += 1
-    is_whole = not page["missing"] and page["next"] is None
     if is_whole:
         doing.ledger.leases.deaths, doing.ledger.tasks.redriven = deaths, redriven
     return letters, is_whole
+
+
+async def _pages(doing: Doing) -> tuple[list[JSON], bool]:
+    """Return the dead letters as they are listed, and whether no page failed and no store is missing."""
+    found: list[JSON] = []
+    after: str | None = None
+    while True:
+        path = f"/v1/groups/{GROUP}/deadLetters{query(max=LETTERS_MAX, after=after)}"
+        answer = await call(doing, "GET", path)
+        if not answer.is_success:
+            return found, answer.status == UNKNOWN  # the group does not exist, and no store has letters of it
+        page = answer.json()
+        found += page["messages"]
+        after = page["next"]
+        if page["missing"] or after is None:
+            return found, not page["missing"]
 
 
 async def redrive(doing: Doing, act: Act) -> None:
@@ -162,6 +174,7 @@ async def _ask(doing: Doing, identifier: str, method: str, verb: str) -> Answer:
     if answer.is_success and identifier in tasks.accepted:
         shown = answer.json()
         progress = Progress(*(shown[name] for name in Progress._fields))
+        tasks.accepted[identifier].may_be_continued = doing.is_harmed()
         doing.history.add(doing.name, f"{identifier}: {progress}")
         tasks.reported(identifier, progress)
     elif answer.status == UNKNOWN and identifier in tasks.accepted:
