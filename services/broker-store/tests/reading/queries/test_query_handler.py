@@ -171,6 +171,22 @@ async def test_a_search_says_when_the_disk_does_not_read_what_decides_it(side, m
     assert await offset_at(side, 150) == 1
 
 
+@pytest.mark.parametrize(("removed", "lower", "upper"), [(3, 4, 3), (6, 6, 0)])
+async def test_messages_removed_during_a_search_do_not_mislead_it(side, monkeypatch, removed, lower, upper):
+    for time_ms in range(100, 900, 100):
+        side.put(b"m", store_ms=time_ms)
+    queue, right = side.store.find("orders", 0), side.store.log.read_unchecked
+
+    def read_and_remove(position, size):
+        queue.min_offset = removed
+        return right(position, size)
+
+    monkeypatch.setattr(side.store.log, "read_unchecked", read_and_remove)
+    assert await offset_at(side, 450) == lower
+    queue.min_offset = 0
+    assert await offset_at(side, 450, "upper") == upper
+
+
 @settings(max_examples=40, deadline=None)
 @given(times=st.lists(st.integers(1, 50), min_size=1, max_size=40), time_ms=st.integers(0, 52))
 async def test_search_agrees_with_a_walk_over_the_queue(tmp_path_factory, times, time_ms):

@@ -73,6 +73,7 @@ class Searching:
                 low = offset + 1
             else:
                 high = middle
+            low = max(low, queue.min_offset)  # retention may have removed units during the read
         return low
 
     async def _time_that_decides(self, offset: int, position: int) -> int:
