@@ -107,6 +107,22 @@ def test_zeroing_allocates_blocks_and_truncating_gives_them_back(real):
     file.drop_cached(0, 4096)
 
 
+@pytest.mark.parametrize("start", [100, 4096 + 100, (1 << 20) + 100])
+def test_bytes_are_dropped_though_the_range_begins_within_a_page_or_a_larger_piece_of_the_cache(real, start):
+    files, root = real
+    file = files.open(f"{root}/f", create_bytes=4 << 20)
+    file.zero(0, 4 << 20)
+    file.sync()
+    file.drop_cached(0, 4 << 20)
+    if file.pread_nowait(1, start) is not None:
+        pytest.skip("this file system is in memory alone")
+    file.zero(0, 4 << 20)
+    file.sync()
+    assert file.pread_nowait(1, start) is not None
+    file.drop_cached(start, (4 << 20) - start)
+    assert file.pread_nowait(1, start) is None
+
+
 def test_an_error_of_seeking_differs_from_the_end(real, monkeypatch):
     files, root = real
     file = files.open(f"{root}/f", create_bytes=10)

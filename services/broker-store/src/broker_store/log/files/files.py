@@ -53,7 +53,7 @@ class File(Protocol):
         ...
 
     def drop_cached(self, start: int, size: int) -> None:
-        """Request that the next read of the range comes from the device. Only synced bytes can be dropped."""
+        """Request that the next read of the range comes from the device. Only synced bytes can be dropped, and bytes before it may be."""
         ...
 
     def size(self) -> int:

@@ -3,6 +3,7 @@
 
 import ctypes
 import errno
+import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from broker_store.log.files.spare_descriptors import SpareDescriptors
 BUFFERS_PER_WRITE_MAX = 1024
 """IOV_MAX of Linux: more buffers need another call."""
 ZERO_BLOCK_BYTES = 1024 * 1024
+FOLIO_BYTES_MAX = mmap.PAGESIZE * mmap.PAGESIZE // 8
+"""Most that Linux keeps in the page cache as one piece: as much as one page of page table entries maps, 2 MiB with pages of 4 KiB."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _ZEROS = bytes(ZERO_BLOCK_BYTES)
 _NOWAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
@@ -92,7 +95,9 @@ class RealFile:
             raise
 
     def drop_cached(self, start: int, size: int) -> None:
-        os.posix_fadvise(self._fd, start, size, os.POSIX_FADV_DONTNEED)
+        # the kernel keeps a page or larger folio that begins before the range
+        before = start % FOLIO_BYTES_MAX
+        os.posix_fadvise(self._fd, start - before, size + before, os.POSIX_FADV_DONTNEED)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
