@@ -187,6 +187,21 @@ async def test_messages_removed_during_a_search_do_not_mislead_it(side, monkeypa
     assert await offset_at(side, 450, "upper") == upper
 
 
+async def test_the_time_of_the_oldest_message_is_not_that_of_one_removed_during_the_query(side, monkeypatch):
+    side.put(b"m", store_ms=100)
+    position = side.store.log.end
+    side.put(b"m", store_ms=200)
+    right = side.store.log.read_unchecked
+
+    def remove_and_read(at, size):
+        side.store.log.min_position = position
+        return right(at, size)
+
+    monkeypatch.setattr(side.store.log, "read_unchecked", remove_and_read)
+    reply = await side.ask(32, {"topic": "orders", "queueId": "0"})
+    assert reply.read(TimestampReplyHeader).timestamp == 200
+
+
 @settings(max_examples=40, deadline=None)
 @given(times=st.lists(st.integers(1, 50), min_size=1, max_size=40), time_ms=st.integers(0, 52))
 async def test_search_agrees_with_a_walk_over_the_queue(tmp_path_factory, times, time_ms):

@@ -43,10 +43,15 @@ class Searching:
 
     async def first_time(self, queue: QueueReader | None) -> int:
         """Return the store time (ms) of a queue's oldest message, UNKNOWN_MS if it is empty."""
-        if queue is None:
-            return UNKNOWN_MS
-        found = self._next_readable(queue, queue.min_offset, queue.max_offset)
-        return UNKNOWN_MS if found is None else (await self.times([found[1]]))[0]
+        while queue is not None:
+            found = self._next_readable(queue, queue.min_offset, queue.max_offset)
+            if found is None:
+                break
+            (time_ms,) = await self.times([found[1]])
+            if time_ms != UNKNOWN_MS or found[1] >= self._log.min_position:
+                return time_ms
+            # retention removed the message during the read: another one is the oldest
+        return UNKNOWN_MS
 
     async def offset_at(self, queue: QueueReader | None, time_ms: int, *, upper: bool) -> int:
         """Return the offset at a store time, by the requested boundary. 0 for an empty queue.
