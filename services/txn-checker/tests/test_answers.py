@@ -140,3 +140,23 @@ async def test_a_transaction_that_was_decided_during_its_check_is_not_listed_as_
     await turn
     assert await keys() == ["U0"]
     assert [(half.key, half.checks) for half in watch.undecided.asked("pg")] == [("U0", 1)]
+
+
+@pytest.mark.parametrize("is_held_again", [False, True])
+async def test_a_list_names_a_broker_whose_claim_is_lost_meanwhile(is_held_again):
+    store = CheckerMemoryStore()
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
+    watch.hold(store.epoch)
+    store.begin("U1")
+    read = store.read
+
+    async def lose_the_claim(topic, first, count):
+        records = await read(topic, first, count)
+        watch.release()
+        if is_held_again:
+            watch.hold(8)
+        return records
+
+    store.read = lose_the_claim
+    page = await Answers(lambda: [watch]).transactions(ListTransactions(state="open"))
+    assert (page.brokers, page.incomplete) == (["broker-a"], ["broker-a"])

@@ -165,6 +165,8 @@ async def _of_store(watch: StoreWatch, ask: ListTransactions) -> list[Transactio
     views: list[TransactionView] = []
     if ask.state in (None, "open"):
         await watch.look(all_of_it=True)
+        if not watch.is_whole:
+            raise StoreFailed("the claim was lost during the look, or the store does not show all halves yet")
         views += [_view(watch, "open", half, due_ms) for half, due_ms in watch.undecided.all()]
     if ask.state in (None, "parked"):
         views += [_view(watch, "parked", half, None) for half in await parked(watch)]
