@@ -46,6 +46,19 @@ def test_truncating_drops_units_and_later_files_and_zeroes_behind(disk, open_que
     assert units(queue) == [(100 * n, 100, 7 * n) for n in range(28)]
 
 
+def test_a_file_that_was_dropped_does_not_return_after_a_power_cut(disk, open_queue, fill, units):
+    queue = open_queue(disk)
+    fill(queue, 33)
+    queue.sync()
+    queue.truncate_to_position(500)
+    assert not queue.is_durable
+    queue.sync()
+    for left in disk.crash_states(8):
+        assert units(open_queue(left, log_min=0, limit=EVERYTHING)) == [
+            (100 * n, 100, 7 * n) for n in range(5)
+        ]
+
+
 def test_truncating_everything_leaves_an_empty_queue(disk, open_queue, fill, units):
     queue = open_queue(disk)
     fill(queue, 20)

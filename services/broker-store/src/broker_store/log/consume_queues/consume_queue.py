@@ -232,6 +232,7 @@ class ConsumeQueue(QueueFiles):
             start = parse_file_name(name)
             if start is not None and start // QUEUE_UNIT_BYTES > file_first:
                 self._remove(start // QUEUE_UNIT_BYTES)
+                self._new_file = True  # names are synced: a file that returns would count after a clean stop
         path = self._path(file_first)
         if self._pool.files.exists(path):
             file = self._pool.get(path)
