@@ -1,7 +1,10 @@
+import errno
+from contextlib import suppress
+
 import pytest
 
 from broker_store.groups.locks.lock_file import LockFile
-from broker_store.log.files.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import Crashed, Fault, SimulatedFiles
 
 PATH = "/store/gantry/locks"
 
@@ -58,3 +61,35 @@ def test_a_failed_write_leaves_the_previous_content_and_the_next_one_counts(file
     assert LockFile(files, PATH).load() == b"second"
     file.save(b"third")
     assert LockFile(files, PATH).load() == b"third"
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_power_cut_during_the_first_save_after_a_kill_leaves_no_content_from_before(files, steps):
+    file = LockFile(files, PATH)
+    saved = [bytes([65 + number]) * 2000 for number in range(4)]
+    for content in saved[:2]:
+        file.save(content)
+    files.crash_after = 1  # killed between write and sync
+    with pytest.raises(Crashed):
+        file.save(saved[2])
+    files.crash_after = None
+    again = LockFile(files, PATH)
+    assert again.load() == saved[2]
+    files.crash_after = steps
+    with suppress(Crashed):
+        again.save(saved[3])
+    files.crash_after = None
+    for left in files.crash_states(40):
+        assert LockFile(left, PATH).load() in saved[1:]
+
+
+def test_a_save_that_fails_at_what_was_found_is_repeated_and_loses_nothing(files):
+    LockFile(files, PATH).save(b"first")
+    again = LockFile(files, PATH)
+    again.load()
+    files.faults.append(Fault("sync", errno.EIO, PATH))
+    with pytest.raises(OSError, match="injected"):
+        again.save(b"second")
+    assert LockFile(files, PATH).load() == b"first"
+    again.save(b"third")
+    assert [LockFile(left, PATH).load() for left in files.crash_states(8)] == [b"third"]

@@ -23,6 +23,8 @@ class LockFile:
         self._files = files
         self._open: dict[int, File] = {}
         self._number = 0
+        self._found: bytes | None = None
+        """What `load` returned, until it is certainly durable."""
 
     def load(self) -> bytes | None:
         """Return the content saved last, None if there is none."""
@@ -31,16 +33,19 @@ class LockFile:
             number, content = self._read(turn)
             if content is not None and number > self._number:
                 self._number, newest = number, content
+        self._found = newest
         return newest
 
     def save(self, content: bytes) -> None:
         """Replace the content. Durable on return. Raises OSError and then keeps the previous content."""
+        if self._found is not None:
+            # after a kill the page cache alone may hold it, and the write below goes over the content before it
+            self._write(self._number, self._found)
+            self._found = None
         number = self._number + 1
         turn = number % 2
         try:
-            file = self._file(turn)
-            file.pwrite(_HEAD.pack(_MAGIC, len(content), _crc(number, content), number) + content, 0)
-            file.sync()
+            self._write(number, content)
         except OSError:
             # The descriptor may hide lost pages: the next write to this file creates it again.
             if turn in self._open:
@@ -54,6 +59,11 @@ class LockFile:
         for file in self._open.values():
             file.close()
         self._open.clear()
+
+    def _write(self, number: int, content: bytes) -> None:
+        file = self._file(number % 2)
+        file.pwrite(_HEAD.pack(_MAGIC, len(content), _crc(number, content), number) + content, 0)
+        file.sync()
 
     def _file(self, turn: int) -> File:
         if turn not in self._open:
