@@ -198,5 +198,11 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
 def _copies(store: OpenedStore, consuming: Consuming, thread: Workers) -> CursorCopies:
     file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
     return CursorCopies(
-        store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms
+        store.states.settled,
+        store.queues,
+        consuming.offsets,
+        file,
+        thread,
+        store.clock.now_ms,
+        store.log.sync,
     )

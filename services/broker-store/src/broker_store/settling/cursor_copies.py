@@ -6,6 +6,7 @@ name below the cursor.
 """
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Iterator
 from typing import cast
 
@@ -15,6 +16,7 @@ from broker_store.commit.queues import QueueTable
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.config.saver import Saver
 from broker_store.groups.offsets import OffsetTable
+from broker_store.log.errors import LogError
 from broker_store.log.files.files import Files
 from broker_store.ports import Commands, Peer
 from broker_store.settling.decided.mark import Source
@@ -45,12 +47,19 @@ class CursorCopies:
         file: ConfigFile,
         thread: Workers,
         now_ms: Callable[[], int],
+        sync_log: Callable[[], object],
     ) -> None:
+        """`sync_log` makes durable what the log has: a cursor must not pass an item whose results a crash takes.
+
+        Called in the thread; raises OSError or LogError.
+        """
         self._table = table
         self._queues = queues
         self._offsets = offsets
         self._version = DataVersionCounter(now_ms)
-        self._saver = Saver("delayOffset.json", self._content, file.store_bytes, thread)
+        self._file = file
+        self._sync_log = sync_log
+        self._saver = Saver("delayOffset.json", self._content, self._store, thread)
         self._copied = table.changes
 
     def commands(self) -> Commands:
@@ -87,6 +96,13 @@ class CursorCopies:
         while True:
             await asyncio.sleep(COPY_SECONDS)
             self.copy()
+
+    def _store(self, content: bytes) -> None:
+        try:
+            self._sync_log()
+        except LogError as error:
+            raise OSError(errno.EIO, f"the log is not durable: {error}", self._file.path) from error
+        self._file.store_bytes(content)
 
     def _delay_offsets(self, _peer: Peer, command: Command) -> bytes:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=self._content())

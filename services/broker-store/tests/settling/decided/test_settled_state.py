@@ -10,6 +10,7 @@ from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.config.config_files import ConfigFile
 from broker_store.derived import lowest_pin
 from broker_store.groups.offsets import OffsetTable
+from broker_store.log.errors import LogStopped
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare
 from broker_store.settling.cursor_copies import (
@@ -178,15 +179,38 @@ def care_of(side):
     return DiskCare(side.store, snapshots, machine().workers(1, "disk"))
 
 
+def copies_of(side, offsets, file, sync_log=lambda: None):
+    return CursorCopies(
+        side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms, sync_log
+    )
+
+
+async def test_cursors_are_copied_only_once_the_log_is_durable(peer):
+    side = await half_decided(peer)
+    file = ConfigFile(side.files, "/store/config/delayOffset.json")
+    errors = [LogStopped("Input/output error")]
+
+    def sync_log():
+        if errors:
+            raise errors.pop()
+
+    copies = copies_of(side, OffsetTable(), file, sync_log)
+    side.settled([side.item(2, deliver())])
+    await copies.close()
+    assert file.load() is None
+    await copies.close()
+    assert file.load() is not None
+
+
 async def test_cursors_are_copied_as_rocketmq_keeps_them_and_read_back_from_a_foreign_run(peer):
     side = await half_decided(peer)
     side.delayed(peer, b"third", level=3)
     offsets = OffsetTable()
     file = ConfigFile(side.files, "/store/config/delayOffset.json")
-    copies = CursorCopies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
+    copies = copies_of(side, offsets, file)
     await copies.close()
     assert file.load() is None
-    copies = CursorCopies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
+    copies = copies_of(side, offsets, file)
     side.settled([side.item(2, deliver())])
     await copies.close()
     content = file.load()
