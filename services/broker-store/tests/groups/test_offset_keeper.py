@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
-from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offset_keeper import OffsetKeeper, drop_older_journal
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.errors import LogStopped
 from broker_store.log.files.real_files import RealFile, RealFiles
@@ -160,6 +160,18 @@ async def test_an_unanswered_line_behind_a_torn_one_never_replaces_a_later_commi
     keeper, _ = opened(tmp_path)
     assert await committed(keeper, 7) is None
     assert opened(tmp_path)[1].find("g", "t", 0) == 7
+
+
+async def test_the_offsets_of_another_broker_that_ran_after_a_kill_are_newer_than_the_journal(tmp_path):
+    keeper, _ = opened(tmp_path)
+    assert await committed(keeper, 5) is None
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "consumerOffset.json").write_bytes(b'{"offsetTable":{"t@g":{0:9}}}')
+    drop_older_journal(RealFiles(), str(tmp_path / "config"), str(tmp_path / "gantry" / "offsets.journal"))
+    keeper, table = opened(tmp_path)
+    assert table.find("g", "t", 0) == 9
+    assert await committed(keeper, 12) is None
+    assert opened(tmp_path)[1].find("g", "t", 0) == 12
 
 
 async def test_a_failed_flush_is_retried(tmp_path):

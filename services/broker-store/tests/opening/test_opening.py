@@ -1,6 +1,7 @@
 """Restarts over a simulated disk: everything acknowledged is back, whatever derived file was lost."""
 
 import asyncio
+import errno
 
 import pytest
 from msgspec import structs
@@ -8,6 +9,7 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.commit.system_records import DELETED_TAG, OFFSETS_TAG, read_system_record
 from broker_store.commit.topics import SEGMENT_TOPIC, queue_count
+from broker_store.log.files.simulated_files import Fault
 from broker_store.opening.queue_note import Reason, encode_note, load_note, save_note
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers.admin import CreateTopicHeader
@@ -132,6 +134,21 @@ async def test_an_empty_directory_that_a_crash_left_of_a_deleted_topic_makes_no_
     again.flush()
     assert peer.answers[-1].read(SendReplyHeader).queue_offset == 1
     assert [record.queue_offset for record in again.records()] == [1]
+
+
+async def test_topics_that_a_start_has_read_are_durable_though_a_kill_preceded_the_sync_of_the_files_name():
+    side = SendingSide()
+    side.topics.ensure("kept", 3)
+    await side.sending.topics_saver.close()
+    file = side.store.topics_file
+    topics = file.load()
+    del topics["topicConfigTable"]["kept"]  # deleted, and killed before that was answered
+    side.files.faults.append(Fault("sync_dir", errno.EIO, "/store/config", skip=1))
+    with pytest.raises(OSError, match="injected"):
+        file.store(topics)
+    assert side.reopen().topics.find("kept") is None
+    for left in side.files.crash_states(4):
+        assert b"kept" not in left.content("/store/config/topics.json")
 
 
 async def test_a_damaged_topics_file_is_read_from_its_backup(peer):

@@ -87,3 +87,22 @@ async def test_a_log_whose_abort_file_is_gone_keeps_its_messages_and_keys(lost):
     again.flush()
     assert peer.answers[0].ext["queueOffset"] == "0"
     assert again.opening.is_rebuild is ("consumequeue" in lost)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "is_kept"),
+    [
+        (b'{"offsetTable":{"t@g":{0:9}}}', False),
+        (b'{"gantryJournal":3,"offsetTable":{}}', True),
+        (None, True),
+    ],
+)
+async def test_a_journal_of_offsets_is_older_than_the_file_of_another_broker(offsets, is_kept):
+    side = await crashed_elsewhere(0)
+    side.files.make_dirs("/store/gantry")
+    side.files.replace_atomically("/store/gantry/offsets.journal", b"lines")
+    if offsets is not None:
+        side.files.replace_atomically("/store/config/consumerOffset.json", offsets)
+    side.reopen()
+    for left in side.files.crash_states(4):
+        assert left.exists("/store/gantry/offsets.journal") is is_kept

@@ -21,13 +21,14 @@ from zlib import crc32
 import msgspec
 
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
-from broker_store.groups.offsets import OffsetTable
+from broker_store.groups.offsets import JOURNAL_FIELD, OffsetTable
 from broker_store.log.errors import LogError
 from broker_store.log.files.files import File, Files
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies.cluster import DataVersion
 
+JOURNAL_FILE = "offsets.journal"
 JOURNAL_BYTES_MAX = 8 * 1024 * 1024
 """Beyond this size the file is written at once, which empties the journal."""
 _CRC_CHARS = 9
@@ -257,6 +258,17 @@ class _Journal:
             self._open = self._files.open(self._path, create_bytes=0)
             self._files.sync_dir(directory)
         return self._open
+
+
+def drop_older_journal(files: Files, config_dir: str, path: str) -> None:
+    """Durably remove the journal if another broker has written consumerOffset.json: that file is newer than all its lines.
+
+    Call it before the directory becomes ours: later lines follow on the other broker's file.
+    """
+    content = ConfigFile(files, f"{config_dir}/consumerOffset.json").load()
+    if isinstance(content, dict) and JOURNAL_FIELD not in content and files.exists(path):
+        files.remove(path)
+        files.sync_dir(str(PurePath(path).parent))
 
 
 def _read_version(content: object) -> DataVersion:

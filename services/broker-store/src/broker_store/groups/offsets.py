@@ -13,6 +13,8 @@ OfQueues = dict[int, int]
 """Queue id → offset."""
 TopicGroup = tuple[str, str]
 
+JOURNAL_FIELD = "gantryJournal"
+"""The number of the last journal entry that the file includes. Another broker's file has none."""
 _SEPARATOR = "@"
 
 
@@ -125,7 +127,7 @@ class OffsetTable:
             for (topic, group), of_queues in self._committed.items()
         )
         return (
-            f'{{\n\t"dataVersion":{version.decode()},\n\t"gantryJournal":{journal_number},'
+            f'{{\n\t"dataVersion":{version.decode()},\n\t"{JOURNAL_FIELD}":{journal_number},'
             f'\n\t"offsetTable":{{\n\t\t{lines}\n\t}}\n}}'
         ).encode()
 
@@ -139,7 +141,7 @@ class OffsetTable:
             topic, separator, group = str(name).partition(_SEPARATOR)
             if separator and topic and group:
                 self._load_queues((topic, group), offsets)
-        number = document.get("gantryJournal")
+        number = document.get(JOURNAL_FIELD)
         return number if isinstance(number, int) else 0
 
     def _load_queues(self, key: TopicGroup, offsets: object) -> None:

@@ -16,6 +16,7 @@ from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
 from broker_store.derived import Covered, SnapshotFiles
+from broker_store.groups.offset_keeper import JOURNAL_FILE, drop_older_journal
 from broker_store.log.checkpoint.checkpoint import Checkpoint
 from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.commit_log.scan import ScannedRecord
@@ -67,6 +68,8 @@ class Opening:
         self._directory = str(settings.store_dir)
         for name in ("commitlog", "consumequeue", "index", "config"):
             files.make_dirs(f"{self._directory}/{name}")
+        # a killed run may have replaced a file there without syncing its name, and what is read now must stay
+        files.sync_dir(f"{self._directory}/config")
         self._checkpoint = Checkpoint(files, self._directory, environment.secret_bytes)
         self.is_rebuild = False
         self._boot_count = raise_boot_count(files, self._directory)
@@ -101,6 +104,7 @@ class Opening:
         has_log = bool(self.store.log.segments)
         if not self._is_ours:
             keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
+            drop_older_journal(self._files, self.store.config_dir, f"{self._directory}/gantry/{JOURNAL_FILE}")
         self._checkpoint.begin(self._environment.process_id)
         is_covered = (self._checkpoint.last.position or 0) > self.store.log.min_position
         if (

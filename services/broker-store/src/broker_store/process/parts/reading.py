@@ -16,7 +16,7 @@ from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.clients import ClientTable
 from broker_store.groups.clients_handler import ClientHandlers
 from broker_store.groups.groups_handler import GroupHandlers
-from broker_store.groups.offset_keeper import BeforeCommit, OffsetKeeper
+from broker_store.groups.offset_keeper import JOURNAL_FILE, BeforeCommit, OffsetKeeper
 from broker_store.groups.offset_samples import samples
 from broker_store.groups.offsets_handler import OffsetHandlers
 from broker_store.groups.pending_resets import PendingResets
@@ -181,7 +181,7 @@ class Consuming:
             self.offsets,
             ConfigFile(self.files, f"{self.config_dir}/consumerOffset.json"),
             self.files,
-            f"{self.own_dir}/offsets.journal",
+            f"{self.own_dir}/{JOURNAL_FILE}",
             DataVersionCounter(self.now_ms),
             self.environment.workers(1, "offsets"),
             self.before_commit,
