@@ -7,7 +7,7 @@ from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.frame_stream import FrameDecoder
 from gantry_wire.messages.properties import format_properties, index_key_hash, parse_properties, tags_code
-from gantry_wire.records.message_record import build_record
+from gantry_wire.records.message_record import behind_body, build_record
 from gantry_wire.records.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")
@@ -31,10 +31,6 @@ class MemoryLog:
     @property
     def visible_end(self):
         return len(self.data)
-
-    @property
-    def old_end(self):
-        return 0
 
     def read(self, position, size):
         self.reads.append((position, size))
@@ -70,7 +66,8 @@ class MemoryQueue:
     def __init__(self, topic="orders", queue_id=0):
         self.topic, self.queue_id = topic, queue_id
         self.units = bytearray()
-        self.min_offset = 0
+        self.magic, self.behind_body = behind_body(topic.encode())
+        self.min_offset = self.old_end = 0
 
     @property
     def max_offset(self):

@@ -29,11 +29,6 @@ class LogReader(Protocol):
         """Start of the oldest segment."""
         ...
 
-    @property
-    def old_end(self) -> int:
-        """Records of earlier runs lie below. Their bytes and their units were at rest, and may be damaged."""
-        ...
-
     def read(self, position: int, size: int) -> bytes:
         """Return exactly `size` bytes. May wait for the disk."""
         ...
@@ -51,7 +46,36 @@ class LogReader(Protocol):
         ...
 
 
-class QueueReader(Protocol):
+class ClaimingQueue(Protocol):
+    """What a queue's records have in common, and which of its units may be damaged."""
+
+    @property
+    def topic(self) -> str:
+        """Name of its topic."""
+        ...
+
+    @property
+    def queue_id(self) -> int:
+        """Id of the queue within its topic."""
+        ...
+
+    @property
+    def magic(self) -> int:
+        """Magic of its records."""
+        ...
+
+    @property
+    def behind_body(self) -> bytes:
+        """Bytes between the body and the length of the properties: the topic with its length."""
+        ...
+
+    @property
+    def old_end(self) -> int:
+        """Units below this offset were at rest in files before this run, and may be damaged."""
+        ...
+
+
+class QueueReader(ClaimingQueue, Protocol):
     """One queue: maps an offset to its unit (position, size, tags code)."""
 
     @property
@@ -69,15 +93,6 @@ class QueueReader(Protocol):
         ...
 
 
-class NamedQueue(QueueReader, Protocol):
-    """A queue that knows its id."""
-
-    @property
-    def queue_id(self) -> int:
-        """Id of the queue within its topic."""
-        ...
-
-
 class QueueTable(Protocol):
     """All queues of this store."""
 
@@ -85,7 +100,7 @@ class QueueTable(Protocol):
         """Return the queue, None when it never held a message."""
         ...
 
-    def of_topic(self, topic: str) -> Iterable[NamedQueue]:
+    def of_topic(self, topic: str) -> Iterable[QueueReader]:
         """Return the queues of a topic that ever held a message."""
         ...
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_store import MemoryQueue, MemoryStore, bodies_of
 
+from broker_store.log.consume_queues.unit_claims import Claims
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from broker_store.reading.pull import Ask, BatchLimits, PullLimits, PullStatus, reply_code, select
 from broker_store.reading.pull_reading import GAP_BYTES_MAX, read_slowly, read_spans
@@ -27,7 +28,8 @@ def filled(count=10, **message):
 def pulled(store, ask, queue_id=0):
     """Select and read: (status, next offset, bodies)."""
     selection = select(store.find("orders", queue_id), store.log, ask)
-    parts = read_spans(selection.spans, store.log.read_nowait) if selection.spans else []
+    read = store.log.read_nowait
+    parts = read_spans(selection.spans, read, selection.claims) if selection.spans else []
     return selection.status, selection.next_offset, bodies_of(b"".join(parts))
 
 
@@ -176,12 +178,35 @@ def test_records_far_apart_are_read_one_by_one_and_near_ones_together():
 @pytest.mark.parametrize("unit", [(0, 1, 4), (1, 0, 1 << 40), (1, 1, -20), (2, 1, 256), (0, 0, 400)])
 def test_a_damaged_unit_of_an_earlier_run_never_cuts_other_bytes_out_of_the_log(unit):
     store, queue = filled(3)
+    queue.old_end = 3
     spans = [(position, size) for position, size, _ in CONSUME_QUEUE_UNIT.iter_unpack(queue.read(0, 3))]
-    assert len(bodies_of(b"".join(read_spans(spans, store.log.read, store.log.end)))) == 3
+    assert len(bodies_of(b"".join(read_spans(spans, store.log.read, claims_of(queue, spans))))) == 3
     number, field, by = unit
     spans[number] = tuple(value + by * (field == each) for each, value in enumerate(spans[number]))
     with pytest.raises((DamagedRecord, PositionNotVisible)):
-        read_spans(spans, store.log.read, store.log.end)
+        read_spans(spans, store.log.read, claims_of(queue, spans))
+
+
+def claims_of(queue, spans):
+    return Claims(queue, range(len(spans)), *zip(*spans, strict=True))
+
+
+@pytest.mark.parametrize("apart", [0, 1000, 200_000])
+def test_records_that_lie_apart_are_compared_with_their_units(apart):
+    store = MemoryStore()
+    for number in range(4):
+        store.put(b"m%d" % number)
+        store.put(b"o%d" % number, queue_id=1)
+        store.put(b"x" * apart, queue_id=2)
+    queue = store.find("orders", 0)
+    queue.old_end = 4
+    assert pulled(store, Ask(0, 32))[2] == [b"m0", b"m1", b"m2", b"m3"]
+    other = store.find("orders", 1).read(2, 1)
+    queue.units[2 * len(other) : 3 * len(other)] = other
+    with pytest.raises(DamagedRecord):
+        pulled(store, Ask(0, 32))
+    _, parts, damaged = read_in_thread(store, Ask(0, 32))
+    assert (bodies_of(b"".join(parts)), damaged) == ([b"m0", b"m1", b"m3"], 1)
 
 
 async def _at_once(function, *arguments):

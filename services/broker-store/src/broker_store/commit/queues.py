@@ -47,6 +47,11 @@ class Queue:
         """One above the highest readable offset."""
         return self.units.max_offset
 
+    @property
+    def old_end(self) -> int:
+        """Units below this offset were at rest in files before this run, and may be damaged."""
+        return self.units.old_end
+
     def read(self, offset: int, count: int) -> bytes:
         """Return up to `count` units of 20 bytes from `offset` on."""
         return self.units.read(offset, count)

@@ -7,6 +7,7 @@ group is done with the original. Until then the group keeps the original.
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from broker_store.commit.queues import QueueTable
@@ -203,11 +204,13 @@ class MessageMoves:
     async def _item(self, place: Place, delay_ms: int | None) -> SettleItem | None:
         """Return the item to settle, None for a message that is gone."""
         queue = self.queues.find(place.subscription.topic, place.leases.queue_id)
-        found = [] if queue is None else self.scanner.places(queue, Run(place.offset, 1, Kind.DEAD))
+        if queue is None:
+            return None
+        found = self.scanner.places(queue, Run(place.offset, 1, Kind.DEAD))
         if not found:
             return None
-        _offset, position, size = found[0]
-        data = await self.in_thread(self.scanner.read_waiting, position, size)
+        _offset, position, _size = found[0]
+        data = await self.in_thread(partial(self.scanner.read_record, queue, found[0], may_wait=True))
         if data is None:
             return None
         record = decode_record(data)

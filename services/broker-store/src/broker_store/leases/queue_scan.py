@@ -4,6 +4,7 @@ Reads never wait for the disk unless allowed. Otherwise `Cold` names the bytes t
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from broker_store.filters.compiled import compile_or_refuse
@@ -11,10 +12,12 @@ from broker_store.leases.lease_table.lease_table import Found, LeaseTable
 from broker_store.leases.lease_table.runs import Run
 from broker_store.leases.note_bodies import GroupFilter
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
+from broker_store.log.consume_queues.unit_claims import Claims, check_record
 from broker_store.log.errors import DamagedRecord, LogError, PositionRemoved
+from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.filtered.filtered_scan import properties_at
-from broker_store.reading.pull_reading import check_sizes
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedExpression, RefusedRequest
 from gantry_wire.messages.properties import RETRY_TOPIC, SHARDING_KEY, find_property
@@ -35,6 +38,10 @@ SLICE = 256
 READ_BYTES_MAX = 256 * 1024
 
 Unit = tuple[int, int, int]
+MessagePlace = tuple[int, int, int]
+"""Offset of a message, position and size of its record."""
+
+_log = get_logger()
 
 
 class Cold(Exception):
@@ -80,10 +87,9 @@ def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
 class Scanner:
     """Reads one store's queues and log."""
 
-    def __init__(self, log: LogReader) -> None:
+    def __init__(self, log: LogReader, metrics: StoreMetrics) -> None:
         self._log = log
-        self.damaged = 0
-        """Records left out because their check failed."""
+        self._metrics = metrics
 
     def look(
         self,
@@ -134,7 +140,7 @@ class Scanner:
         for number, (position, size, code) in enumerate(units):
             if size == HOLE_SIZE or size <= 0 or not codes.matches(code):
                 continue
-            data = self.read(position, size, may_wait=may_wait)
+            data = self.read_record(queue, (start + number, position, size), may_wait=may_wait)
             properties = None if data is None else properties_at(data, 0, size)
             if data is None or properties is None:
                 continue
@@ -148,9 +154,9 @@ class Scanner:
         table.see(start, start + len(units), found)
         return len(units)
 
-    def places(self, queue: QueueReader, run: Run) -> list[tuple[int, int, int]]:
-        """Return (offset, position, size) of a run's messages, without holes and removed ones."""
-        found: list[tuple[int, int, int]] = []
+    def places(self, queue: QueueReader, run: Run) -> list[MessagePlace]:
+        """Return where a run's messages lie, without holes and removed ones."""
+        found: list[MessagePlace] = []
         mask, first = run.mask, run.first
         removed_below = self._log.min_position
         count = mask.bit_length()
@@ -167,56 +173,65 @@ class Scanner:
         return found
 
     def read_all(
-        self, places: list[tuple[int, int, int]], *, may_wait: bool
+        self, queue: QueueReader, places: list[MessagePlace], *, may_wait: bool
     ) -> tuple[list[int], list[bytes]]:
         """Return the offsets of messages and their records, without damaged ones. Raises Cold."""
         position, end = places[0][1], places[-1][1] + places[-1][2]
         total = sum([size for _offset, _position, size in places])
         if position < end and (end - position == total or end - position <= READ_BYTES_MAX):
             data = self._read_whole(position, end - position, may_wait=may_wait)
-            parts = None if data is None else self._parts(data, places, total)
+            parts = None if data is None else self._parts(queue, data, places, total)
             if parts is not None:
                 return [offset for offset, _position, _size in places], parts
         offsets, records = list[int](), list[bytes]()
-        for offset, at, size in places:
-            record = self.read(at, size, may_wait=may_wait)
+        for place in places:
+            record = self.read_record(queue, place, may_wait=may_wait)
             if record is not None:
-                offsets.append(offset)
+                offsets.append(place[0])
                 records.append(record)
         return offsets, records
 
-    def _parts(self, data: bytes, places: list[tuple[int, int, int]], total: int) -> list[bytes] | None:
+    def _parts(
+        self, queue: QueueReader, data: bytes, places: list[MessagePlace], total: int
+    ) -> list[bytes] | None:
         """Return the records in the bytes of a stretch. None when a damaged unit names others."""
-        if len(data) == total:
-            return [data]
-        spans = [(at, size) for _offset, at, size in places]
-        start = spans[0][0]
-        parts = [data[at - start : at - start + size] for at, size in spans]
-        if start < self._log.old_end:
+        start = places[0][1]
+        parts = [data]
+        if len(data) != total:
+            parts = [data[at - start : at - start + size] for _offset, at, size in places]
+        if places[0][0] < queue.old_end:
             try:
-                check_sizes(spans, parts)
+                Claims(queue, *zip(*places, strict=True)).check(parts)
             except DamagedRecord:
                 return None
         return parts
 
-    def read(self, position: int, size: int, *, may_wait: bool) -> bytes | None:
-        """Return one record, None when it is damaged or gone. Raises Cold."""
+    def read_record(self, queue: QueueReader, place: MessagePlace, *, may_wait: bool) -> bytes | None:
+        """Return a message's record, None when it is damaged or gone, or not the one its unit names. Raises Cold."""
+        offset, position, size = place
         try:
             data = self._log.read(position, size) if may_wait else self._log.read_nowait(position, size)
+            if data is None:
+                raise Cold(position, size)
+            if offset < queue.old_end:
+                check_record(queue, offset, position, size, data)
         except PositionRemoved:
             return None
-        except LogError:  # damaged, or a unit that points to no record
+        except LogError:  # damaged, or a unit that points to no record or to another
             if not may_wait:
                 raise Cold(position, size) from None
-            self.damaged += 1
+            self._metrics.damaged_records += 1
+            _log.error(
+                "damaged records are left out of a reply",
+                topic=queue.topic, queue_id=queue.queue_id, offset=offset, records=1,
+            )  # fmt: skip
             return None
-        if data is None:
-            raise Cold(position, size)
         return data
 
-    def read_waiting(self, position: int, size: int) -> bytes | None:
-        """As `read`, in a thread that may wait for the disk."""
-        return self.read(position, size, may_wait=True)
+    def warm(self, position: int, size: int) -> None:
+        """Bring bytes into memory, in a thread that may wait for the disk. The receive finds out what is wrong with them."""
+        with suppress(LogError):
+            self._log.read(position, size)
 
     def _read_whole(self, position: int, size: int, *, may_wait: bool) -> bytes | None:
         """Read a stretch at once. None when it must be read record by record."""

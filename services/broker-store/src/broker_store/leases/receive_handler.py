@@ -95,11 +95,6 @@ class Receiver:
     _leases: int = 0
     """Number of the last lease since this start."""
 
-    @property
-    def damaged(self) -> int:
-        """Records left out because their check failed."""
-        return self.scanner.damaged
-
     def is_ours(self, lease: int) -> bool:
         """Whether a lease was given since this start of the store."""
         return lease >> 32 == self.boot
@@ -199,7 +194,7 @@ class Receiver:
     ) -> bytes:
         """Read the bytes in a thread, then receive again: they are in memory by then."""
         try:
-            await self.in_thread(self.scanner.read_waiting, cold.position, cold.size)
+            await self.in_thread(self.scanner.warm, cold.position, cold.size)
         finally:
             self.metrics.cold_reads += 1
         return self._receive(command, header, config, subscription, may_wait=True)
@@ -298,7 +293,7 @@ class Receiver:
                 break
         offsets: list[int] = []
         if fitting:
-            offsets, parts = self.scanner.read_all(places[:fitting], may_wait=may_wait)
+            offsets, parts = self.scanner.read_all(queue, places[:fitting], may_wait=may_wait)
             batch.parts += parts
         if len(offsets) < mask.bit_count():
             back = bits_of(first, [place[0] for place in places[fitting:]])

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
+from broker_store.log.consume_queues.unit_claims import Claims
 from broker_store.ports import LogReader, QueueReader
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import PULL_MESSAGES_MAX
@@ -84,9 +85,12 @@ class PullLimits:
 
 
 class Selection:
-    """Result of a pull. `spans` has one span per record, in order, or a single span where all records touch."""
+    """Result of a pull. `spans` has one span per record, in order, or a single span where all records touch.
 
-    __slots__ = ("count", "max_offset", "min_offset", "next_offset", "size", "spans", "status")
+    `claims` are those of the units, where some are of an earlier run: what is read is compared with them.
+    """
+
+    __slots__ = ("claims", "count", "max_offset", "min_offset", "next_offset", "size", "spans", "status")
 
     def __init__(self, status: PullStatus, next_offset: int, min_offset: int, max_offset: int) -> None:
         self.status = status
@@ -94,6 +98,7 @@ class Selection:
         self.min_offset = min_offset
         self.max_offset = max_offset
         self.spans: list[Span] = []
+        self.claims: Claims | None = None
         self.count = 0
         self.size = 0
 
@@ -122,7 +127,7 @@ def select(queue: QueueReader | None, log: LogReader, ask: Ask) -> Selection:
     found = Selection(PullStatus.FOUND, offset, min_offset, max_offset)
     if wanted.codes is None:
         units = queue.read(offset, min(max(count_max, 1), limits.memory.count, max_offset - offset))
-        if _take_all(found, units, log, limits):
+        if _take_all(found, queue, units, log, limits):
             return found
     return _scan(found, queue, log, ask)
 
@@ -133,7 +138,7 @@ def select_singly(queue: QueueReader, log: LogReader, ask: Ask) -> Selection:
     return _scan(found, queue, log, ask)
 
 
-def _take_all(found: Selection, units: bytes, log: LogReader, limits: PullLimits) -> bool:
+def _take_all(found: Selection, queue: QueueReader, units: bytes, log: LogReader, limits: PullLimits) -> bool:
     """Take all units when they fit the limits and contain no hole. The usual case, without a step per message."""
     count = len(units) // CONSUME_QUEUE_UNIT_BYTES
     if count == 0:
@@ -150,6 +155,9 @@ def _take_all(found: Selection, units: bytes, log: LogReader, limits: PullLimits
     # Records never overlap and lie in order, so they touch exactly when their sizes fill the distance.
     is_run = values[-3] + values[-2] - position == size
     found.spans = [(position, size)] if is_run else list(zip(values[0::3], sizes, strict=True))
+    if found.next_offset < queue.old_end:
+        offsets = range(found.next_offset, found.next_offset + count)
+        found.claims = Claims(queue, offsets, values[0::3], sizes)
     found.count = count
     found.size = size
     found.next_offset += count
@@ -158,6 +166,16 @@ def _take_all(found: Selection, units: bytes, log: LogReader, limits: PullLimits
 
 def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Selection:
     """Check units one by one: filters, holes, limits."""
+    offsets: list[int] = []
+    _scan_units(found, queue, log, ask, offsets)
+    if found.spans and ask.offset < queue.old_end:
+        positions, sizes = zip(*found.spans, strict=True)
+        found.claims = Claims(queue, offsets, positions, sizes)
+    return found
+
+
+def _scan_units(found: Selection, queue: QueueReader, log: LogReader, ask: Ask, offsets: list[int]) -> None:
+    """Select what matches, and note the offset of each."""
     count = min(max(ask.count_max, 1), PULL_MESSAGES_MAX)
     scan_end = min(found.max_offset, ask.offset + max(SCAN_UNITS_MAX, count))
     removed_below = log.min_position
@@ -169,7 +187,8 @@ def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Sel
     while found.next_offset < scan_end:
         units = queue.read(found.next_offset, min(chunk, scan_end - found.next_offset))
         if not units:
-            return at_gap(found)
+            at_gap(found)
+            return
         chunk = SCAN_UNITS_MAX
         for position, size, code in CONSUME_QUEUE_UNIT.iter_unpack(units):
             if size == HOLE_SIZE or size <= 0:
@@ -181,23 +200,22 @@ def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Sel
                     near = log.visible_end - position <= ask.limits.memory_bytes
                     batch = ask.limits.memory if near else ask.limits.disk
                 elif len(spans) >= min(count, batch.count) or found.size + size > batch.size:
-                    return found
+                    return
                 spans.append((position, size))
+                offsets.append(found.next_offset)
                 found.count += 1
                 found.size += size
             found.next_offset += 1
     if not spans:
         found.status = PullStatus.MESSAGE_WAS_REMOVING if is_removed else PullStatus.NO_MATCHED_MESSAGE
-    return found
 
 
-def at_gap(found: Selection) -> Selection:
+def at_gap(found: Selection) -> None:
     """Skip a gap in the queue: continue in its next file, unless something was found before."""
     if not found.spans:
         found.status = PullStatus.OFFSET_FOUND_NULL
         per_file = CONSUME_QUEUE_UNITS_PER_FILE
         found.next_offset = min((found.next_offset // per_file + 1) * per_file, found.max_offset)
-    return found
 
 
 _structs: dict[int, Struct] = {}

@@ -171,7 +171,7 @@ class Pulls:
             self._scan(request, Scan(queue, self.log, ask, request.sql), may_hold=may_hold)
             return
         try:
-            parts = read_spans(selection.spans, self.log.read_nowait, self.log.old_end)
+            parts = read_spans(selection.spans, self.log.read_nowait, selection.claims)
         except (LogError, OSError):
             parts = None  # the slow path finds out why
         if parts is None:

@@ -1,13 +1,13 @@
 """Reads the records that a pull selected: the log's own bytes, in as few reads as possible. Decodes no message.
 
-Never returns a damaged record: a stretch with one is read again record by record.
+Never returns a damaged record, nor another one than its unit names: a stretch with one is read again record by record.
 """
 
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from broker_store.log.commit_log.scan import record_size_at
+from broker_store.log.consume_queues.unit_claims import Claims
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull import Ask, PullStatus, Selection, Span, select, select_singly
@@ -23,41 +23,33 @@ AFTER_ALL: Span = (sys.maxsize, 0)
 RETRIES_MAX = 2
 """How often a pull is selected again after retention removed what it selected."""
 
-RECORD_HEAD_BYTES = 8
-
 ReadLog = Callable[[int, int], bytes | None]
 InThread = Callable[..., Awaitable[Any]]
 """Runs a function in a thread."""
 
 
-def read_spans(spans: list[Span], read: ReadLog, old_end: int = 0) -> list[bytes] | None:
+def read_spans(spans: list[Span], read: ReadLog, claims: Claims | None = None) -> list[bytes] | None:
     """Return the bytes of the spans. None when `read` cannot return some of them now.
 
-    Nearby spans are read at once and then separated. Raises DamagedRecord where one below `old_end` is no record.
+    Nearby spans are read at once and then separated. Raises DamagedRecord for a record that is not as claimed.
     """
     start = spans[0][0]
     size = sum(spans[-1]) - start
     if size > ONE_READ_BYTES_MAX and len(spans) > 1:
-        return _read_groups(spans, read, old_end)
+        return _read_groups(spans, read, claims)
     data = read(start, size)
     if data is None:
         return None
+    parts = [data]
     if len(spans) > 1:
         parts = [data[position - start : position - start + size] for position, size in spans]
-        if start < old_end or start > spans[1][0]:
-            check_sizes(spans, parts)
         data = b"".join(parts)
+    if claims is not None:
+        claims.check(parts)
     return [data]
 
 
-def check_sizes(spans: list[Span], parts: list[bytes]) -> None:
-    """Raise DamagedRecord for the first span that no single record fills: its unit is damaged."""
-    for (position, size), part in zip(spans, parts, strict=True):
-        if record_size_at(part[:RECORD_HEAD_BYTES].ljust(RECORD_HEAD_BYTES, b"\0")) != size:
-            raise DamagedRecord(position, "its unit names another size")
-
-
-def _read_groups(spans: list[Span], read: ReadLog, old_end: int) -> list[bytes] | None:
+def _read_groups(spans: list[Span], read: ReadLog, claims: Claims | None) -> list[bytes] | None:
     reads = _reads(spans)
     found: list[bytes] = []
     for start, size in reads:
@@ -65,8 +57,14 @@ def _read_groups(spans: list[Span], read: ReadLog, old_end: int) -> list[bytes] 
         if data is None:
             return None
         found.append(data)
-    if len(found) == len(spans):  # each record lies by itself, as in a pull from one of very many queues
-        return found
+    # As many reads as records: each lies by itself, as in a pull from one of very many queues.
+    parts = found if len(found) == len(spans) else _records_in(found, reads, spans)
+    if claims is not None:
+        claims.check(parts)
+    return parts
+
+
+def _records_in(found: list[bytes], reads: list[Span], spans: list[Span]) -> list[bytes]:
     parts: list[bytes] = []
     records = iter(spans)
     position, size = next(records)
@@ -74,8 +72,6 @@ def _read_groups(spans: list[Span], read: ReadLog, old_end: int) -> list[bytes] 
         while position < start + len(data):
             parts.append(data[position - start : position - start + size])
             position, size = next(records, AFTER_ALL)
-    if spans[0][0] < old_end:
-        check_sizes(spans, parts)
     return parts
 
 
@@ -111,7 +107,7 @@ async def read_slowly(
     """
     for _ in range(RETRIES_MAX):
         try:
-            return Bytes(selection, await in_thread(_read_all, selection.spans, log))
+            return Bytes(selection, await in_thread(_read_all, selection, log))
         except (DamagedRecord, PositionNotVisible):  # a unit that points to no record is damaged too
             return await in_thread(_read_around_damage, select_singly(queue, log, ask), log.read)
         except PositionRemoved:
@@ -123,8 +119,8 @@ async def read_slowly(
     )
 
 
-def _read_all(spans: list[Span], log: LogReader) -> list[bytes]:
-    parts = read_spans(spans, log.read, log.old_end)
+def _read_all(selection: Selection, log: LogReader) -> list[bytes]:
+    parts = read_spans(selection.spans, log.read, selection.claims)
     assert parts is not None
     return parts
 
@@ -133,9 +129,13 @@ def _read_around_damage(selection: Selection, read: Callable[[int, int], bytes])
     """Read record by record and keep the intact ones."""
     parts: list[bytes] = []
     damaged = 0
-    for position, size in selection.spans:
+    claims = selection.claims
+    for number, (position, size) in enumerate(selection.spans):
         try:
-            parts.append(read(position, size))
+            data = read(position, size)
+            if claims is not None:
+                claims.check_record(number, data)
+            parts.append(data)
         except (DamagedRecord, PositionNotVisible):
             damaged += 1
         except PositionRemoved:

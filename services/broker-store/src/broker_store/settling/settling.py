@@ -116,16 +116,17 @@ class Settling:
         self.refuse_unless_able()
         topic, queue_id, _ = source
         try:
-            found = look_up(topic, self.queues.find(topic, queue_id), items)
+            queue = self.queues.find(topic, queue_id)
+            found = look_up(topic, queue, items)
         except OSError as error:
             raise _unreadable(error) from error
         segment_bytes = self.log.settings.segment_bytes
-        if read_records(topic, found, segment_bytes, self.log.read_nowait):
+        if read_records(topic, queue, found, segment_bytes, self.log.read_nowait):
             self._submit(source, found, epoch, done)
             return
 
         def read() -> bool:
-            return read_records(topic, found, segment_bytes, self.log.read)
+            return read_records(topic, queue, found, segment_bytes, self.log.read)
 
         def on_read(reading: "asyncio.Future[bool]") -> None:
             try:

@@ -187,22 +187,6 @@ def test_a_stretch_over_two_segments_is_checked_in_both(disk, small, open_log, p
         third.read_nowait(4096, log.end - 4096)
 
 
-@pytest.mark.parametrize("more", [-1000, -30, -1, 1, 30])
-def test_a_size_that_no_records_fill_is_damage_also_where_the_records_were_checked(
-    disk, small, open_log, put, commit, more
-):
-    log = open_log(disk, small)
-    for _ in range(4):
-        put(log, b"....")
-    commit(log)
-    again = open_log(disk, small)
-    again.show(log.end)
-    assert again.read(0, log.end) == log.read(0, log.end)
-    for read in (again.read, again.read_nowait):
-        with pytest.raises(DamagedRecord):
-            read(0, log.end // 4 + more)
-
-
 def test_a_position_in_a_missing_segment_is_damage(disk, small, open_log, put, commit):
     log = open_log(disk, small)
     for _ in range(6):

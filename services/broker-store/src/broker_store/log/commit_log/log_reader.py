@@ -4,7 +4,7 @@ from bisect import bisect_right
 from operator import attrgetter
 
 from broker_store.log.commit_log.first_read import FirstReadCheck
-from broker_store.log.commit_log.scan import is_run_of_records, record_size_at
+from broker_store.log.commit_log.scan import record_size_at
 from broker_store.log.commit_log.segment import Segment
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 
@@ -21,20 +21,18 @@ class LogReader:
         self.visible_end: int = self.min_position
         self.first_read = FirstReadCheck(self.min_position)
 
-    @property
-    def old_end(self) -> int:
-        """Records of earlier runs lie below. Their bytes and their units were at rest, and may be damaged."""
-        return self.first_read.end
-
     def read(self, position: int, size: int) -> bytes:
-        """Return whole records as stored. Raises PositionRemoved, PositionNotVisible, DamagedRecord; OSError."""
+        """Return whole records as stored. Raises PositionRemoved, PositionNotVisible, DamagedRecord; OSError.
+
+        Place and size come from a record, or from a unit, which `unit_claims` checks: a damaged one may name other bytes.
+        """
         segment = self._segment_to_read(position, size)
         if position + size > segment.end:
             first = segment.end - position
             return self.read(position, first) + self.read(segment.end, size - first)
         data = segment.file.pread(size, position - segment.start)
         if position < self.first_read.end:
-            self._check(position, data)
+            self.first_read.check(position, data)
         return data
 
     def read_nowait(self, position: int, size: int) -> bytes | None:
@@ -44,7 +42,7 @@ class LogReader:
             return None
         data = segment.file.pread_nowait(size, position - segment.start)
         if data is not None and position < self.first_read.end:
-            self._check(position, data)
+            self.first_read.check(position, data)
         return data
 
     def read_record(self, position: int) -> bytes:
@@ -69,12 +67,6 @@ class LogReader:
         if place < 0 or position >= segments[place].end:
             return None
         return segments[place]
-
-    def _check(self, position: int, data: bytes) -> None:
-        """Raise DamagedRecord unless the bytes are whole, undamaged records. A damaged unit may name others."""
-        self.first_read.check(position, data)
-        if not is_run_of_records(data):
-            raise DamagedRecord(position, "what names it has another size")
 
     def _segment_to_read(self, position: int, size: int) -> Segment:
         if position < self.min_position:

@@ -122,17 +122,6 @@ def record_size_at(head: bytes) -> int:
     return size if magic in (MAGIC_V1, MAGIC_V2) and RECORD_BYTES_MIN <= size <= RECORD_BYTES_LIMIT else 0
 
 
-def is_run_of_records(data: bytes) -> bool:
-    """Whether records fill these bytes by their own sizes, up to a blank if there is one. Checks nothing else of them."""
-    size_at, at, last = _SIZE.unpack_from, 0, len(data) - BLANK.size
-    while at <= last:
-        (size,) = size_at(data, at)
-        if size < RECORD_BYTES_MIN:
-            return BLANK.unpack_from(data, at)[1] == MAGIC_BLANK
-        at += size
-    return at == len(data)
-
-
 def _stop_near_end(buffer: bytes, at: int) -> tuple[int, Stop, str]:
     if at + BLANK.size > len(buffer):
         return at, Stop.MORE, ""

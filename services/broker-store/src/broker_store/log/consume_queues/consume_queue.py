@@ -168,7 +168,7 @@ class ConsumeQueue(QueueFiles):
                 high = middle
         while proof is not None and low > self._first_file and not self._is_proven(low - 1, proof):
             low -= 1
-        self.max_offset = self._tail_first = self._flushed = low
+        self.max_offset = self.old_end = self._tail_first = self._flushed = low
         leftover = b""
         if proof is not None:
             leftover = self._units_behind(low, end)

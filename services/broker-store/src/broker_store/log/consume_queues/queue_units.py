@@ -17,7 +17,7 @@ class QueueUnits:
 
     __slots__ = (
         "_file_bytes", "_file_units", "_first_file", "_flushed", "_new_file", "_owed", "_owed_names", "_pool", "_tail", "_tail_first",
-        "_unsynced", "covered_end", "directory", "max_offset", "min_offset",
+        "_unsynced", "covered_end", "directory", "max_offset", "min_offset", "old_end",
     )  # fmt: skip
 
     def __init__(self, pool: FilePool, directory: str, settings: LogSettings) -> None:
@@ -26,6 +26,8 @@ class QueueUnits:
         self.max_offset = 0
         self.covered_end = 0
         """The last checkpoint covers units below this offset, in the files or in the unit journal."""
+        self.old_end = 0
+        """Units below this offset were in the files when they were opened, and may be damaged."""
         self._pool = pool
         self._file_units = settings.queue_file_units
         self._file_bytes = settings.queue_file_bytes

@@ -49,12 +49,13 @@ def build_leasing(around: Surroundings, store: OpenedStore, base: ReadingBase, s
     notes = NoteWriter(sending.appends, sending.targets, topics, queues, subscriptions, now_ms)
     work = asyncio.Event()
     waits = Waits(subscriptions, queues, topics, opener, work)
+    scanner = Scanner(store.log, base.metrics)
     moves = MessageMoves(
-        Scanner(store.log), queues, topics, groups, subscriptions, opener,
+        scanner, queues, topics, groups, subscriptions, opener,
         sending.settling, sending.retries, waits.offer, base.in_thread, now_ms,
     )  # fmt: skip
     receiver = Receiver(
-        Scanner(store.log), queues, topics, subscriptions, opener, notes, base.metrics,
+        scanner, queues, topics, subscriptions, opener, notes, base.metrics,
         DeferredReplies(around.classes["pull"], now_ms), base.in_thread, now_ms, steady_ms, store.boot_count, work,
     )  # fmt: skip
     acker = Acker(

@@ -9,6 +9,8 @@ from struct import error as StructError  # noqa: N812 - an exception
 from typing import NamedTuple
 
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
+from broker_store.log.consume_queues.unit_claims import check_record
+from broker_store.log.errors import DamagedRecord
 from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull import Ask, PullStatus, Selection, Span, at_gap
 from gantry_wire.limits import PULL_MESSAGES_MAX
@@ -57,7 +59,7 @@ class Stretch(NamedTuple):
 class Scan:
     """One pull in flight. `parts` are the found records, as stored."""
 
-    __slots__ = ("_batch", "_count_max", "_is_removed", "_log", "_matches", "_queue", "_scan_end", "_steps", "ask", "damaged", "found", "parts")  # fmt: skip
+    __slots__ = ("_batch", "_count_max", "_is_removed", "_log", "_matches", "_old_end", "_queue", "_scan_end", "_steps", "ask", "damaged", "found", "parts")  # fmt: skip
 
     def __init__(self, queue: QueueReader, log: LogReader, ask: Ask, wanted: SqlFilter) -> None:
         self.ask = ask
@@ -65,6 +67,7 @@ class Scan:
         self.parts: list[bytes] = []
         self.damaged = 0
         self._queue = queue
+        self._old_end = queue.old_end
         self._log = log
         self._matches = wanted.matches
         self._count_max = min(max(ask.count_max, 1), PULL_MESSAGES_MAX)
@@ -104,7 +107,7 @@ class Scan:
                 continue
             at = position - start
             properties = properties_at(data, at, size)
-            if properties is None:
+            if properties is None or not self._is_named(position, size, data, at):
                 self.damaged += 1
             elif matches(properties) and not self._take(position, size, data[at : at + size]):
                 return True
@@ -115,6 +118,16 @@ class Scan:
         """Skip a stretch: a hole, or a record that cannot be read."""
         self.found.next_offset += len(stretch.units)
         self.damaged += is_damaged
+
+    def _is_named(self, position: int, size: int, data: bytes, at: int) -> bool:
+        """Whether a record is the one that the unit of the next offset names."""
+        offset = self.found.next_offset
+        if offset < self._old_end:
+            try:
+                check_record(self._queue, offset, position, size, data, at)
+            except DamagedRecord:
+                return False
+        return True
 
     def _take(self, position: int, size: int, record: bytes) -> bool:
         """Add a record, or report that the reply is full."""

@@ -12,7 +12,9 @@ import msgspec
 
 from broker_store.clocks.shifts import Shifts
 from broker_store.config.delay_levels import LevelList
+from broker_store.log.consume_queues.unit_claims import check_record
 from broker_store.log.errors import LogError, PositionRemoved
+from broker_store.ports import ClaimingQueue
 from broker_store.settling.decided.mark import Source
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.messages.properties import TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_OUT_MS, find_property
@@ -37,7 +39,7 @@ None when they are not in memory and need a thread. Raises LogError, OSError.
 """
 
 
-class Units(Protocol):
+class Units(ClaimingQueue, Protocol):
     """The queue of the items."""
 
     @property
@@ -99,13 +101,17 @@ def look_up(topic: str, queue: Units | None, items: Sequence[SettleItem]) -> lis
     return found
 
 
-def read_records(topic: str, found: Sequence[Gathered], segment_bytes: int, read: ReadSpan) -> bool:
+def read_records(
+    topic: str, queue: Units | None, found: Sequence[Gathered], segment_bytes: int, read: ReadSpan
+) -> bool:
     """Read the records that outputs need. False when `read` would wait for the disk: then call again in a thread."""
     wanted = [
         gathered
         for gathered in found
         if not gathered.status and gathered.record is None and gathered.needs_record
     ]
+    if not wanted or queue is None:
+        return True
     wanted.sort(key=_position_of)
     is_timer = topic == TIMER_TOPIC
     for span in _spans(wanted, segment_bytes):
@@ -113,12 +119,12 @@ def read_records(topic: str, found: Sequence[Gathered], segment_bytes: int, read
         try:
             data = read(start, span[-1].item.position + span[-1].size - start)
         except (LogError, OSError):
-            _read_singly(span, read, is_timer=is_timer)
+            _read_singly(queue, span, read, is_timer=is_timer)
             continue
         if data is None:
             return False
         for gathered in span:
-            _decode(gathered, data, gathered.item.position - start, is_timer=is_timer)
+            _decode(queue, gathered, data, gathered.item.position - start, is_timer=is_timer)
     return True
 
 
@@ -167,7 +173,7 @@ def _spans(wanted: list[Gathered], segment_bytes: int) -> list[list[Gathered]]:
     return spans
 
 
-def _read_singly(span: list[Gathered], read: ReadSpan, *, is_timer: bool) -> None:
+def _read_singly(queue: Units, span: list[Gathered], read: ReadSpan, *, is_timer: bool) -> None:
     """Read the records of a span one by one, to find the unreadable one."""
     for gathered in span:
         try:
@@ -179,15 +185,18 @@ def _read_singly(span: list[Gathered], read: ReadSpan, *, is_timer: bool) -> Non
             gathered.refuse(SettleStatus.BAD_ITEM, str(error))
             continue
         if data is not None:
-            _decode(gathered, data, 0, is_timer=is_timer)
+            _decode(queue, gathered, data, 0, is_timer=is_timer)
         else:
             gathered.refuse(SettleStatus.BAD_ITEM, "its record cannot be read now")
 
 
-def _decode(gathered: Gathered, data: bytes, at: int, *, is_timer: bool) -> None:
+def _decode(queue: Units, gathered: Gathered, data: bytes, at: int, *, is_timer: bool) -> None:
+    item = gathered.item
     try:
+        if item.offset < queue.old_end:
+            check_record(queue, item.offset, item.position, gathered.size, data, at)
         record = gathered.record = decode_record(data, at, check_crc=False)
-    except MalformedRecord as error:
+    except (LogError, MalformedRecord) as error:
         gathered.refuse(SettleStatus.BAD_ITEM, str(error))
         return
     if is_timer:
