@@ -219,6 +219,32 @@ async def test_pages_over_two_brokers_list_each_message_once_in_order(pair_clien
     assert [one["deliverAt"] for one in found] == sorted(one["deliverAt"] for one in found)
 
 
+@pytest.mark.parametrize("comes", [False, True], ids=["one is delivered", "and another is sent"])
+async def test_a_message_decided_between_two_pages_hides_no_other(pair_client, pair, monkeypatch, comes):
+    one = pair.schedulers.one
+    for n in range(6):
+        one.add(f"a{n}", "broker-a", 5000 + 20 * n)
+        one.add(f"b{n}", "broker-b", 5000 + 20 * n + 5)
+    right, asked = one.list_schedules, []
+
+    async def decided_meanwhile(query):
+        asked.append(query)
+        if len(asked) == 3:
+            one.waiting = [each for each in one.waiting if each.id not in ("a0", "b0")]
+            if comes:
+                one.add("new a", "broker-a", 4000, position=9999)
+        return await right(query)
+
+    monkeypatch.setattr(one, "list_schedules", decided_meanwhile)
+    found, after = [], ""
+    while after is not None:
+        page = (await pair_client.get(f"/v1/schedules?max=4&after={after}")).json()
+        found += [each["messageId"] for each in page["schedules"]]
+        after = page["next"]
+    assert {f"{broker}{n}" for broker in "ab" for n in range(1, 6)} <= set(found)
+    assert comes or len(set(found)) == len(found)
+
+
 async def test_the_list_names_the_brokers_that_could_not_be_asked(pair_client, pair):
     pair.schedulers.one.add("m1", "broker-a")
     pair.schedulers.holders["broker-b"] = None

@@ -4,7 +4,9 @@ Results are definite: a message is reported missing only if every broker was ask
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from functools import partial
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -153,14 +155,28 @@ class Schedules:
         for broker in wanted:
             if (page := pages.get(broker.name)) is None:
                 continue
-            count = sum(one.broker == broker.name for one in shown)
-            if count == len(page.schedules):
-                marks[broker.name] = page.next
-            elif count:  # only the scheduler can create a mark: this request returns one
-                marks[broker.name] = (await at(broker, count)).next
-            else:
-                marks.setdefault(broker.name, "")
+            positions = {one.position for one in shown if one.broker == broker.name}
+            mark = marks.get(broker.name) or ""
+            marks[broker.name] = await _mark_behind(page, positions, mark, partial(at, broker))
         return SchedulePage(shown, write_marks(marks), sorted(set(gone)))
+
+
+async def _mark_behind(
+    page: SchedulesPage,
+    shown: Collection[int],
+    mark: str,
+    ask_again: Callable[[int], Awaitable[SchedulesPage]],
+) -> str | None:
+    """Return the mark behind those schedules of a broker's page that are shown, given by their positions.
+
+    Only the scheduler can create a mark, so the beginning of the page is asked for again. If it has changed meanwhile,
+    the mark leaves out nothing that is not shown.
+    """
+    while count := sum(1 for _ in takewhile(lambda one: one.position in shown, page.schedules)):
+        if count == len(page.schedules):
+            return page.next
+        page = await ask_again(count)
+    return mark if page.schedules else page.next
 
 
 def _is_definite(answer: ScheduleAnswer, broker: str) -> bool:
