@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from gateway_problem_check import check
 
+from gateway.ports.stores import StoreRefused
+
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"
 RESET = "/v1/groups/g1/offsets:reset"
@@ -74,6 +76,28 @@ async def test_expired_messages_count_as_neither_skipped_nor_replayed(client, sy
     reply = (await client.post(RESET, json={"topic": "orders", "to": "earliest"})).json()
     assert (reply["queues"][0]["from"], reply["queues"][0]["to"]) == (2, 7)
     assert (reply["skipped"], reply["replayed"]) == (0, 0)
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+@pytest.mark.parametrize("to", ["earliest", 2, "2026-01-01T00:00:02Z"])
+async def test_a_reset_to_what_expires_meanwhile_moves_to_the_beginning(client, system, monkeypatch, to, is_dry):
+    await fill(client, system.clocks)
+    store = system.stores["broker-a"]
+    store.offsets["g1", "orders", 0] = 9
+    right = store.reset_offset
+
+    async def expire(group, topic, queue_id, offset, *, dry):
+        store.min_offsets["orders", 0] = 7
+        low, high = store.min_offsets.get((topic, queue_id), 0), len(store.queues.get((topic, queue_id), []))
+        if not low <= offset <= high:
+            raise StoreRefused(29, f"Target offset {offset} not in consume queue range [{low}-{high}]")
+        return await right(group, topic, queue_id, offset, dry=dry)
+
+    monkeypatch.setattr(store, "reset_offset", expire)
+    answer = await client.post(RESET, json={"topic": "orders", "to": to, "dryRun": is_dry})
+    assert answer.status_code == 200, answer.text
+    assert (answer.json()["queues"][0]["to"], answer.json()["replayed"]) == (7, 2)
+    assert offset(system) == (9 if is_dry else 7)
 
 
 async def test_every_queue_of_every_broker_is_reset(pair_client, pair):

@@ -143,16 +143,28 @@ async def _target(store: Store, topic: str, bounds: QueueBounds, to: ResetTo) ->
 async def _carry_out(
     store: Store, group: str, topic: str, resets: list[QueueReset], *, is_dry: bool
 ) -> list[QueueReset]:
-    done: list[QueueReset] = []
-    for one in resets:
+    return [await _carry_out_one(store, group, topic, one, is_dry=is_dry) for one in resets]
+
+
+async def _carry_out_one(
+    store: Store, group: str, topic: str, one: QueueReset, *, is_dry: bool
+) -> QueueReset:
+    """Reset one queue: to its beginning, if retention has meanwhile removed the message at the new offset."""
+    while True:
         try:
             again = await store.reset_offset(group, topic, one.queue_id, one.end, dry=is_dry)
         except StoreRefused as error:
-            if not is_dry or error.code not in _NO_PROGRESS:
+            if is_dry and error.code in _NO_PROGRESS:
+                return one
+            bounds = one.bounds
+            if error.code == ResponseCode.INVALID_PARAMETER:
+                now = {bounds.queue_id: bounds for bounds in await store.queue_bounds(topic)}
+                bounds = now.get(one.queue_id, bounds)
+            if bounds.min_offset <= one.end:
                 raise
-            again = 0
-        done.append(one._replace(given_again=again))
-    return done
+            one = one._replace(end=bounds.min_offset, bounds=bounds)
+        else:
+            return one._replace(given_again=again)
 
 
 def _check_queue(resets: list[QueueReset], to: ResetTo, queue_id: int) -> None:
