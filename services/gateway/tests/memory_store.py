@@ -77,6 +77,8 @@ class MemoryStore:
         self.away: PeerAway | None = None
         self.is_durable = True
         self.count_max = 32
+        self.removing = 0
+        """How many more pulls find that retention removes what they would answer."""
         self._arrived = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
         self.kept_topics["GANTRY_SYS_PROBE"] = TopicSettings("GANTRY_SYS_PROBE", 1, 1, 6)
@@ -211,6 +213,9 @@ class MemoryStore:
                 continue
         if offset == len(queue):
             return Pulled(19, offset, low, len(queue), b"")
+        if self.removing:  # retention removes what each read wants
+            self.removing -= 1
+            return Pulled(20, offset, low, len(queue), b"")
         part = queue[offset : offset + min(count_max, self.count_max)]
         following = offset + len(part)
         wanted = TagFilter.parse(tags)

@@ -154,6 +154,18 @@ async def test_a_group_without_dead_letters_has_none_and_an_unknown_group_is_404
     check(await client.get("/v1/groups/none/deadLetters"), 404, "group")
 
 
+@pytest.mark.parametrize("removing", [1, 100])
+async def test_dead_letters_behind_removed_ones_are_listed(client, system, removing):
+    bury(system.stores["broker-a"], 2)
+    system.stores["broker-a"].removing = removing
+    found, after = [], ""
+    while after is not None:
+        page = (await client.get(f"/v1/groups/g1/deadLetters?after={after}")).json()
+        found += page["messages"]
+        after = page["next"]
+    assert len(found) == 2
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 256])
 async def test_pages_list_each_dead_letter_once(pair_client, pair, count):
     for n, store in enumerate(pair.stores.values()):

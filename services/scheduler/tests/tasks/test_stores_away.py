@@ -159,6 +159,30 @@ async def test_a_redrive_that_fails_and_continues_counts_each_letter_once():
     assert (view.total, view.done, view.outcomes) == (2, 2, {"redriven": 1, "skipped": 1})
 
 
+async def test_a_redrive_goes_on_behind_letters_that_are_removed_meanwhile(monkeypatch):
+    store = Store("broker-a")
+    right, pulls = store.pull, []
+
+    async def removing_at_first(header):
+        pulls.append(header)
+        return await right(header) if len(pulls) > 2 else Pulled(20, header.queue_offset, 0, 2, "", b"")
+
+    monkeypatch.setattr(store, "pull", removing_at_first)
+    view, _failures = await run(Redrive(stores_of(store), "me", "here"), kind="redrive", group="g")
+    assert (store.redriven, view.outcomes) == ([0, 1], {"redriven": 2})
+
+
+async def test_a_redrive_ends_where_the_queue_ends_now(monkeypatch):
+    store = Store("broker-a")
+
+    async def shorter(_header):
+        return Pulled(19, 0, 0, 0, "", b"")
+
+    monkeypatch.setattr(store, "pull", shorter)
+    view, _failures = await run(Redrive(stores_of(store), "me", "here"), kind="redrive", group="g")
+    assert (store.redriven, view.outcomes) == ([], {})
+
+
 @pytest.fixture
 def scheduled(monkeypatch):
     """Find one scheduler for each store."""

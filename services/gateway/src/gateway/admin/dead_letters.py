@@ -59,7 +59,7 @@ class DeadLetters:
             return_exceptions=True,
         )
         found: list[MessageOut] = []
-        ends: dict[str, int] = {}
+        following: dict[str, int | None] = {}
         for broker, answer in zip(wanted, answers, strict=True):
             if isinstance(answer, PeerAway | StoreRefused | MalformedRecord):
                 missing.append(broker.name)
@@ -67,20 +67,21 @@ class DeadLetters:
                 raise answer
             else:
                 found += answer[0]
-                ends[broker.name] = answer[1]
+                following[broker.name] = answer[1]
         if not found and not after:
             await self._groups.get(group)
-        if wanted and not ends:
+        if wanted and not following:
             demand_all(missing, f"dead letters of group {group} cannot be read")
         found.sort(key=lambda message: (message.store_timestamp, message.broker, message.queue_offset))
         shown = found[:limit]
         for broker in wanted:
-            if broker.name not in ends:
+            if broker.name not in following:
                 continue
             held = [message.queue_offset for message in shown if message.broker == broker.name]
             all_shown = len(held) == sum(message.broker == broker.name for message in found)
-            if all_shown and (not held or held[-1] + 1 >= ends[broker.name]):
-                marks[broker.name] = None
+            if all_shown:
+                offset = following[broker.name]
+                marks[broker.name] = None if offset is None else str(offset)
             else:
                 marks[broker.name] = str(held[-1] + 1) if held else marks.get(broker.name) or ""
         return DeadLetterPage(shown, write_marks(marks), sorted(set(missing)))
@@ -99,26 +100,25 @@ class DeadLetters:
 
     async def _of_broker(
         self, group: str, broker: Broker, offset: int, limit: int, *, as_base64: bool
-    ) -> tuple[list[MessageOut], int]:
-        """Return up to `limit` dead letters of one broker, and the end of its queue; (nothing, 0) if it has no queue."""
+    ) -> tuple[list[MessageOut], int | None]:
+        """Return up to `limit` dead letters of one broker, and where its queue continues; None if it does not."""
         store = self._fleet.store(broker)
         found: list[MessageOut] = []
-        end = 0
+        following: int | None = None
         for _ in range(ROUNDS_MAX):
             pulled = await _pull(store, group, offset, limit - len(found))
             if pulled is None:
                 break
-            end = pulled.max_offset
             part = messages(pulled.records, broker.name, as_base64=as_base64, with_system=True)
             found += part
-            is_stuck = pulled.next_offset == offset
             offset = pulled.next_offset
-            if len(found) >= limit or offset >= end or is_stuck:
+            following = None if offset >= pulled.max_offset else offset
+            if len(found) >= limit or following is None:
                 break
         redriven = await store.redriven(group, found[0].queue_offset) if found else []
         for message in found:
             message.dead_letter = _death(message, is_redriven=_is_in(redriven, message.queue_offset))
-        return found, end
+        return found, following
 
 
 async def _pull(store: Store, group: str, offset: int, count: int) -> Pulled | None:

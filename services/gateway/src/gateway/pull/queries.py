@@ -158,8 +158,6 @@ async def _between(
     found: list[MessageOut] = []
     for _ in range(ROUNDS_MAX):
         pulled = await store.pull(topic, queue_id, offset, min(count_max - len(found), 1024), 0, "")
-        if len(pulled.records) == 0 and pulled.next_offset == offset:
-            break
         part = messages(pulled.records, store.broker, with_system=True)
         found += [message for message in part if begin <= message.store_timestamp < end]
         offset = pulled.next_offset

@@ -166,8 +166,8 @@ class Redrive:
                 return
             await task.checkpoint()
         task.marks[mark] = max(pulled.next_offset, task.marks[mark])
-        if task.marks[mark] == begin:
-            task.marks[mark] = end  # retention deleted the rest
+        if task.marks[mark] == begin and begin >= pulled.max_offset:
+            task.marks[mark] = end  # the queue does not hold the rest
         await task.checkpoint()
 
     async def _settle(self, task: RunningTask, queue: _Queue, epoch: int, records: list[Record]) -> None:
