@@ -80,7 +80,9 @@ async def test_expired_messages_count_as_neither_skipped_nor_replayed(client, sy
 
 @pytest.mark.parametrize("is_dry", [True, False])
 @pytest.mark.parametrize("to", ["earliest", 2, "2026-01-01T00:00:02Z"])
-async def test_a_reset_to_what_expires_meanwhile_moves_to_the_beginning(client, system, monkeypatch, to, is_dry):
+async def test_a_reset_to_what_expires_meanwhile_moves_to_the_beginning(
+    client, system, monkeypatch, to, is_dry
+):
     await fill(client, system.clocks)
     store = system.stores["broker-a"]
     store.offsets["g1", "orders", 0] = 9
