@@ -31,7 +31,7 @@ from gantry_wire.private_requests.settling import (
 )
 from scheduler.system_names import TASKS_TOPIC
 from scheduler.tasks import bulk
-from scheduler.tasks.bulk import Bulk
+from scheduler.tasks.bulk import Bulk, NobodyHolds
 from scheduler.tasks.redrive import Redrive
 from scheduler.tasks.running_task import RunningTask, TaskRecord, encode_json
 
@@ -130,7 +130,7 @@ async def run(work, **definition):
             try:
                 await work.run(task)
                 await task.end("done")
-            except ConnectionLost:
+            except (ConnectionLost, NobodyHolds):
                 failures += 1
     return view, failures
 
@@ -214,3 +214,21 @@ async def test_a_bulk_task_that_fails_and_continues_counts_each_message_once(is_
     assert failures == 1
     assert (view.total, view.done) == (4, 4)
     assert view.outcomes == ({"wouldCancel": 4} if is_dry else {"cancelled": 4})
+
+
+@pytest.mark.usefixtures("scheduled")
+async def test_a_bulk_task_goes_on_after_a_scheduler_lost_its_claims(monkeypatch):
+    store, right, orders = Store("broker-a"), Scheduler.cancel, []
+
+    async def not_ready_once(self, order):
+        orders.append(order.id)
+        if len(orders) == 2:
+            return ScheduleAnswer(status="notReady", id=order.id)
+        return await right(self, order)
+
+    monkeypatch.setattr(Scheduler, "cancel", not_ready_once)
+    view, failures = await run(
+        Bulk(stores_of(store)), kind="bulkCancel", schedules=ScheduleQuery(topic="orders")
+    )
+    assert failures == 1
+    assert (view.total, view.done, view.outcomes, view.failed) == (2, 2, {"cancelled": 2}, 0)

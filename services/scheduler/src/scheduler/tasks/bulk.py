@@ -85,16 +85,13 @@ class Bulk:
             orders = (self._order(task, scheduler, one) for one in some)
             answers = await asyncio.gather(*orders, return_exceptions=True)
             for one, answer in zip(some, answers, strict=True):
-                if isinstance(answer, BaseException):
-                    continue
-                if answer.status in ("failed", "notReady"):
-                    reason = answer.error or answer.status
-                    task.fail(TaskFailure(broker=one.broker, topic=one.topic, queue_id=one.queue_id, offset=one.system_offset, reason=reason))  # fmt: skip
-                else:
-                    task.count(answer.status)
+                if not isinstance(answer, BaseException):
+                    _count(task, one, answer)
             for answer in answers:
                 if isinstance(answer, BaseException):
                     raise answer
+            if any(isinstance(answer, ScheduleAnswer) and answer.status == "notReady" for answer in answers):
+                raise NobodyHolds("the scheduler does not know all messages of the store now")
             await task.pace(len(some))
             if task.is_cancelled:
                 return
@@ -119,6 +116,22 @@ def _forget_what_is_found_again(task: RunningTask) -> None:
         view.outcomes.clear()
         view.done = 0
     view.total = view.done
+
+
+def _count(task: RunningTask, one: Schedule, answer: ScheduleAnswer) -> None:
+    """Count an order that was carried out, or failed."""
+    if answer.status == "failed":
+        task.fail(
+            TaskFailure(
+                broker=one.broker,
+                topic=one.topic,
+                queue_id=one.queue_id,
+                offset=one.system_offset,
+                reason=answer.error or answer.status,
+            )
+        )
+    elif answer.status != "notReady":
+        task.count(answer.status)
 
 
 def _is_old(task: RunningTask, one: Schedule) -> bool:
