@@ -134,3 +134,32 @@ async def test_a_waiting_cancel_is_refused_when_the_term_ends(is_read):
     async with asyncio.timeout(60):
         with pytest.raises(RefusedRequest, match="no longer serves broker-a"):
             await cancelling
+
+
+async def test_a_task_shows_no_end_that_is_not_stored():
+    queue, writing = SlowQueue(), Writing()
+    begun, stored = asyncio.Event(), asyncio.Event()
+
+    async def settle_later(queue_key, items):
+        begun.set()
+        await stored.wait()
+        return await Writing.settle(writing, queue_key, items)
+
+    writing.settle = settle_later
+    held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
+    desk = Desk("broker-a", queue, held, writing, {"redrive": EndlessWork()}, lambda: 1000, random.Random(1))
+    running = asyncio.ensure_future(desk.run())
+    queue.show(encode_json(TaskRecord(view=redrive())))
+    await until(lambda: desk.running)
+    (identifier,) = desk.views
+    cancelling = asyncio.ensure_future(desk.cancel(identifier))
+    await begun.wait()
+    assert desk.show(identifier).state == "running"
+    again = asyncio.ensure_future(desk.cancel(identifier))
+    await asyncio.sleep(0.05)
+    assert not again.done()
+    stored.set()
+    assert [view.state for view in await asyncio.gather(cancelling, again)] == ["cancelled"] * 2
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running

@@ -195,10 +195,6 @@ class Desk:
                     _log.warning("task waits", task=identifier, error=str(error))
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
-            if not task.ended.is_set():
-                # The term ends or the task is lost: waiting cancellers look again. An end in progress may not be
-                # stored.
-                task.view.state = "running"
-                task.ended.set()
+            task.ended.set()  # also when the term ends or the task is lost: waiting cancellers look again
             del self.running[identifier]
         _log.info("task ended", task=identifier, state=task.view.state, outcomes=task.view.outcomes)

@@ -112,18 +112,19 @@ class RunningTask:
         """Write the task's progress, at most once a second. Raises LinkError, BrokerRefused, TaskLost."""
         if now or self._loop.time() - self._written_at >= CHECKPOINT_SECONDS:
             self._written_at = self._loop.time()
-            await self._write()
+            await self._write(self.view)
 
     async def end(self, state: TaskState, error: str | None = None) -> None:
         """Write the last record and mark it as last. Raises as `checkpoint` does."""
+        await self._write(msgspec.structs.replace(self.view, state=state, error=error))
+        # Shown only now: until the record is stored, the next scheduler would continue the task.
         self.view.state, self.view.error = state, error
-        await self._write()
         await self._settler.settle(TASKS_QUEUE, [self._item([], state)])
         self.ended.set()
 
-    async def _write(self) -> None:
-        self.view.updated_ms = self._wall_ms()
-        body = encode_json(TaskRecord(view=self.view, marks=self.marks))
+    async def _write(self, view: TaskView) -> None:
+        view.updated_ms = self.view.updated_ms = self._wall_ms()
+        body = encode_json(TaskRecord(view=view, marks=self.marks))
         output = SettleOutput(TASKS_TOPIC, 0, body=None, body_base64=body, properties="none")
         reply = await self._settler.settle(TASKS_QUEUE, [self._item([output], "checkpoint")])
         result = reply.results[0]
