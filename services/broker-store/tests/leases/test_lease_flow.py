@@ -418,6 +418,66 @@ async def test_a_message_moved_while_its_group_is_deleted_is_not_given_again(sid
     assert bodies(side.lease()) == ["a"]
 
 
+def on_slow_read(side, monkeypatch, change):
+    """Let the next receive wait for the disk, and the world change meanwhile."""
+    receiver, right = side.leasing._receiver, side.log.read_nowait
+    monkeypatch.setattr(side.log, "read_nowait", lambda *_place: None)
+
+    async def read(call, *arguments):
+        monkeypatch.setattr(side.log, "read_nowait", right)
+        change()
+        side.flush()
+        return call(*arguments)
+
+    monkeypatch.setattr(receiver, "in_thread", read)
+
+
+async def answered(side):
+    """Wait for the answer of the last request."""
+    async with asyncio.timeout(20):
+        while (answer := side.answer_to(side._opaque)) is None:
+            await asyncio.sleep(0.005)
+    return answer
+
+
+async def test_a_group_deleted_while_a_receive_reads_the_disk_gets_nothing_by_its_old_tables(
+    side, monkeypatch
+):
+    side.set_group(retry_max_times=0)
+    side.put("a")
+    on_slow_read(side, monkeypatch, lambda: side.consuming.groups.delete("g"))
+    assert side.lease_raw() is None
+    assert given(await answered(side)) == []
+    assert bodies(side.lease()) == ["a"]
+    assert bodies(side.lease()) == []
+
+
+async def test_a_group_paused_while_a_receive_reads_the_disk_is_refused(side, monkeypatch):
+    side.put("a")
+    side.set_group()
+    on_slow_read(side, monkeypatch, lambda: side.consuming.groups.set_consume_enable("g", False))
+    assert side.lease_raw() is None
+    assert (await answered(side)).code == ResponseCode.NO_PERMISSION
+
+
+async def test_a_dead_letter_of_a_topic_deleted_meanwhile_leaves_no_offset(side, monkeypatch):
+    side.set_group(retry_max_times=0)
+    side.put("a")
+    moves = side.leasing._moves
+    right = moves.in_thread
+
+    async def delete_and_read(call, *arguments):
+        side.sending.removal.remove(side.store.topics.find("orders"), lambda _refusal: None)
+        side.flush()
+        return await right(call, *arguments)
+
+    monkeypatch.setattr(moves, "in_thread", delete_and_read)
+    side.nack(*side.lease())
+    await settled(side)
+    assert side.store.queues.find("orders", 0) is None
+    assert side.committed() is None
+
+
 async def test_large_messages_come_in_parts(side):
     side.put(*[f"{n}" + "x" * 1_500_000 for n in range(5)])
     counts = []

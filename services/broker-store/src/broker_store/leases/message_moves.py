@@ -167,7 +167,8 @@ class MessageMoves:
     def _settled(self, place: Place) -> None:
         place.leases.reasons.pop(place.offset, None)
         place.leases.table.settle(place.offset, 1)
-        self.opener.keep_in_step(place.subscription, place.leases)
+        if self.subscriptions.find(place.subscription.group, place.subscription.topic) is place.subscription:
+            self.opener.keep_in_step(place.subscription, place.leases)
         if place.leases.table.in_order:
             self.on_due(place.subscription)
 

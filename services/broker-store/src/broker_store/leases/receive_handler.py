@@ -128,9 +128,7 @@ class Receiver:
         try:
             return self._receive(command, header, config, subscription, may_wait=False)
         except Cold as cold:
-            self.deferred.answer(
-                peer, command, self._receive_slowly(command, header, config, subscription, cold)
-            )
+            self.deferred.answer(peer, command, self._receive_slowly(command, header, subscription, cold))
             return None
 
     def _note_first(
@@ -185,18 +183,21 @@ class Receiver:
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, body)
 
     async def _receive_slowly(
-        self,
-        command: Command,
-        header: ReceiveHeader,
-        config: SubscriptionGroupConfig,
-        subscription: Subscription,
-        cold: Cold,
+        self, command: Command, header: ReceiveHeader, subscription: Subscription, cold: Cold
     ) -> bytes:
-        """Read the bytes in a thread, then receive again: they are in memory by then."""
+        """Read the bytes in a thread, then receive again: they are in memory by then.
+
+        Leases nothing if the group or the topic was deleted meanwhile. The next receive begins with new tables.
+        """
         try:
             await self.in_thread(self.scanner.warm, cold.position, cold.size)
         finally:
             self.metrics.cold_reads += 1
+        config = self.opener.group(header.group)
+        self.opener.topic(header.topic)
+        if self.subscriptions.find(header.group, header.topic) is not subscription:
+            nothing = ReceiveReplyHeader(runs=0, until_ms=self.now_ms(), more=True)
+            return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
         return self._receive(command, header, config, subscription, may_wait=True)
 
     def _gather_retries(
