@@ -57,10 +57,12 @@ async def listed(tmp_path):
             client=store,
             catching_up=SimpleNamespace(is_open=True, is_complete=True, reach_end=reach_end),
         )
-        page = await Listing(lambda: [term]).schedules(ListSchedules(limit=10))
+        ask.terms = [term]
+        page = await Listing(lambda: ask.terms).schedules(ListSchedules(limit=10))
         return [one.id for one in page.schedules], page.incomplete
 
     ask.end_term = due_queues.far.close
+    ask.far = due_queues.far
     yield ask
     await due_queues.far.close()
 
@@ -86,4 +88,14 @@ async def test_a_list_is_incomplete_without_a_term_that_ends_meanwhile(listed, t
         await asyncio.sleep(0)
     await listed.end_term()
     assert (await listing)[1] == ["broker-a"]
+    assert await listed(Store("store.example:10911", None)) == ([], ["broker-a"])
+
+
+async def test_a_list_is_incomplete_if_its_term_ends_while_messages_are_loaded(listed, monkeypatch):
+    await listed.far.load(INSTANTS, NOW_MS + 120_000, 10)  # what is loaded is lost with the term
+
+    async def end_term():
+        listed.terms.clear()
+
+    monkeypatch.setattr(listed.far, "arrived", end_term)
     assert await listed(Store("store.example:10911", None)) == ([], ["broker-a"])

@@ -68,6 +68,8 @@ class Listing:
             # Near before far: a message that moves near meanwhile is then in both places or one, never in none.
             found = {row[1].key: row for row in (*far, *near_rows(term, wanted, place))}.values()
             rows += [(at_ms, term.broker, entry.key, entry, term) for at_ms, entry in found]
+            if term not in self._terms():  # it ended meanwhile, and what it was loading is lost
+                page.incomplete += {term.broker} - {*page.incomplete}
         rows.sort(key=lambda row: row[:3])
         for _, broker_name, _, entry, term in rows[:limit]:
             message_id = await _message_id(entry, term)
