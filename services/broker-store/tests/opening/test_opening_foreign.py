@@ -1,8 +1,11 @@
 """Opens what another program wrote last: RocketMQ when it crashed, or so it looks because small files are gone. No key is lost."""
 
+import errno
+
 import pytest
 from sending_side import START_S, ScriptedPeer, SendingSide
 
+from broker_store.log.files.simulated_files import Fault
 from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
@@ -106,3 +109,26 @@ async def test_a_journal_of_offsets_is_older_than_the_file_of_another_broker(off
     side.reopen()
     for left in side.files.crash_states(4):
         assert left.exists("/store/gantry/offsets.journal") is is_kept
+
+
+async def test_units_that_only_the_page_cache_holds_are_written_again_where_the_abort_file_is_lost_too():
+    side = SendingSide(segment_bytes=MIB)
+    send_numbers(side, 0, 10)
+    await side.sending.checkpoints.take()
+    send_numbers(side, 10, 300)
+    side.files.faults.append(Fault("sync", errno.EIO, "consumequeue/orders"))
+    with pytest.raises(OSError, match="injected"):
+        await side.sending.checkpoints.take()
+    side.files.remove("/store/abort")
+    again = side.reopen()
+    send_numbers(again, 300, 900)
+    await again.sending.checkpoints.take()
+    for left in again.files.crash_states(4):
+        records = SendingSide(left, segment_bytes=MIB).records()
+        assert [record.body for record in records] == [b"%d" % number for number in range(900)]
+
+
+def send_numbers(side, first, end):
+    for number in range(first, end):
+        side.send(ScriptedPeer(), body=b"%d" % number)
+    side.flush()

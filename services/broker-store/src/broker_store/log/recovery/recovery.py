@@ -96,7 +96,8 @@ class Recovery:
         self._is_preamble = is_preamble
         self._records_together = records_together
         self._last = last
-        self.is_crash = rebuild or not last.is_clean
+        # a lost abort file alone makes a crash of ours a foreign clean stop
+        self.is_crash = rebuild or not last.is_clean or bool(last.foreign)
         self.confirm = last.confirm
         self.start = log.min_position if rebuild else self._find_start()
         self._units_end = self.start if units_from < 0 else min(self.start, units_from)
@@ -115,7 +116,7 @@ class Recovery:
         return max(self.confirm, self.start)
 
     def load_queue(self, queue: ConsumeQueue) -> None:
-        """Open a queue with the units of records below the start; after a clean stop with all."""
+        """Open a queue with the units of records below the start; after a clean stop of ours with all."""
         if self.is_crash:
             leftover = queue.load(self._log.min_position, self._units_end, self._is_unit_proven)
             self._leftovers.add(queue, queue.max_offset, leftover)
@@ -130,8 +131,7 @@ class Recovery:
     def run(self) -> Generator[Event, None, None]:
         """Walk, cut, sync, and leave the log ready. Raises LogUnreadable when the disk fails."""
         log = self._log
-        is_foreign = bool(self._last.foreign)
-        if self.is_crash or is_foreign:  # a lost abort file alone makes a crash of ours a foreign clean stop
+        if self.is_crash:
             self._reread()
         for start, end in self._missing_below_start():
             yield Hole(start, end, "its segment is missing", self._leave_hole(start, end), None)
@@ -141,7 +141,7 @@ class Recovery:
         if dropped:
             yield Cut(end, dropped, fault)
         self._sync_kept(end)
-        if not self.is_crash and (dropped or is_foreign):
+        if not self.is_crash and dropped:
             for queue in self._queues:
                 queue.truncate_to_position(end)
         for queue, next_offset in self._reserved.items():
