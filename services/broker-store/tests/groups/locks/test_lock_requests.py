@@ -137,6 +137,14 @@ async def test_a_lock_that_cannot_be_saved_is_not_granted(broker):
     assert await broker.lock(peer, "c2", 0) == [0]
 
 
+async def test_a_lock_that_ended_while_it_was_saved_is_not_granted(broker):
+    first, second = ScriptedPeer(port=5), ScriptedPeer(port=6)
+    broker.send(first, RequestCode.LOCK_BATCH_MQ, "c1", 0)
+    broker.now_ms += 60_001
+    assert await broker.lock(second, "c2", 0) == [0]
+    assert first.answers[0].body == b'{"lockOKMQSet":[]}'
+
+
 async def test_a_request_without_a_client_or_a_group_is_refused(broker):
     with pytest.raises(WireError):
         broker.send(ScriptedPeer(), RequestCode.LOCK_BATCH_MQ, "", 0)

@@ -121,9 +121,8 @@ class QueueLocks:
             remark = f"the locks could not be saved, so none was granted: {error}"
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         else:
-            frame = _held_reply(
-                command.opaque, held if error is None else self.table.held_by(group, client_id, held)
-            )
+            # those that the client still holds: a slow save may outlive a lock, which another client then gets
+            frame = _held_reply(command.opaque, self.table.held_by(group, client_id, held))
         if not command.is_oneway:
             peer.send(frame)
 
