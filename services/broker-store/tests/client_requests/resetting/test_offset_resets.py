@@ -252,3 +252,21 @@ async def test_a_deleted_topic_leaves_nothing_pending():
     assert not pending.is_pending("g", "orders", 0)
     assert pending.take("g", "other", 0, 1) == 5
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("gone", ["topic", "group"])
+async def test_what_is_deleted_during_a_reset_gets_no_offset(side, monkeypatch, gone):
+    right = side.store.log.read_unchecked
+
+    def delete_and_read(position, size):
+        if gone == "topic":
+            side.store.topics.configs.pop("orders", None)
+        else:
+            side.consuming.groups.delete("readers")
+        return right(position, size)
+
+    monkeypatch.setattr(side.store.log, "read_unchecked", delete_and_read)
+    reply = await side.ask(222, fields(5000))
+    missing = {"topic": ResponseCode.TOPIC_NOT_EXIST, "group": ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
+    assert reply.code == missing[gone]
+    assert side.consuming.offsets.find("readers", "orders", 0) is None

@@ -85,6 +85,7 @@ class Resetting:
 
     async def _reset(self, header: ResetOffsetHeader, command: Command) -> bytes:
         targets = await self._targets(header)
+        self._check(header)  # the topic or the group may be gone: offsets would come back with it
         delivered_from = self.delivered_from
         again = sum(delivered_from(header.group, header.topic, *target) for target in targets.items())
         if header.dry_run:
