@@ -10,6 +10,8 @@ from gantry_chassis.machine.environment import Workers
 
 TTL_SECONDS_DEFAULT = 600
 TTL_SECONDS_MAX = 86_400
+TRIES_MAX = 3
+"""How often a snapshot is begun again because files of queues were removed before they were copied."""
 
 
 class SnapshotRoutes:
@@ -36,14 +38,19 @@ class SnapshotRoutes:
         text = request.query.get("ttlSeconds", str(TTL_SECONDS_DEFAULT))
         if not text.isdecimal() or not 1 <= int(text) <= TTL_SECONDS_MAX:
             return json_response({"error": f"ttlSeconds is a number in 1..{TTL_SECONDS_MAX}"}, 400)
-        units = [queue.units for queue in self._store.queues.all()]
-        plan = self._snapshots.plan(self._store.log, units, self._now_ms(), int(text) * 1000)
-        try:
-            manifest = await self._thread.run(self._snapshots.finish, plan)
-        except OSError as error:
-            self._snapshots.drop(plan.manifest.id)
-            return json_response({"error": f"the snapshot could not be copied: {error}"}, 507)
-        return json_response(to_json(manifest), 201)
+        for _ in range(TRIES_MAX):
+            units = [queue.units for queue in self._store.queues.all()]
+            plan = self._snapshots.plan(self._store.log, units, self._now_ms(), int(text) * 1000)
+            try:
+                manifest = await self._thread.run(self._snapshots.finish, plan)
+            except FileNotFoundError:  # meanwhile retention or the deletion of a topic removed a queue's file
+                self._snapshots.drop(plan.manifest.id)
+            except OSError as error:
+                self._snapshots.drop(plan.manifest.id)
+                return json_response({"error": f"the snapshot could not be copied: {error}"}, 507)
+            else:
+                return json_response(to_json(manifest), 201)
+        return json_response({"error": "queues are being removed, try again in a moment"}, 503)
 
     async def drop(self, request: Request) -> Response:
         """Drop a snapshot before it expires."""
