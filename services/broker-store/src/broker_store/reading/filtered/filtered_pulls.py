@@ -79,8 +79,9 @@ class Scans:
             is_over = False
             while not is_over and is_wanted():
                 async with self._turns.of(owner):
-                    stretch, is_over = self._slice(scan)
                     await asyncio.sleep(0)  # hold the turn for one turn of the loop
+                    # Nothing may come between the end of the scan and `done`, which holds the pull at that offset.
+                    stretch, is_over = self._slice(scan)
                 if stretch is not None:
                     is_over = await self._look_slowly(scan, stretch)
         except Exception as error:  # noqa: BLE001 - answer the client; other pulls continue
