@@ -20,6 +20,7 @@ from gantry_wire.private_requests.transactions import TransactionView
 pytestmark = pytest.mark.anyio
 
 OPPOSITE = {COMMIT: ROLLBACK, ROLLBACK: COMMIT}
+MAGIC_AT = 4
 SNAPSHOT = "/store/gantry/transactions.snapshot"
 
 
@@ -94,6 +95,34 @@ async def test_a_copy_that_comes_after_the_decision_is_recognized_and_settled():
     assert (await side.end(peer, late, COMMIT)).code == 604
     assert (await side.end(peer, late, ROLLBACK)).code == 0
     assert orders(side) == []
+
+
+def damaged(side, topic):
+    """Change a bit in the newest record of a topic, and rebuild everything derived from what is left."""
+    position = side.records(topic, 2 if topic == "orders" else 0)[-1].position
+    path = side.log.segments[-1].path
+    side = TransactionsSide(side.files.killed(), side.wall_s + 1)  # its records are confirmed on the disk
+    side.files.flip(path, position + MAGIC_AT, 1)
+    return rebuilt(side)
+
+
+@pytest.mark.parametrize("decision", ["commit", "rollback"])
+@pytest.mark.parametrize("is_parked", [False, True])
+@pytest.mark.parametrize("reason", ["", "by hand"])
+async def test_the_decision_is_known_though_the_message_is_damaged(decision, is_parked, reason):
+    side, peer = TransactionsSide(), ScriptedPeer()
+    half = await side.begin(peer, "K")
+    if is_parked:
+        await side.park(peer, half.queue_offset)
+    body = {"key": "K", "decision": decision, "reason": reason, "by": "me"}
+    assert (await side.ask_json(peer, 9021, body, TransactionView))[0] == 0
+    if decision == "commit":
+        side = damaged(side, "orders")
+        assert orders(side) == []
+    else:
+        side = rebuilt(side)
+    _, view = await side.ask_json(peer, 9024, {"key": "K"}, TransactionView)
+    assert view.state == ("committed" if decision == "commit" else "rolledBack")
 
 
 async def checkpointed(side):

@@ -14,7 +14,7 @@ from gantry_wire.messages.properties import TRANSACTION_CHECK_TIMES
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleResult, SettleStatus
 from gantry_wire.private_requests.transactions import BEGUN_PROPERTY
-from gantry_wire.records.half_message import OP_PROPERTIES, op_body
+from gantry_wire.records.half_message import OP_PROPERTIES, REPLACED_OP_PROPERTIES, op_body
 from txn_checker.asking import question
 from txn_checker.check_policy import Policy
 from txn_checker.half_message import Event, Half, read_half
@@ -216,7 +216,10 @@ class StoreWatch:
         stale = list(self.undecided.stale)
         for at in range(0, len(stale), BATCH):
             part = stale[at : at + BATCH]
-            items = [SettleItem(half.offset, half.position, [_op(half)], "superseded") for half in part]
+            items = [
+                SettleItem(half.offset, half.position, [_op(half, OP_PROPERTIES)], "superseded")
+                for half in part
+            ]
             results = await self.store.settle(HALF_TOPIC, epoch, items)
             done = [
                 half for half, result in zip(part, results, strict=True) if result.status in SILENT_OUTCOMES
@@ -229,7 +232,7 @@ class StoreWatch:
         if not halves:
             return []
         items = [
-            SettleItem(half.offset, half.position, [made[0], _op(half)], made[1])
+            SettleItem(half.offset, half.position, [made[0], _op(half, REPLACED_OP_PROPERTIES)], made[1])
             for half, made in zip(halves, map(output, halves), strict=True)
         ]
         return await self.store.settle(HALF_TOPIC, epoch, items)
@@ -257,7 +260,7 @@ def _parked(half: Half) -> tuple[SettleOutput, str]:
     return SettleOutput(TRANS_CHECK_MAX_TIME_TOPIC, 0, set=put), "parked"
 
 
-def _op(half: Half) -> SettleOutput:
+def _op(half: Half, properties: dict[str, str]) -> SettleOutput:
     """Return the op message that marks this copy as done for RocketMQ's own broker, should it open these files."""
     body = op_body(half.offset)
-    return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=OP_PROPERTIES, properties="none")
+    return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=properties, properties="none")

@@ -8,9 +8,13 @@ from gantry_wire.records.message_record import decode_record, rebuild_record
 OP_TAG = "d"
 OP_PROPERTIES = {WAIT: "true", TAGS: OP_TAG}
 """Properties of an op message in RocketMQ. Its body is the half's queue offset, in decimal."""
-ROLLBACK_OP_PROPERTIES = {**OP_PROPERTIES, GANTRY_OUTCOME: "rolledBack"}
+ROLLED_BACK_OUTCOME, REPLACED_OUTCOME = "rolledBack", "replaced"
+ROLLBACK_OP_PROPERTIES = {**OP_PROPERTIES, GANTRY_OUTCOME: ROLLED_BACK_OUTCOME}
 """Properties of the op message of a rollback. Without GANTRY_OUTCOME, an op message that is the only output of a half
 means that another copy replaced it."""
+REPLACED_OP_PROPERTIES = {**OP_PROPERTIES, GANTRY_OUTCOME: REPLACED_OUTCOME}
+"""Properties of the op message that follows the next copy of a half, or the parked one. Without GANTRY_OUTCOME, an op
+message that is the last of several outputs means a commit, also when the message before it is damaged."""
 _QUEUE_DIGITS_MAX = 9
 
 

@@ -30,6 +30,7 @@ from gantry_wire.messages.properties import (
     find_property,
 )
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.records.half_message import ROLLED_BACK_OUTCOME
 from gantry_wire.records.message_record import decode_record
 
 DECIDED_KEPT = 16_384
@@ -42,6 +43,7 @@ _DECIDING = frozenset({COMMITTED, ROLLED_BACK})
 _GROUP, _TOPIC, _KEY, _OUTCOME = (
     name.encode() for name in (PRODUCER_GROUP, REAL_TOPIC, UNIQ_KEY, GANTRY_OUTCOME)
 )
+_ROLLED_BACK_OP = ROLLED_BACK_OUTCOME.encode()
 _MARKED_HALF, _MARKED_PARKED = (b"%b%b:" % (MARK, topic.encode()) for topic in sorted(COPY_TOPICS))
 _NONE: frozenset[int] = frozenset()
 
@@ -320,15 +322,26 @@ class HalfCopies:
             return  # the op message after it holds the outcome of the half
         left = self._leave(_place(mark.source[0], mark.offset))
         if topic == OP_HALF_TOPIC:
-            if left is not None and find_property(properties, _OUTCOME) is not None:
-                self._decide(left, ROLLED_BACK)
-            elif left is not None:
-                self._decide_if_none_is_left(left)
-        elif topic == AUDIT_TOPIC:
             if left is not None:
-                self._decide(left, ROLLED_BACK)  # a commit's message precedes its audit record
+                self._take_op(left, mark, properties)
+        elif topic == AUDIT_TOPIC:
+            if left is not None:  # a commit's message precedes its audit record, and may be damaged
+                self._decide(left, COMMITTED if mark.total > 1 else ROLLED_BACK)
         elif (transaction := left or transaction_of(properties)) is not None:
             self._decide(transaction, COMMITTED)
+
+    def _take_op(self, transaction: Transaction, mark: Mark, properties: bytes) -> None:
+        """Replay the op message of a copy whose outcome is not known yet: no message and no next copy preceded it.
+
+        As the last of several records it says what the damaged one before it was.
+        """
+        outcome = find_property(properties, _OUTCOME)
+        if outcome == _ROLLED_BACK_OP:
+            self._decide(transaction, ROLLED_BACK)
+        elif outcome is None and mark.total > 1:
+            self._decide(transaction, COMMITTED)
+        else:
+            self._decide_if_none_is_left(transaction)
 
     def _take_mark_record(self, mark: Mark, record: ScannedRecord, read: ReadLog) -> None:
         if find_property(record[8], b"TAGS") == FLOOR_TAG:
