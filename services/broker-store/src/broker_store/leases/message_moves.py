@@ -153,9 +153,13 @@ class MessageMoves:
         return done
 
     def _again(self, place: Place) -> None:
-        run = place.leases.table.runs.find(place.offset)
-        if run is not None and run.kind is Kind.DEAD:
+        if self._is_dead(place):
             self._begin(self._settle(place, None, self._buried(place)))
+
+    def _is_dead(self, place: Place) -> bool:
+        """Whether a message is still to become a dead letter: a reset delivers it again instead."""
+        run = place.leases.table.runs.find(place.offset)
+        return run is not None and run.kind is Kind.DEAD
 
     def _settled_now(self, place: Place) -> None:
         """Apply an outcome that the log now has. If it has the deletion of the group before it, new tables take it, as in a replay."""
@@ -186,6 +190,8 @@ class MessageMoves:
                 return
         except (WireError, OSError) as error:
             done(str(error) or type(error).__name__)
+            return
+        if delay_ms is None and not self._is_dead(place):
             return
 
         def settled(answer: list[SettleResult] | RefusedRequest) -> None:
