@@ -22,6 +22,7 @@ from gantry_wire.frames.encode import encode_request
 from gantry_wire.frames.frame_stream import FrameDecoder
 from gantry_wire.headers.messages import SendHeader
 from gantry_wire.messages.properties import format_properties, parse_properties
+from gantry_wire.records.message_record import scan_records
 
 pytestmark = pytest.mark.anyio
 GENEROUS_SECONDS = 60
@@ -105,6 +106,28 @@ async def test_the_reply_is_kept_in_its_topic_without_flags_of_compression(side)
     (record,) = side.records(TOPIC)
     assert (record.body, record.sys_flag) == (b"42", 0)
     assert record.property_map()["CORRELATION_ID"] == "7"
+
+
+async def test_a_reply_of_a_topic_deleted_meanwhile_uses_no_offset_twice(side):
+    topic, topics = "other_REPLY_TOPIC", side.store.topics
+    config = topics.ensure(topic, 1)
+    peers = [send(side, topic=topic)]
+    *_, answer = (await until(lambda: side.asker.asked)).pop()
+    side.sending.removal.remove(config, lambda _refusal: None)
+    side.flush()
+    topics.ensure(topic, 1)
+    peers.append(send(side, topic=topic))
+    *_, answer_to_second = (await until(lambda: side.asker.asked)).pop()
+    for one in (answer, answer_to_second):
+        one.set_result(Command(code=0))
+        await until(lambda: not side.appends.is_idle)
+        side.flush()
+    for peer in peers:
+        await until(peer.answers)
+    written = side.files.read_bytes(side.log.segments[0].path)[: side.log.written_end]
+    offsets = [record.queue_offset for record in scan_records(written) if record.topic == topic.encode()]
+    assert offsets == [0, 1]
+    assert len(side.records(topic)) == 2
 
 
 async def test_storing_can_be_switched_off(side):

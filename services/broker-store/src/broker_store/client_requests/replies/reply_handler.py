@@ -59,8 +59,7 @@ class _Reply(NamedTuple):
     """A reply in flight."""
 
     header: SendHeader
-    target: Target
-    queue: Queue
+    queue_id: int
     properties: dict[str, str]
     body: bytes
 
@@ -118,13 +117,17 @@ class Replies:
             remark = f"the reply has {len(command.body)} bytes, the limit is {self.body_bytes_max}"
             raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)
         _check_reply_topic(header.topic)
-        target = self.targets.known.get(header.topic) or self.targets.admit(header, peer.remote)
-        queue = self.targets.queue(target, header.queue_id, peer.remote)
-        reply = _Reply(header, target, queue, parse_properties(header.properties or ""), command.body)
+        _target, queue = self._place(header, header.queue_id, peer.remote)
+        reply = _Reply(header, queue.queue_id, parse_properties(header.properties or ""), command.body)
         self.deferred.answer(peer, command, self._deliver(peer, command.opaque, reply))
 
+    def _place(self, header: SendHeader, queue_id: int, remote: tuple[str, int]) -> tuple[Target, Queue]:
+        """Return the topic of a reply and its queue as they are now. Raises RefusedRequest or IllegalName."""
+        target = self.targets.known.get(header.topic) or self.targets.admit(header, remote)
+        return target, self.targets.queue(target, queue_id, remote)
+
     async def _deliver(self, peer: Peer, opaque: int, reply: _Reply) -> bytes:
-        nowhere = {"msgId": "0", "queueId": str(reply.queue.queue_id), "queueOffset": "0"}
+        nowhere = {"msgId": "0", "queueId": str(reply.queue_id), "queueOffset": "0"}
         try:
             await self._push(peer, reply)
         except RefusedRequest as refusal:
@@ -164,7 +167,7 @@ class Replies:
             topic=header.topic,
             default_topic=header.default_topic,
             default_topic_queue_nums=header.default_topic_queue_nums,
-            queue_id=reply.queue.queue_id,
+            queue_id=reply.queue_id,
             sys_flag=header.sys_flag,
             born_timestamp=header.born_timestamp,
             flag=header.flag,
@@ -186,9 +189,15 @@ class Replies:
             _log.warning("a reply is not stored: its properties are too long", topic=header.topic)
             return None
         tag = reply.properties.get(TAGS)
+        try:
+            # The topic may have been deleted since: its queue of then would give offsets that are used again.
+            target, queue = self._place(header, reply.queue_id, peer.remote)
+        except WireError as error:
+            _log.warning("a reply is not stored", topic=header.topic, reason=str(error))
+            return None
         message = _KeptReply(
-            reply.queue, reply.body, raw, tags_code(tag) if tag else 0, unique_key,
-            reply.properties.get(KEYS), reply.target.mode, None, 0, header.flag, 0, header.born_timestamp,
+            queue, reply.body, raw, tags_code(tag) if tag else 0, unique_key,
+            reply.properties.get(KEYS), target.mode, None, 0, header.flag, 0, header.born_timestamp,
             pack_host(*peer.remote), header.reconsume_times or 0,
         )  # fmt: skip
         try:
