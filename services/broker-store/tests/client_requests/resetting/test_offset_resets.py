@@ -256,16 +256,14 @@ async def test_a_deleted_topic_leaves_nothing_pending():
 
 @pytest.mark.parametrize("gone", ["topic", "group"])
 async def test_what_is_deleted_during_a_reset_gets_no_offset(side, monkeypatch, gone):
-    right = side.store.log.read_unchecked
-
-    def delete_and_read(position, size):
+    async def delete_and_read(call, *arguments):
         if gone == "topic":
             side.store.topics.configs.pop("orders", None)
         else:
             side.consuming.groups.delete("readers")
-        return right(position, size)
+        return call(*arguments)
 
-    monkeypatch.setattr(side.store.log, "read_unchecked", delete_and_read)
+    monkeypatch.setattr(side.consuming.searching, "_in_thread", delete_and_read)
     reply = await side.ask(222, fields(5000))
     missing = {"topic": ResponseCode.TOPIC_NOT_EXIST, "group": ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST}
     assert reply.code == missing[gone]
