@@ -284,7 +284,7 @@ async def test_messages_are_found_by_time(client, system):
     assert ([m["body"] for m in few["messages"]], few["truncated"]) == (["0", "1", "2", "3"], True)
 
 
-async def test_a_search_by_time_goes_on_while_messages_are_removed(client, system):
+async def test_a_search_by_time_continues_while_messages_are_removed(client, system):
     await send(client, "0")
     system.stores["broker-a"].removing = 2
     found = (await client.get("/v1/messages?topic=orders&from=0")).json()

@@ -159,7 +159,7 @@ async def test_a_redrive_that_fails_and_continues_counts_each_letter_once():
     assert (view.total, view.done, view.outcomes) == (2, 2, {"redriven": 1, "skipped": 1})
 
 
-async def test_a_redrive_goes_on_behind_letters_that_are_removed_meanwhile(monkeypatch):
+async def test_a_redrive_continues_behind_letters_that_are_removed_meanwhile(monkeypatch):
     store = Store("broker-a")
     right, pulls = store.pull, []
 
@@ -217,7 +217,7 @@ async def test_a_bulk_task_that_fails_and_continues_counts_each_message_once(is_
 
 
 @pytest.mark.usefixtures("scheduled")
-async def test_a_bulk_task_goes_on_after_a_scheduler_lost_its_claims(monkeypatch):
+async def test_a_bulk_task_continues_after_a_scheduler_lost_its_claims(monkeypatch):
     store, right, orders = Store("broker-a"), Scheduler.cancel, []
 
     async def not_ready_once(self, order):
