@@ -199,8 +199,14 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ran(gateway: str) -> Ran:
-    """The sample, as short loads in parallel."""
-    return run_all(gateway, SAMPLE, SHORT, 1)
+    """The sample, as short loads in parallel. A busy machine sends little: what a proxy did nothing to runs longer."""
+    ran = run_all(gateway, SAMPLE, SHORT, 1)
+    untouched = [
+        case
+        for case, (_, proxy) in ran.items()
+        if case[1] != "honest" and not HARMS[case[1]].wanted(proxy, case[0])
+    ]
+    return {**ran, **run_all(gateway, untouched, (*SHORT, *LONG), 1)} if untouched else ran
 
 
 @pytest.mark.cluster
