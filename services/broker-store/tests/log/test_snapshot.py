@@ -40,6 +40,16 @@ def read_snapshot(files, manifest):
     return records
 
 
+def read_queues(files, manifest):
+    return {
+        queue.directory: b"".join(
+            files.read_bytes(f"{manifest.directory}/{queue.directory}/{name}") or b""
+            for name in files.listdir(f"{manifest.directory}/{queue.directory}")
+        )
+        for queue in manifest.queues
+    }
+
+
 def test_the_manifest_lists_the_snapshots_content(store, snapshots, disk):
     manifest = make(snapshots, store)
     assert manifest.end_position == store.log.confirm
@@ -63,11 +73,7 @@ def test_a_snapshot_outlives_appends_retention_and_deleted_queues(store, snapsho
         store.send(b"body %d" % number)
     store.queue("T", 0).destroy()
     assert read_snapshot(disk, manifest) == before
-    (queue,) = [queue for queue in manifest.queues if "/T/" in queue.directory]
-    units = b"".join(
-        disk.read_bytes(f"{manifest.directory}/{queue.directory}/{name}")
-        for name in disk.listdir(f"{manifest.directory}/{queue.directory}")
-    )
+    units = read_queues(disk, manifest)["consumequeue/T/0"]
     assert len(list(CONSUME_QUEUE_UNIT.iter_unpack(units))) == 60
 
 
@@ -89,6 +95,22 @@ def test_an_incomplete_snapshot_of_an_earlier_run_is_removed(snapshots, disk):
     disk.make_dirs("/store/gantry/snapshots/empty/config")
     disk.open("/store/gantry/snapshots/empty/config/x", 1)
     assert snapshots.expire(0) == ["broken", "empty"]
+
+
+def test_a_snapshot_that_a_kill_left_without_its_queues_is_removed(store, snapshots, disk):
+    plan = snapshots.plan(store.log, store.queues.values(), 1000, 500)
+    again = Snapshots(disk.killed(), "/store", b"\xab" * 16, os.urandom)
+    assert again.expire(1001) == [plan.manifest.id]
+
+
+def test_a_snapshot_with_a_manifest_is_whole_after_a_power_cut(store, snapshots, disk):
+    manifest = make(snapshots, store)
+    whole = read_queues(disk, manifest), read_snapshot(disk, manifest)
+    states = list(disk.crash_states(50))
+    found = [Snapshots(state, "/store", b"\xab" * 16, os.urandom).find(manifest.id) for state in states]
+    assert manifest in found
+    for state, kept in zip(states, found, strict=True):
+        assert kept is None or (read_queues(state, kept), read_snapshot(state, kept)) == whole
 
 
 def test_a_snapshot_being_made_does_not_count_as_incomplete(store, snapshots, disk):

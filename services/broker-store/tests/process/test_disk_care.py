@@ -1,4 +1,5 @@
 import asyncio
+import errno
 from datetime import datetime
 
 import pytest
@@ -9,7 +10,7 @@ from structlog.testing import capture_logs
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.commit_log.commit_log import LogState
-from broker_store.log.files.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.process import disk_care
 from broker_store.process.disk_care import retention_settings
 from broker_store.settings import Settings
@@ -56,6 +57,29 @@ async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
     ]
     again = side.reopen()
     assert [record.queue_offset for record in again.records()] == list(range(8, 14))
+
+
+async def test_no_segment_is_removed_before_an_older_one_whose_removal_failed():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1)
+    peer = ScriptedPeer()
+    for number in range(14):
+        if number == 9:
+            side.pass_time(3601)
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    old = [segment.path for segment in side.log.segments[:2]]
+    for path in old:
+        side.files.set_modified_ms(path, side.clock.now_ms() - 3_600_001)
+    side.files.faults.append(Fault("remove", errno.EPERM, old[0], count=2))
+    care = care_of(side)
+    for _ in range(2):
+        with pytest.raises(PermissionError):
+            await care.delete_expired()
+        assert all(side.files.exists(path) for path in old)
+        assert len(side.reopen().records()) == 14
+    await care.delete_expired()
+    assert not any(side.files.exists(path) for path in old)
+    assert side.queues.find("orders", 0).min_offset == 8
 
 
 async def test_a_request_deletes_what_is_expired_at_any_hour_by_the_current_retention():

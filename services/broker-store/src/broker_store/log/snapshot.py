@@ -120,11 +120,14 @@ class Snapshots:
             queues=ranges,
             config=config,
         )
-        self._write(f"{directory}/manifest.json", msgspec.json.encode(manifest))
         return Plan(manifest, copies)
 
     def finish(self, plan: Plan) -> Manifest:
-        """Copy the queues. Call it in a thread. On OSError the snapshot is incomplete: drop it."""
+        """Copy the queues, sync all, and write the manifest: what has one is complete, also after a power cut.
+
+        Call it in a thread. On OSError the snapshot is incomplete: drop it.
+        """
+        directory = plan.manifest.directory
         try:
             for source, target, size in plan.copies:
                 self._files.make_dirs(target.rpartition("/")[0])
@@ -132,6 +135,8 @@ class Snapshots:
                     self._files.link(source, target)
                 else:
                     self._copy(source, target, size)
+            self._files.sync_all(directory)
+            self._files.replace_atomically(f"{directory}/manifest.json", msgspec.json.encode(plan.manifest))
         finally:
             self._making.discard(plan.manifest.id)
         return plan.manifest

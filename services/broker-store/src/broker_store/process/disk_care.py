@@ -66,6 +66,8 @@ class DiskCare:
         """A segment, and the store time of the first message after it: it was full by then."""
         self._removed: set[str] = set()
         """Segments whose files another program removed. Each is reported once."""
+        self._dropped: list[str] = []
+        """Paths of segments that the log has forgotten and whose files are still there, oldest first."""
         self._space = Space(store.files, self._directory, store.log)
         self.retention = LiveRetention(store.settings)
         """When segments are deleted. Code 25 may change it."""
@@ -170,6 +172,7 @@ class DiskCare:
         return self._filled_ms[1]
 
     async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
+        await self._remove_dropped()
         now_ms = self._clock.trusted_ms()
         ages = self._ages(now_ms)
         hour = datetime.fromtimestamp(self._clock.wall_s()).astimezone().hour
@@ -184,14 +187,27 @@ class DiskCare:
         # A message that waits for its flush is not in its queue yet. A half that waits does not hold its segment yet.
         if oldest.end > self._log.visible_below:
             return False
-        path = self._log.drop_first_segment()
-        self._removed.discard(path)
-        await self._thread.run(self._files.remove, path)
+        self._dropped.append(self._log.drop_first_segment())
         minimum = self._log.min_position
         _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
         self.deleted_segments += 1
-        await self._forget_before(minimum)
+        await self._remove_dropped()
         return True
+
+    async def _remove_dropped(self) -> None:
+        """Remove the files of dropped segments and what points into them. Raises OSError; the next call tries again.
+
+        The oldest goes first, or the next start would take those that are gone for damage.
+        """
+        if not self._dropped:
+            return
+        while self._dropped:
+            path = self._dropped[0]
+            self._removed.discard(path)
+            await self._thread.run(self._files.remove, path)
+            if self._dropped[:1] == [path]:  # not by another caller meanwhile
+                del self._dropped[0]
+        await self._forget_before(self._log.min_position)
 
     def _ask_to_roll(self, verdict: Verdict) -> None:
         is_held = verdict in (Verdict.HELD, Verdict.HELD_BUT_NEEDED)
