@@ -87,6 +87,20 @@ async def test_a_message_is_viewed_by_its_position(side):
     assert bodies_of((await side.ask(33, {"offset": str(position)})).body) == [b"second"]
 
 
+async def test_a_view_during_a_rebuild_shows_what_is_rebuilt_and_asks_to_try_again_for_the_rest(side):
+    side.put(b"first")
+    side.index_trouble = "the index is being rebuilt"
+    assert bodies_of((await side.ask(33, {"offset": "0"})).body) == [b"first"]
+    del side.store.find("orders", 0).units[:]
+    for position in (0, 10_000):
+        reply = await side.ask(33, {"offset": str(position)})
+        assert reply.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert (
+            reply.remark
+            == f"the index is being rebuilt, and has not reached {position}; try again in a moment"
+        )
+
+
 @pytest.mark.parametrize("position", [-1, 3, 10_000])
 async def test_no_message_begins_at_any_other_position(side, position):
     side.put(b"first")

@@ -128,8 +128,13 @@ class QueryHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, b"".join(records))
 
     async def _by_position(self, command: Command, position: int) -> bytes:
+        trouble = self.index_trouble()
         found = await self.in_thread(_read_records, self.log, [position], _any)
         if not found or not self._is_readable(found[0][0]):
+            if trouble is not None:  # the rebuild may not have reached it
+                remark = f"{trouble}, and has not reached {position}; try again in a moment"
+                extra = {"gantryCode": "INDEX_BUILDING"}
+                raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, remark, extra)
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}")
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=found[0][1])
 
