@@ -82,6 +82,34 @@ async def test_no_segment_is_removed_before_an_older_one_whose_removal_failed():
     assert side.queues.find("orders", 0).min_offset == 8
 
 
+def filled_segments(side, young_from=9):
+    """Fill four segments. Messages below `young_from` are older than an hour; the files' times say that all are."""
+    peer = ScriptedPeer()
+    for number in range(14):
+        if number == young_from:
+            side.pass_time(3601)
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    for segment in side.log.segments:
+        side.files.set_modified_ms(segment.path, 0)
+    return [segment.path for segment in side.log.segments]
+
+
+async def test_a_segment_whose_age_a_failed_read_hides_stays_whatever_the_time_of_its_file_says():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1)
+    paths = filled_segments(side)
+    side.files.faults.append(Fault("pread", errno.EIO, paths[3]))
+    assert await care_of(side).delete_expired() == 2
+    assert [segment.path for segment in side.log.segments[:2]] == paths[2:]
+
+
+async def test_a_bad_sector_at_the_start_of_a_segment_does_not_keep_the_one_before_it_for_ever():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1)
+    paths = filled_segments(side, young_from=13)
+    side.files.faults.append(Fault("pread", errno.EIO, paths[1], count=100))
+    assert await care_of(side).delete_expired() == 3
+
+
 async def test_a_request_deletes_what_is_expired_at_any_hour_by_the_current_retention():
     side = SendingSide(
         segment_bytes=MIB, reserved_hours=48, delete_when=str((datetime.now().astimezone().hour + 12) % 24)

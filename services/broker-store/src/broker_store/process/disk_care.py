@@ -22,6 +22,8 @@ HOUR_MS = 3_600_000
 RETENTION_SECONDS = 10.0
 SEGMENTS_PER_ROUND = 10
 QUEUES_PER_SLICE = 16
+BEHIND_MAX = 2
+"""How many segments behind the oldest may tell its age."""
 
 _log = get_logger()
 
@@ -63,7 +65,7 @@ class DiskCare:
         self._thread = thread
         self._clock = store.clock
         self._filled_ms: tuple[int, int] = -1, 0
-        """A segment, and the store time of the first message after it: it was full by then."""
+        """The start of a segment, and the store time of its first message: the segments before it were full by then."""
         self._removed: set[str] = set()
         """Segments whose files another program removed. Each is reported once."""
         self._dropped: list[str] = []
@@ -132,18 +134,17 @@ class DiskCare:
         """Return the two oldest segments with the latest time each can have been written, by the trusted wall clock.
 
         The oldest file may have been stamped by a wrong clock. The store time of what follows it is always
-        right.
+        right. Where that is unknown, the oldest counts as written now: only a lack of space deletes it.
         """
         segments = self._log.segments[:2]
         ages = [
             SegmentAge(segment.start, segment.end, self._modified_ms(segment, now_ms)) for segment in segments
         ]
-        if len(segments) > 1 and (filled_ms := self._filled(segments[1])) > 0:
-            age_ms = self._clock.since_ms(filled_ms)
-            if age_ms >= 0:
-                is_trusted = ages[0].modified_ms <= now_ms and segments[0].path not in self._removed
-                modified_ms = ages[0].modified_ms if is_trusted else 0
-                ages[0] = ages[0]._replace(modified_ms=max(modified_ms, now_ms - age_ms))
+        if len(segments) > 1:
+            age_ms = self._full_for_ms()
+            is_trusted = ages[0].modified_ms <= now_ms and segments[0].path not in self._removed
+            modified_ms = ages[0].modified_ms if is_trusted else 0
+            ages[0] = ages[0]._replace(modified_ms=max(modified_ms, now_ms - age_ms))
         return ages
 
     def _modified_ms(self, segment: Segment, now_ms: int) -> int:
@@ -164,8 +165,19 @@ class DiskCare:
         self._removed.discard(segment.path)
         return modified_ms
 
+    def _full_for_ms(self) -> int:
+        """Return for how long (ms) the oldest segment has been full at least, 0 if no store time behind it is known.
+
+        One unreadable record must not keep a segment for ever: the segment after it is read, too.
+        """
+        for behind in self._log.segments[1 : 1 + BEHIND_MAX]:
+            filled_ms = self._filled(behind)
+            if filled_ms > 0 and (age_ms := self._clock.since_ms(filled_ms)) >= 0:
+                return age_ms
+        return 0
+
     def _filled(self, behind: Segment) -> int:
-        """Return the store time of a segment's first record, 0 or less if it has none yet."""
+        """Return the store time of a segment's first record, 0 or less if it has none yet or cannot be read."""
         start, filled_ms = self._filled_ms
         if start != behind.start or filled_ms <= 0:
             self._filled_ms = behind.start, store_ms_at(self._log, behind.start)
