@@ -1,9 +1,12 @@
-"""Damage that leaves of a message only what groups did with it: its offset is not used again, so the next message is delivered."""
+"""Messages that damage or a power cut takes, and what groups did with them: the next message is delivered all the same."""
 
 import asyncio
 
 import pytest
-from leasing_side import LeasingSide
+from leasing_side import LeasingSide, item
+from sending_side import ScriptedPeer
+
+from gantry_wire.private_requests.leases import ItemKind, ItemStatus
 
 pytestmark = pytest.mark.anyio
 SIZE_BYTE = 3
@@ -48,3 +51,24 @@ async def test_attempts_of_a_destroyed_message_do_not_count_for_the_next():
     side = side.reopen()
     side.put("next")
     assert [(one.body, one.attempt) for one in side.lease()] == [("first", 4), ("next", 1)]
+
+
+@pytest.mark.parametrize("starts", [1, 2])
+@pytest.mark.parametrize("kind", [ItemKind.ACK, ItemKind.NACK])
+async def test_the_handle_of_a_lost_message_changes_nothing_of_the_next_one_at_its_offset(kind, starts):
+    side = LeasingSide(flush="async")
+    side.put("kept")
+    side.send(ScriptedPeer(), "orders", b"lost")
+    side.end_turn()
+    side.appends.flush()  # visible, and not synced
+    kept, lost = side.lease()
+    side = LeasingSide(next(side.files.crash_states(2)), side.wall_s + 1, flush="async")
+    side.put("next")
+    for _ in range(1, starts):
+        side = side.reopen()
+    record = side.records("orders")[1]
+    assert (record.body, record.queue_offset) == (b"next", lost.record.queue_offset)
+    assert side.extend(lost) == [ItemStatus.EXPIRED]
+    assert side.settle(item(lost, kind)) == [ItemStatus.EXPIRED]
+    assert side.ack(kept) == [ItemStatus.DONE if starts == 1 else ItemStatus.EXPIRED]
+    assert [(one.body, one.attempt) for one in side.lease()][-1] == ("next", 1)

@@ -31,7 +31,7 @@ class Queue:
         self.next_offset = next_offset
         """Offset of the next message."""
         self.first_offset = next_offset
-        """`next_offset` when this process opened the queue."""
+        """`next_offset` when this process created the queue, or had opened the store with it."""
         self.has_directory = False
         """Whether its directory exists and is durable. If not, the next checkpoint creates it."""
         self.put_bytes = 0
@@ -87,6 +87,11 @@ class QueueTable:
         The log itself may begin later while retention runs.
         """
         return self._cut_to
+
+    def note_opened(self) -> None:
+        """Record that every queue ends where this run found its end: appends begin."""
+        for queue in self._queues.values():
+            queue.first_offset = queue.next_offset
 
     def note_cut(self, position: int) -> None:
         """Record that every queue and the index are cut to this position."""

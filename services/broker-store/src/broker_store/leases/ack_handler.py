@@ -2,7 +2,7 @@
 
 An item with a valid lease is held while its record is written, and settled when the record is visible. The
 answer is sent when it is durable. A lease that a restart forgot is adopted, unless the message was leased
-again since.
+again since, or lost.
 """
 
 from collections.abc import Callable, Iterator
@@ -148,7 +148,9 @@ class Acker:
             )
             if not is_held:
                 handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
-                if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
+                if handle_state is HandleState.FORGOTTEN and self._may_adopt(
+                    subscription, leases, offset, lease
+                ):
                     leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
                     self.receiver.watch(leases, subscription)
                     continue
@@ -210,9 +212,15 @@ class Acker:
             return False
         return attempt < attempts_max(self.groups.find(subscription.group))
 
-    def _may_adopt(self, subscription: Subscription, leases: QueueLeases, offset: int) -> bool:
+    def _may_adopt(self, subscription: Subscription, leases: QueueLeases, offset: int, lease: int) -> bool:
+        """Whether the message at an offset is the one that was leased.
+
+        A crash may lose messages that were leased, and others then get their offsets: those at or above the end
+        that this start found. What earlier starts found is not known.
+        """
         queue = self.queues.find(subscription.topic, leases.queue_id)
-        return queue is not None and queue.min_offset <= offset < queue.max_offset
+        is_there = queue is not None and queue.min_offset <= offset < queue.first_offset
+        return is_there and self.receiver.is_of_last_run(lease)
 
     def _write(self, peer: Peer, command: Command, request: Request) -> None:
         """Write the changes, one record per topic, and answer when all are durable."""
@@ -319,7 +327,9 @@ class Acker:
         for subscription, leases, of_queue in self._queues(header, items, request):
             for offset, lease, place, _kind, _delay in of_queue:
                 handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
-                if handle_state is HandleState.FORGOTTEN and self._may_adopt(subscription, leases, offset):
+                if handle_state is HandleState.FORGOTTEN and self._may_adopt(
+                    subscription, leases, offset, lease
+                ):
                     leases.table.adopt(offset, lease, now_ms + invisible_ms)
                     self.receiver.watch(leases, subscription)
                     handle_state = HandleState.HELD

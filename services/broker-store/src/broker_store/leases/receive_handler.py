@@ -99,6 +99,10 @@ class Receiver:
         """Whether a lease was given since this start of the store."""
         return lease >> 32 == self.boot
 
+    def is_of_last_run(self, lease: int) -> bool:
+        """Whether a lease was given by the run of the store before this one."""
+        return lease >> 32 == self.boot - 1
+
     def watch(self, leases: QueueLeases, subscription: Subscription) -> None:
         """Check a queue as time passes, until it has neither leases nor delays."""
         self.active[leases] = subscription

@@ -122,6 +122,7 @@ class Opening:
         self._adopt_topics()
         self._open_again()
         self.store.queues.note_cut(self.store.log.min_position)
+        self.store.queues.note_opened()
         self.store.note = note
         self._keep_clock()
 
