@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 from repeats import digest_elsewhere
 
 from gantry_simulation.lives.drawing.draw_plan import draw_plan
@@ -25,6 +26,10 @@ LATE_COPIES_AT = (3, 10)
 MANY_LETTERS = 30
 SLOW_REDRIVE = 12
 """The number of an act that redrives all letters, few a second."""
+TO_TOPIC = 3
+"""The span of a redrive to a topic that clients read, too."""
+COPIES_DAMAGED_AT = (1, 6)
+"""The numbers of acts that damage a copy of a letter: one that the store has just written, and an older one."""
 
 
 def plan_of(seed: int) -> Plan:
@@ -99,6 +104,17 @@ def test_a_list_without_a_store_does_not_end_the_last_reading(monkeypatch: pytes
     life = live(slow_redrive(1))
     assert life.violations == []
     assert any("'redriven': " in line for line in life.history)
+
+
+@pytest.mark.parametrize("number", COPIES_DAMAGED_AT)
+def test_a_redriven_letter_whose_copy_is_damaged_counts_as_sent_again(number: int) -> None:
+    """Nobody can read the copy in the end, and the task has counted it."""
+    damaged = Act(at_ms=14_000, kind="bit flip", on="store-0", number=number, span_ms=100)
+    plan = slow_redrive(1, damaged)
+    acts = tuple(replace(act, span_ms=TO_TOPIC) if act.kind == "http redrive" else act for act in plan.acts)
+    life = live(replace(plan, acts=acts, seconds=15.0))
+    assert life.violations == []
+    assert any("changes: " in line and "a redriven letter" in line for line in life.history)
 
 
 def test_lives_use_every_call_and_both_servers() -> None:

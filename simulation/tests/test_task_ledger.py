@@ -103,6 +103,22 @@ def test_only_a_cancelled_redrive_that_was_continued_may_have_sent_what_it_does_
 
 
 @pytest.mark.parametrize("is_redriven", [True, False])
+def test_a_damaged_copy_counts_as_sent_and_its_letter_may_be_sent_again(
+    noted: Noted, is_redriven: bool
+) -> None:
+    noted.accept(Task(REDRIVE, letters={LETTER: "h1"}))
+    noted.report("done", 1, redriven=1)
+    noted.ledger.tasks.copy_damaged(LETTER, "store-0.1", COPY, "h1")
+    noted.ledger.tasks.redriven = {LETTER: is_redriven}
+    noted.ledger.tasks.check({})
+    assert noted.violations == []
+    noted.ledger.tasks.copied(LETTER, "store-0.2", COPY._replace(offset=9), "h1")
+    assert noted.violations == []
+    noted.ledger.tasks.copied(LETTER, "store-0.3", COPY._replace(offset=10), "h1")
+    assert "sent again twice" in noted.violations[0]
+
+
+@pytest.mark.parametrize("is_redriven", [True, False])
 def test_a_letter_that_is_shown_as_redriven_and_is_not_or_the_reverse_is_noticed(
     noted: Noted, is_redriven: bool
 ) -> None:

@@ -70,6 +70,8 @@ class Tasks:
         """Whether a letter is listed as redriven, by the latest list of everything."""
         self._copies: defaultdict[Letter, dict[Place, str]] = defaultdict(dict[Place, str])
         """Where each letter was sent to, and by which task."""
+        self._damaged: set[Place] = set()
+        """Copies whose record changed on the device."""
 
     def begin(self, task: Task) -> None:
         """Record that a task is being requested: what it selects may be cancelled, moved or sent again from now on."""
@@ -107,11 +109,20 @@ class Tasks:
         """Record that a message at a place is a letter that a task has sent again."""
         copies = self._copies[letter]
         copies[place] = task_id
-        if len(copies) > 1 and not self._is_doubtful(place):
+        if len(copies.keys() - self._damaged) > 1 and not self._is_doubtful(place):
             self._violate(f"the dead letter {letter} is sent again twice: {', '.join(map(str, copies))}")
         task = self.accepted.get(task_id)
         if task is not None and (task.is_dry or not task.wants(message)):
             self._violate(f"{task_id} sends {message} again, which it must not")
+
+    def copy_damaged(self, letter: Letter, task_id: str, place: Place, message: str) -> None:
+        """Record that the record of a copy changed on the device.
+
+        The task has sent it, although nobody can read it. Only this record says that the letter is decided: the store may
+        forget that, and the letter may be sent again.
+        """
+        self._damaged.add(place)
+        self.copied(letter, task_id, place, message)
 
     def _is_doubtful(self, place: Place) -> bool:
         return self._losses.has_lost(place.store) or self._losses.is_deleted(place.store, place.topic)
@@ -154,7 +165,9 @@ class Tasks:
             else:
                 self._check_bulk(identifier, task, task.ended, delivered)
         for letter, is_redriven in self.redriven.items():
-            if bool(self._copies.get(letter)) != is_redriven and not self._may_miss(letter.store):
+            copies = self._copies.get(letter, {})
+            is_forgotten = not is_redriven and copies.keys() <= self._damaged
+            if bool(copies) != is_redriven and not is_forgotten and not self._may_miss(letter.store):
                 self._violate(f"the dead letter {letter} is shown with redriven={is_redriven}")
 
     def _may_miss(self, store: str) -> bool:
@@ -165,7 +178,7 @@ class Tasks:
         stores = {letter.store for letter in (*task.letters, *self._copies)}
         if any(map(self._may_miss, stores)):
             return
-        sent = sum(identifier in copies.values() for copies in self._copies.values())
+        sent = sum(list(copies.values()).count(identifier) for copies in self._copies.values())
         redriven, before = ended.outcomes.get("redriven", 0), ended.outcomes.get("redrivenBefore", 0)
         # A cancelled task does not come again to what it sent after its last checkpoint, and never counts it.
         counts_all = ended.state == DONE or not task.may_be_continued

@@ -15,13 +15,15 @@ from broker_store.log.consume_queues.queue_units import HOLE_SIZE
 from broker_store.log.files.names import parse_file_name
 from broker_store.log.files.simulated_files import SimulatedFiles
 from gantry_simulation.ledger.places import Place
+from gantry_simulation.ledger.tasks import Letter
 from gantry_simulation.lives.faults.processes import kill
 from gantry_simulation.lives.operations.doing import message_of
+from gantry_simulation.lives.operations.reading import letter_of
 from gantry_simulation.lives.plan import Act, is_topic
 from gantry_simulation.lives.system import System
 from gantry_simulation.parts.store import DIRECTORY
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.records.message_record import decode_record
+from gantry_wire.records.message_record import Record, decode_record
 from gantry_wire.records.units import CHECKPOINT, CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 ROOT = str(DIRECTORY)
@@ -57,6 +59,8 @@ class Flip(NamedTuple):
     place: Place | None = None
     """The place whose message it may take."""
     message: str = ""
+    copied: tuple[Letter, str] | None = None
+    """The dead letter that the message is a copy of, and the task that sent it again."""
 
 
 Target = Callable[[SimulatedFiles, str, random.Random], Flip | None]
@@ -78,7 +82,8 @@ def flip(system: System, act: Act) -> bool:
         store.files = store.files.killed()
     store.files.flip(found.path, found.at, 1 << rng.randrange(8))
     system.history.add(
-        act.on, f"a bit of {found.path} at byte {found.at} changes: {found.place or 'no message'}"
+        act.on,
+        f"a bit of {found.path} at byte {found.at} changes: {found.place or 'no message'}{', a redriven letter' * (found.copied is not None)}",
     )
     _note_flip(system, act.on, target, found)
     return True
@@ -110,6 +115,10 @@ def _note_flip(system: System, on: str, target: Target, found: Flip) -> None:
         system.ledger.offsets.damaged(on)
     if found.place is not None:
         system.ledger.messages.was_damaged(found.message, found.place)
+        if found.copied is not None:
+            tasks = system.ledger.tasks
+            note = tasks.copy_damaged if target is _record else tasks.copied
+            note(*found.copied, found.place, found.message)
         if target is _record:
             system.damaged[on] = found.place
 
@@ -151,9 +160,10 @@ def _record(files: SimulatedFiles, store: str, rng: random.Random) -> Flip | Non
     if not found:
         return None
     path, first, (_, _, queue_id, offset, _, _, _, topic, _) = rng.choice(found)
-    message = message_of(decode_record(files.content(path), first).body)
+    record = decode_record(files.content(path), first)
     at = first + rng.choice(rng.choice(FIELDS))
-    return Flip(path, at, Place(store, topic.decode(), queue_id, offset), message)
+    place = Place(store, topic.decode(), queue_id, offset)
+    return Flip(path, at, place, message_of(record.body), letter_of(record))
 
 
 def _segments(files: SimulatedFiles) -> list[tuple[str, int]]:
@@ -165,15 +175,15 @@ def _segments(files: SimulatedFiles) -> list[tuple[str, int]]:
     ]
 
 
-def _message_at(files: SimulatedFiles, position: int) -> str:
-    """Return the message whose record a unit names, nothing where no record begins."""
+def _record_at(files: SimulatedFiles, position: int) -> Record | None:
+    """Return the record that a unit names, None where no record begins."""
     for path, start in reversed(_segments(files)):
         if start <= position:
             try:
-                return message_of(decode_record(files.content(path), position - start).body)
+                return decode_record(files.content(path), position - start)
             except MalformedRecord:
                 break
-    return ""
+    return None
 
 
 def _confirm(files: SimulatedFiles) -> int:
@@ -200,7 +210,10 @@ def _unit(files: SimulatedFiles, store: str, rng: random.Random) -> Flip | None:
         return None
     flip, position = rng.choice(found)
     at = flip.at + rng.randrange(CONSUME_QUEUE_UNIT_BYTES)
-    return flip._replace(at=at, message=_message_at(files, position))
+    record = _record_at(files, position)
+    if record is None:
+        return flip._replace(at=at)
+    return flip._replace(at=at, message=message_of(record.body), copied=letter_of(record))
 
 
 def _index(files: SimulatedFiles, _store: str, rng: random.Random) -> Flip | None:

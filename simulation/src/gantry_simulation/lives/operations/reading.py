@@ -31,7 +31,7 @@ def note_records(
     found: dict[Place, str] = {}
     for record in scan_records(records):
         place, message = Place(on, topic, queue, record.queue_offset), message_of(record.body)
-        letter = _letter_of(record)
+        letter = letter_of(record)
         if letter is not None:
             doing.ledger.messages.copies.add(place)
             doing.ledger.tasks.copied(*letter, place, message)
@@ -40,7 +40,7 @@ def note_records(
     return found
 
 
-def _letter_of(record: Record) -> tuple[Letter, str] | None:
+def letter_of(record: Record) -> tuple[Letter, str] | None:
     """Return the dead letter that a record is a copy of, and the task that sent it again."""
     properties = record.property_map() if REDRIVE_GROUP.encode() in record.properties else {}
     if f":{REDRIVE_GROUP}:" not in properties.get(GANTRY_SETTLED, ""):
