@@ -13,6 +13,8 @@ from gantry_simulation.lives.plan import Act
 GROUP = "HG"
 CALL_SECONDS = 12.0
 """Longer than any call may take: the gateways' time-out for each part that they ask, and the longest wait."""
+NOT_FOUND = "QUERY_NOT_FOUND"
+"""Says that no expected broker has a message. While no registered broker has its topic, the topic is said not to exist."""
 JSON = dict[str, Any]
 
 
@@ -30,6 +32,16 @@ def query(**values: object) -> str:
 def note_refusal(doing: Doing, act: Act, answer: Answer) -> None:
     """Write a refusal into the history."""
     doing.history.add(doing.name, f"{act.kind} {act.number}: {answer.status} {answer.body[:200].decode()}")
+
+
+async def is_expected(doing: Doing, store: str, topic: str) -> bool:
+    """Whether the gateway that answered last expects a store with a topic.
+
+    One that starts while the store is away may not know of it (docs/http-api.md, Errors). Raises NoAnswer.
+    """
+    answer = await call(doing, "GET", f"/v1/topics/{topic}")
+    shown: JSON = answer.json() if answer.is_success else {"brokers": [], "missing": []}
+    return store in {*(one["broker"] for one in shown["brokers"]), *shown["missing"]}
 
 
 def queue_of(act: Act) -> JSON:

@@ -7,14 +7,19 @@ from datetime import datetime
 
 from gantry_simulation.ledger.places import Place, Since
 from gantry_simulation.lives.operations.doing import Doing, Operation, message_of, topic_of
-from gantry_simulation.lives.operations.http.calls import JSON, call, note_refusal, query
+from gantry_simulation.lives.operations.http.calls import (
+    JSON,
+    NOT_FOUND,
+    call,
+    is_expected,
+    note_refusal,
+    query,
+)
 from gantry_simulation.lives.operations.queries import compare_filtered, is_still, required
 from gantry_simulation.lives.operations.sends import number_of, tag_of, unique_key
 from gantry_simulation.lives.plan import Act
 
 FOUND_MAX = 64
-UNKNOWN = "QUERY_NOT_FOUND"
-"""Says that no broker has a message. While no registered broker has its topic, the topic is said not to exist."""
 
 
 async def pull(doing: Doing, act: Act) -> None:
@@ -119,7 +124,7 @@ async def _show(doing: Doing, act: Act, path: str, message: str) -> JSON | None:
     doing.history.add(doing.name, f"shows {message}: {answer.status}")
     if not answer.is_success:
         note_refusal(doing, act, answer)
-        return None if answer.json()["code"] == UNKNOWN else {}
+        return None if answer.json()["code"] == NOT_FOUND else {}
     shown: JSON = answer.json()
     if message_of(shown["body"].encode()) != message:
         doing.violate(f"{message} is shown over HTTP as {shown}")
@@ -135,10 +140,7 @@ async def _check(doing: Doing, place: Place, message: str, since: Since, *, is_f
         or doing.ledger.since(place.store, place.topic) != since
     ):
         return
-    answer = await call(doing, "GET", f"/v1/topics/{place.topic}")
-    shown: JSON = answer.json() if answer.is_success else {"brokers": [], "missing": []}
-    known: set[str] = {*(one["broker"] for one in shown["brokers"]), *shown["missing"]}
-    if place.store in known and doing.lives_of(place.store) == starts:
+    if await is_expected(doing, place.store, place.topic) and doing.lives_of(place.store) == starts:
         doing.violate(f"a query over HTTP for {message} does not find it at {place}")
 
 

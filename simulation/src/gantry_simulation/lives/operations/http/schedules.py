@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 from gantry_simulation.clients.http_client import Answer
 from gantry_simulation.ledger.delays import Due, Gone
 from gantry_simulation.ledger.places import Since
 from gantry_simulation.lives.operations.delays import instant_of
 from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
-from gantry_simulation.lives.operations.http.calls import call, note_refusal, query
+from gantry_simulation.lives.operations.http.calls import NOT_FOUND, call, is_expected, note_refusal, query
 from gantry_simulation.lives.operations.sends import unique_key
 from gantry_simulation.lives.plan import Act
 
@@ -18,7 +19,7 @@ QUEUES = 4
 """Queues of a topic in lives with gateways."""
 LISTED_MAX = 1000
 GONE, UNKNOWN = 409, 404
-"""Answers about a message that no longer waits, and about one that no scheduler knows."""
+"""Answers about a message that no longer waits, and about one that no scheduler knows, or whose broker no gateway knows."""
 
 
 def _message(doing: Doing, act: Act) -> str | None:
@@ -40,13 +41,29 @@ def _is_known(doing: Doing, message: str, store: str) -> bool:
     return doing.ledger.delays.is_known(message) and not doing.ledger.losses.is_doubtful(store)
 
 
-def _check_unknown(
-    doing: Doing, act: Act, message: str, since: Since, answer: Answer, *, is_known: bool
-) -> None:
+class _Before(NamedTuple):
+    """The state when an order of a message began."""
+
+    since: Since
+    starts: int
+    """Of its store."""
+    is_known: bool
+
+
+def _before(doing: Doing, act: Act, message: str) -> _Before:
+    since = doing.ledger.since(act.on, topic_of(act))
+    return _Before(since, doing.lives_of(act.on), _is_known(doing, message, act.on))
+
+
+async def _check_unknown(doing: Doing, act: Act, message: str, before: _Before, answer: Answer) -> None:
+    """Check that an answer of no message is right. A gateway that does not expect the store did not ask for it there."""
+    if answer.status != UNKNOWN or answer.json()["code"] != NOT_FOUND or not before.is_known:
+        return
+    topic = topic_of(act)
     if (
-        answer.status == UNKNOWN
-        and is_known
-        and doing.ledger.losses.still_holds(act.on, topic_of(act), since)
+        await is_expected(doing, act.on, topic)
+        and doing.lives_of(act.on) == before.starts
+        and doing.ledger.losses.still_holds(act.on, topic, before.since)
     ):
         doing.ledger.delays.not_found(message)
 
@@ -57,14 +74,14 @@ async def cancel(doing: Doing, act: Act) -> None:
     if message is None:
         return
     delays.may_be_cancelled(message)
-    since, is_known = doing.ledger.since(act.on, topic), _is_known(doing, message, act.on)
+    before = _before(doing, act, message)
     answer = await call(doing, "DELETE", _path(doing, message) + _restriction(act))
     doing.history.add(doing.name, f"cancels {message}: {answer.status}")
     if answer.status in (GONE, UNKNOWN):
         delays.not_cancelled(message)
-    elif answer.is_success and doing.ledger.losses.still_holds(act.on, topic, since):
+    elif answer.is_success and doing.ledger.losses.still_holds(act.on, topic, before.since):
         delays.cancelled(message)
-    _check_unknown(doing, act, message, since, answer, is_known=is_known)
+    await _check_unknown(doing, act, message, before, answer)
 
 
 async def move(doing: Doing, act: Act) -> None:
@@ -84,12 +101,12 @@ async def _move(doing: Doing, act: Act, due: Due, method: str, verb: str, body: 
     if message is None:
         return
     delays.may_be_moved(message, due)
-    since, is_known = doing.ledger.since(act.on, topic), _is_known(doing, message, act.on)
+    before = _before(doing, act, message)
     answer = await call(doing, method, _path(doing, message) + verb + _restriction(act), body)
     doing.history.add(doing.name, f"moves {message} to {due}: {answer.status}")
-    if answer.is_success and doing.ledger.losses.still_holds(act.on, topic, since):
+    if answer.is_success and doing.ledger.losses.still_holds(act.on, topic, before.since):
         delays.moved(message, due)
-    _check_unknown(doing, act, message, since, answer, is_known=is_known)
+    await _check_unknown(doing, act, message, before, answer)
 
 
 async def ends_of(doing: Doing, store: str, topic: str) -> dict[int, int]:
