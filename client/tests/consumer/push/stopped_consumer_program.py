@@ -1,6 +1,11 @@
-"""A worker as in docs/sdk.md: consumes until SIGTERM. Writes a line for each message. Arguments: nameserver, group, topic, file, kind."""
+"""A worker as in docs/sdk.md: consumes until SIGTERM, which it sends itself once it has seen `at` messages. Writes a line for each.
+
+A test that watched the file from outside would be late on a busy machine: all messages would be consumed before.
+"""
 
 import asyncio
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -12,15 +17,21 @@ import gantrymq.blocking
 FROM_START = gantrymq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
-def main(nameserver: str, group: str, topic: str, file: str, kind: str) -> None:
+def main(nameserver: str, group: str, topic: str, file: str, kind: str, at: str) -> None:
     options: dict[str, Any] = {
         "nameservers": nameserver, "start": FROM_START, "orderly": kind == "orderly",
         "batch_size": 8 if kind == "batch" else 1, "commit_interval": 3600,
     }  # fmt: skip
     seen = Path(file).open("a", buffering=1)  # noqa: SIM115 - to the end of the process
+    left = int(at)
 
     def note(messages: list[gantrymq.ReceivedMessage]) -> None:
+        nonlocal left
         seen.writelines(f"{int(message.body)}\n" for message in messages)
+        left -= len(messages)
+        if left <= 0 and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            left = sys.maxsize
+            os.kill(os.getpid(), signal.SIGTERM)
 
     async def wait(messages: list[gantrymq.ReceivedMessage]) -> None:
         note(messages)
