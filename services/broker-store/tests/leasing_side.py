@@ -1,5 +1,6 @@
 """A whole store without a network over a simulated disk, and a client that receives and acknowledges step by step."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
@@ -125,6 +126,18 @@ class LeasingSide(SendingSide):
         for _ in range(20):
             self.leasing.tick()
         self.flush()
+
+    def before_dead_letters_read(self, monkeypatch: Any, change: Callable[[], object]) -> None:
+        """Let the world change while a dead letter waits for the bytes of its message."""
+        moves = self.leasing._moves
+        right = moves.in_thread
+
+        async def change_and_read(call: Callable[..., Any], *arguments: Any) -> Any:
+            change()
+            self.flush()
+            return await right(call, *arguments)
+
+        monkeypatch.setattr(moves, "in_thread", change_and_read)
 
     def committed(self, queue_id: int = 0, group: str = "g", topic: str = "orders") -> int | None:
         return self.consuming.offsets.find(group, topic, queue_id)

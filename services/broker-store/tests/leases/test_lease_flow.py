@@ -463,15 +463,10 @@ async def test_a_group_paused_while_a_receive_reads_the_disk_is_refused(side, mo
 async def test_a_dead_letter_of_a_topic_deleted_meanwhile_leaves_no_offset(side, monkeypatch):
     side.set_group(retry_max_times=0)
     side.put("a")
-    moves = side.leasing._moves
-    right = moves.in_thread
-
-    async def delete_and_read(call, *arguments):
-        side.sending.removal.remove(side.store.topics.find("orders"), lambda _refusal: None)
-        side.flush()
-        return await right(call, *arguments)
-
-    monkeypatch.setattr(moves, "in_thread", delete_and_read)
+    orders = side.store.topics.find("orders")
+    side.before_dead_letters_read(
+        monkeypatch, lambda: side.sending.removal.remove(orders, lambda _refusal: None)
+    )
     side.nack(*side.lease())
     await settled(side)
     assert side.store.queues.find("orders", 0) is None

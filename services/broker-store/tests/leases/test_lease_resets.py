@@ -110,18 +110,13 @@ async def test_where_nothing_was_delivered_nothing_is_logged(side):
 async def test_a_message_that_is_becoming_a_dead_letter_is_redelivered_after_a_reset(side, monkeypatch):
     side.set_group(retry_max_times=0)
     side.put("a")
-    moves = side.leasing._moves
-    right = moves.in_thread
-
-    async def reset_and_read(call, *arguments):
-        side.consuming.keeper.commit("g", "orders", 0, 0, lambda _error: None)
-        side.flush()
-        return await right(call, *arguments)
-
-    monkeypatch.setattr(moves, "in_thread", reset_and_read)
+    keeper = side.consuming.keeper
+    side.before_dead_letters_read(
+        monkeypatch, lambda: keeper.commit("g", "orders", 0, 0, lambda _error: None)
+    )
     side.nack(*side.lease())
     async with asyncio.timeout(60):
-        while moves._tasks:
+        while side.leasing._moves._tasks:
             await asyncio.sleep(0.005)
     side.flush()
     assert side.records("%DLQ%g") == []
