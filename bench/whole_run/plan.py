@@ -42,6 +42,7 @@ PLAN = (
     Step("hot_send", "", 20, "--count 3200", 10),
     Step("hot_settle", "", 40, "--count 3200", 15),
     Step("hot_http", "", 40, "--turns 8", 15),
+    Step("virtual_time", "", 25, "--seconds 20 --lives 3", 5),
     Step("spark_decode", "", 120, "--megabytes 64 --rounds 1 --bodies 80", 20, SPARK),
     Step("spark_query", "", 120, "--megabytes 20 --rounds 1", 60, SPARK),
     Step("spark_export", "", 150, "--megabytes 20 --rounds 1", 60, SPARK),
