@@ -55,6 +55,15 @@ async def test_a_check_is_written_before_the_producer_is_asked(scene):
     assert scene.news == 1
 
 
+async def test_a_half_whose_properties_are_damaged_does_not_stop_the_checks_of_others(scene):
+    scene.store.begin("U1", x="1")
+    raw = scene.store.topics[HALF_TOPIC][0]
+    scene.store.topics[HALF_TOPIC][0] = raw.replace(b"x\x011", b"x\x01\xb1")
+    scene.store.begin("U2")
+    await scene.after(7_000)
+    assert scene.store.outcomes == [(0, "checked"), (1, "checked")]
+
+
 async def test_between_answers_store_time_follows_the_given_clock(scene):
     scene.store.begin("U1")
     await scene.after(1_000)

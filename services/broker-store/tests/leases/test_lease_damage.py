@@ -72,3 +72,20 @@ async def test_the_handle_of_a_lost_message_changes_nothing_of_the_next_one_at_i
     assert side.settle(item(lost, kind)) == [ItemStatus.EXPIRED]
     assert side.ack(kept) == [ItemStatus.DONE if starts == 1 else ItemStatus.EXPIRED]
     assert [(one.body, one.attempt) for one in side.lease()][-1] == ("next", 1)
+
+
+async def test_a_message_with_damaged_properties_becomes_a_dead_letter():
+    side = LeasingSide()
+    side.set_group(retry_max_times=0)
+    side.put("whole")
+    position = side.records("orders")[0].position
+    data = side.log.read_record(position)
+    side.files.flip(side.log.segments[0].path, position + data.rindex(b"\x01") + 1, 0x80)
+    side.nack(*side.lease())
+    async with asyncio.timeout(60):
+        while not side.records("%DLQ%g"):
+            await asyncio.sleep(0.005)
+            side.flush()
+    (letter,) = side.records("%DLQ%g")
+    assert letter.body == b"whole"
+    assert side.committed() == 1

@@ -183,6 +183,20 @@ async def test_a_redrive_ends_where_the_queue_ends_now(monkeypatch):
     assert (store.redriven, view.outcomes) == ([], {})
 
 
+async def test_a_redrive_takes_a_letter_with_damaged_properties_along(monkeypatch):
+    store = Store("broker-a")
+    right = store.pull
+
+    async def damaged(header):
+        pulled = await right(header)
+        return pulled._replace(records=pulled.records.replace(b"blue", b"bl\xf5e"))
+
+    monkeypatch.setattr(store, "pull", damaged)
+    redrive = Redrive(stores_of(store), "me", "here")
+    view, _failures = await run(redrive, kind="redrive", group="g", target="original")
+    assert (store.redriven, view.outcomes) == ([0, 1], {"redriven": 2})
+
+
 @pytest.fixture
 def scheduled(monkeypatch):
     """Find one scheduler for each store."""

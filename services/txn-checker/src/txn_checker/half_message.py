@@ -88,9 +88,9 @@ class Half(NamedTuple):
 def read_half(record: Record) -> Half:
     """Return the half in a record of the half topic or the topic of parked halves.
 
-    Raises MalformedProperties for bytes that are not text.
+    One with damaged properties must not stop the checks of all others.
     """
-    named = record.property_map()
+    named = record.readable_properties()
     checks = _number(named.get(TRANSACTION_CHECK_TIMES))
     return Half(
         named.get(UNIQ_KEY) or record.message_id,

@@ -21,7 +21,7 @@ _QUEUE_DIGITS_MAX = 9
 def sent_message(half: bytes) -> bytes:
     """Return a half's record for a transaction check: in stored layout, with its real topic and queue."""
     record = decode_record(half)
-    named = record.property_map()
+    named = record.readable_properties()
     queue_id = named.get(REAL_QUEUE_ID, "")
     is_number = queue_id.isascii() and queue_id.isdecimal() and len(queue_id) <= _QUEUE_DIGITS_MAX
     topic = named.get(REAL_TOPIC, "").encode()

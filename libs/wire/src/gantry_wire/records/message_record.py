@@ -121,6 +121,13 @@ class Record(NamedTuple):
         """Return the properties as a dict. Raises MalformedProperties if they are not UTF-8."""
         return parse_properties(self.properties)
 
+    def readable_properties(self) -> dict[str, str]:
+        """Return the properties as a dict, with bytes that are not UTF-8 replaced.
+
+        No checksum covers properties, so one changed bit may make them unreadable, of a message that is whole otherwise.
+        """
+        return parse_properties(self.properties.decode(errors="replace"))
+
 
 _new_record = cast("Callable[[type[Record], tuple[Any, ...]], Record]", tuple.__new__)
 

@@ -258,7 +258,7 @@ class MessageMoves:
 
 def _origin(record: Record) -> dict[str, str]:
     """Return the properties that identify the original message."""
-    properties = record.property_map()
+    properties = record.readable_properties()
     topic = record.topic.decode(errors="replace")
     return {
         RETRY_TOPIC: properties.get(RETRY_TOPIC, topic),

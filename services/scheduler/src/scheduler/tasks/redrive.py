@@ -201,7 +201,7 @@ def _item(task: RunningTask, queue: _Queue, record: Record) -> SettleItem:
 
 def _origin(record: Record) -> str:
     """Return the original topic of a dead letter; its own topic when it names none."""
-    properties = record.property_map()
+    properties = record.readable_properties()
     origin = properties.get(RETRY_TOPIC) or properties.get(GANTRY_ORIGIN, "").rsplit(":", 2)[0]
     return origin or record.topic.decode("utf-8", "replace")
 

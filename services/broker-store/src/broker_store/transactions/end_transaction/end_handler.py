@@ -169,7 +169,7 @@ class EndTransactions:
         if record is None:
             self.deferred.answer(peer, command, self._look_up(command, header, decision))
             return
-        named = record.property_map()
+        named = record.readable_properties()
         check_end(header, record, named, self.now_ms())
         half = ordinary_half(record, named) if is_ordinary else None
         if half is not None and self.batch.add(Ordinary(half, decision == "commit", peer, command), self):
@@ -248,7 +248,7 @@ class EndTransactions:
                 record = decode_record(await self.in_thread(self.log.read_record, header.commit_log_offset))
             except (LogError, MalformedRecord, OSError):
                 raise not_found() from None
-            named = record.property_map()
+            named = record.readable_properties()
             check_end(header, record, named, self.now_ms())
         except RefusedRequest as refusal:
             self.metrics.refused += 1
