@@ -97,9 +97,9 @@ async def test_a_copy_that_comes_after_the_decision_is_recognized_and_settled():
     assert orders(side) == []
 
 
-def damaged(side, topic):
-    """Change a bit in the newest record of a topic, and rebuild everything derived from what is left."""
-    position = side.records(topic, 2 if topic == "orders" else 0)[-1].position
+def damaged(side, topic, place=-1):
+    """Change a bit in a record of a topic, and rebuild everything derived from what is left."""
+    position = side.records(topic, 2 if topic == "orders" else 0)[place].position
     path = side.log.segments[-1].path
     side = TransactionsSide(side.files.killed(), side.wall_s + 1)  # its records are confirmed on the disk
     side.files.flip(path, position + MAGIC_AT, 1)
@@ -123,6 +123,86 @@ async def test_the_decision_is_known_though_the_message_is_damaged(decision, is_
         side = rebuilt(side)
     _, view = await side.ask_json(peer, 9024, {"key": "K"}, TransactionView)
     assert view.state == ("committed" if decision == "commit" else "rolledBack")
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+async def test_a_damaged_copy_between_two_others_decides_nothing(is_parked):
+    side, peer = TransactionsSide(), ScriptedPeer()
+    half = await side.begin(peer, "K")
+    checked = await side.check(peer, half.queue_offset)
+    await (side.park(peer, checked) if is_parked else side.check(peer, checked, 2))
+    side = damaged(side, HALF_TOPIC, checked)
+    side.transactions.late_copies.turn()
+    await side.settled()
+    _, view = await side.ask_json(peer, 9024, {"key": "K"}, TransactionView)
+    assert view.state == ("parked" if is_parked else "open")
+    assert (await side.end(peer, half, COMMIT)).code == 0
+    assert orders(side) == [b"pay"]
+
+
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+async def test_the_decision_is_known_though_the_copy_that_it_was_about_is_damaged(decision):
+    side, peer = TransactionsSide(), ScriptedPeer()
+    half = await side.begin(peer, "K")
+    checked = await side.check(peer, half.queue_offset)
+    assert (await side.end(peer, half, decision)).code == 0
+    side = damaged(side, HALF_TOPIC, checked)
+    assert (await side.end(peer, half, decision)).code == 0
+    assert (await side.end(peer, half, OPPOSITE[decision])).code == 604
+    assert orders(side) == ([b"pay"] if decision == COMMIT else [])
+
+
+async def with_damaged_copy(peer, move):
+    """Open a store from a checkpoint above a half's copy, which is damaged. Returns it and the first half."""
+    side = TransactionsSide()
+    half = await side.begin(peer, "K")
+    offset = await getattr(side, move)(peer, half.queue_offset)
+    other = await side.begin(peer, "L")  # a start compares the last unit of each queue with its record
+    await getattr(side, move)(peer, other.queue_offset)
+    await side.sending.checkpoints.take()
+    topic = HALF_TOPIC if move == "check" else TRANS_CHECK_MAX_TIME_TOPIC
+    side.files.flip(side.log.segments[-1].path, side.records(topic)[offset].position + MAGIC_AT, 1)
+    return reopened(side), half
+
+
+@pytest.mark.parametrize(("move", "state"), [("check", "open"), ("park", "parked")])
+async def test_a_transaction_whose_newest_copy_is_damaged_is_not_called_rolled_back(move, state):
+    peer = ScriptedPeer()
+    side, half = await with_damaged_copy(peer, move)
+    answer = await side.end(peer, half, COMMIT)
+    assert (answer.code, answer.ext.get("gantryCode")) == (13, None), answer.remark
+    assert answer.remark.startswith("the transaction is still open: ")
+    _, view = await side.ask_json(peer, 9024, {"key": "K"}, TransactionView)
+    assert view.state == state
+    assert (await side.end(peer, half, ROLLBACK)).code == 0
+    _, view = await side.ask_json(peer, 9024, {"key": "K"}, TransactionView)
+    assert view.state == "rolledBack"
+    assert [of[2] for of in side.store.states.transactions.known()[0].values()] == ["L"]
+
+
+@pytest.mark.parametrize("move", ["check", "park"])
+async def test_a_half_with_damaged_properties_is_decided_like_others(move, monkeypatch):
+    monkeypatch.setattr(RecentHalves, "take", lambda *_: None)
+    side, peer = TransactionsSide(), ScriptedPeer()
+    halves = [await side.begin(peer, key, color="blue") for key in "KL"]
+    for half in halves:
+        position = int(half.msg_id[-16:], 16)
+        at = position + side.log.read_record(position).index(b"blue")
+        side.files.flip(side.log.segments[-1].path, at, 0x80)
+    await getattr(side, move)(peer, halves[1].queue_offset)
+    assert [(await side.end(peer, half, COMMIT)).code for half in halves] == [0, 0]
+    assert orders(side) == [b"pay", b"pay"]
+
+
+@pytest.mark.parametrize("move", ["check", "park"])
+async def test_a_transaction_is_committed_though_the_index_hides_its_newest_copy(move, monkeypatch):
+    side, peer = TransactionsSide(), ScriptedPeer()
+    half = await side.begin(peer, "K")
+    await getattr(side, move)(peer, half.queue_offset)
+    index, first = side.sending.dispatch.keys, int(half.msg_id[-16:], 16)
+    monkeypatch.setattr(index, "lookup", lambda *_: [first])
+    assert (await side.end(peer, half, COMMIT)).code == 0
+    assert orders(side) == [b"pay"]
 
 
 async def checkpointed(side):
@@ -172,6 +252,16 @@ async def test_a_checkers_decision_about_a_copy_is_refused_once_another_is_decid
     await side.end(peer, second, COMMIT)
     with pytest.raises(AssertionError, match="already"):
         await side.check(peer, first.queue_offset)
+
+
+async def test_the_only_copy_of_a_transaction_is_not_superseded():
+    side, peer = TransactionsSide(), ScriptedPeer()
+    half = await side.begin(peer, "K")
+    with pytest.raises(AssertionError, match="no other copy"):
+        await side.supersede(peer, half.queue_offset)
+    assert (await side.end(peer, await side.begin(peer, "K"), COMMIT)).code == 0
+    assert await side.supersede(peer, half.queue_offset) == 1
+    assert orders(side) == [b"pay"]
 
 
 async def test_the_decisions_remembered_are_bounded_and_the_newest(monkeypatch):

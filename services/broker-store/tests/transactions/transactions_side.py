@@ -19,6 +19,7 @@ from gantry_wire.private_requests.settling import (
     SettleOutput,
     SettleReplyBody,
 )
+from gantry_wire.records.half_message import OP_PROPERTIES, REPLACED_OP_PROPERTIES, op_body
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 BORN_MS = 1_699_999_999_000
@@ -99,14 +100,25 @@ class TransactionsSide(SendingSide):
         return await self.move(peer, offset, "TRANS_CHECK_MAX_TIME_TOPIC", {}, "parked")
 
     async def move(self, peer, offset, topic, put, outcome):
+        return await self.settle_half(
+            peer, offset, [SettleOutput(topic, 0, set=put)], outcome, REPLACED_OP_PROPERTIES
+        )
+
+    async def supersede(self, peer, offset):
+        """Settle a half for good, without a message. Returns the offset of its op message."""
+        return await self.settle_half(peer, offset, [], "superseded", OP_PROPERTIES)
+
+    async def settle_half(self, peer, offset, outputs, outcome, op_properties):
         import msgspec
 
         claim = {"topic": HALF_TOPIC, "queueId": "0", "owner": "c", "address": "127.0.0.1:1", "ttlMs": "3000"}
         self.ask(peer, 9001, claim)
         epoch = int(peer.answers[-1].ext["epoch"])
         half = self.records(HALF_TOPIC)[offset]
-        outputs = [SettleOutput(topic, 0, set=put)]
-        item = SettleItem(half.queue_offset, half.position, outputs, outcome)
+        op = SettleOutput(
+            OP_HALF_TOPIC, 0, body=None, body_base64=op_body(offset), set=op_properties, properties="none"
+        )
+        item = SettleItem(half.queue_offset, half.position, [*outputs, op], outcome)
         header = SettleHeader(topic=HALF_TOPIC, queue_id=0, epoch=epoch)
         self.ask(peer, 9003, header, msgspec.json.encode(SettleBody([item])))
         await self.settled()

@@ -95,6 +95,8 @@ class HalfCopies:
         self._decided: dict[Transaction, str] = {}
         self._order: deque[Transaction] = deque()
         """Decided transactions in order of decision."""
+        self._presumed: set[Transaction] = set()
+        """Transactions that a replay counts as rolled back because it found no copy of them any more. Damage may hide one."""
 
     # --- queries -----------------------------------------------------------------------------------------
 
@@ -118,9 +120,19 @@ class HalfCopies:
                 return CopyDecision(known, is_visible=False)
         return None
 
+    def is_alone(self, source: Source, offset: int) -> bool:
+        """See ItemCopies."""
+        is_open = source[0] in COPY_TOPICS and _place(source[0], offset) in self._open
+        return is_open and offset not in self._with_copies[source[0]]
+
     def outcome(self, transaction: Transaction | None) -> str | None:
         """Return how a recently decided transaction ended."""
         return None if transaction is None else self._decided.get(transaction)
+
+    def newest(self, transaction: Transaction | None) -> Copy | None:
+        """Return the copy that a transaction waits in, None if it is not open or has no unique key."""
+        places = () if transaction is None else self._copies.get(transaction, ())
+        return next((_copy(place) for place in reversed(places) if not self._is_gone(place)), None)
 
     def late_copies(self, count_max: int) -> list[Copy]:
         """Return copies whose transaction is decided.
@@ -206,6 +218,7 @@ class HalfCopies:
                 self._leave(_place(mark.source[0], mark.offset))
             transaction = transaction_of(properties)
             if transaction is not None:
+                self._withdraw(transaction)
                 self._add(_place(topic, record[3]), transaction)
         elif mark is not None:
             self._take_outcome(topic, mark, record, read)
@@ -304,6 +317,7 @@ class HalfCopies:
             self._order.append(oldest)  # one of its copies is not finished yet
         else:
             del self._decided[oldest]
+            self._presumed.discard(oldest)
 
     def _decide_if_none_is_left(self, transaction: Transaction) -> None:
         """Count a transaction as rolled back when its last copy is gone without a message."""
@@ -311,6 +325,22 @@ class HalfCopies:
             self._decide(transaction, ROLLED_BACK)
 
     # --- replay --------------------------------------------------------------------------------------------
+
+    def _presume(self, transaction: Transaction) -> None:
+        """Replay the end of a copy that others should follow. If there are none, its transaction counts as rolled back.
+
+        Not for good: where damage hides the next copy, what results from that one may follow.
+        """
+        if transaction not in self._copies and transaction not in self._decided:
+            self._presumed.add(transaction)
+            self._decide(transaction, ROLLED_BACK)
+
+    def _withdraw(self, transaction: Transaction) -> None:
+        """Forget a presumed rollback: a later copy or message shows that the transaction had not ended."""
+        if transaction in self._presumed:
+            self._presumed.remove(transaction)
+            del self._decided[transaction]
+            self._order.remove(transaction)
 
     def _take_outcome(self, topic: str, mark: Mark, record: ScannedRecord, read: ReadLog) -> None:
         """Replay a record that results from a copy and is not a copy itself."""
@@ -328,6 +358,7 @@ class HalfCopies:
             if left is not None:  # a commit's message precedes its audit record, and may be damaged
                 self._decide(left, COMMITTED if mark.total > 1 else ROLLED_BACK)
         elif (transaction := left or transaction_of(properties)) is not None:
+            self._withdraw(transaction)
             self._decide(transaction, COMMITTED)
 
     def _take_op(self, transaction: Transaction, mark: Mark, properties: bytes) -> None:
@@ -341,7 +372,7 @@ class HalfCopies:
         elif outcome is None and mark.total > 1:
             self._decide(transaction, COMMITTED)
         else:
-            self._decide_if_none_is_left(transaction)
+            self._presume(transaction)
 
     def _take_mark_record(self, mark: Mark, record: ScannedRecord, read: ReadLog) -> None:
         if find_property(record[8], b"TAGS") == FLOOR_TAG:
@@ -355,7 +386,7 @@ class HalfCopies:
         if outcome in _DECIDING:
             self._decide(left, outcome)
         elif mark.total == 1:
-            self._decide_if_none_is_left(left)
+            self._presume(left)
 
     def _take_foreign_op(self, record: ScannedRecord, read: ReadLog) -> None:
         """Replay an op message of another RocketMQ broker. Its decision is unknown."""
@@ -372,6 +403,7 @@ class HalfCopies:
         self._copies.clear()
         self._decided.clear()
         self._order.clear()
+        self._presumed.clear()
         for offsets in self._with_copies.values():
             offsets.clear()
 

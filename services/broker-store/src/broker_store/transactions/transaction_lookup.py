@@ -1,13 +1,17 @@
-"""Finds a transaction by its unique key among all copies of its half, and returns its state. Uses only log and index."""
+"""Finds a transaction by its unique key among all copies of its half, and returns its state.
+
+Log and index say most. The copies that are known to be open say more where damage hides one.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from broker_store.commit.queues import QueueTable
 from broker_store.log.errors import LogError
 from broker_store.ports import KeyIndex, LogReader
 from broker_store.reading.pull_reading import InThread
-from broker_store.transactions.half_copies import HalfCopies, Transaction, transaction_of
+from broker_store.transactions.half_copies import Copy, HalfCopies, Transaction, transaction_of
 from broker_store.transactions.half_outputs import COMMITTED, real_queue_id
 from broker_store.transactions.unseen_halves import UnseenHalves
 from gantry_wire.codes import ResponseCode
@@ -28,6 +32,7 @@ from gantry_wire.records.message_record import (
     Record,
     decode_record,
 )
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 FOREVER_MS = 2**62
 CANDIDATES_MAX = 256
@@ -78,6 +83,7 @@ class TransactionLookup:
     """Looks up transactions."""
 
     log: LogReader
+    queues: QueueTable
     index: KeyIndex | None
     index_trouble: Callable[[], str | None]
     is_settled: IsSettled
@@ -126,12 +132,33 @@ class TransactionLookup:
                 return _found("parked", TRANS_CHECK_MAX_TIME_TOPIC, record)
         if self._positions(HALF_TOPIC, key) != known:
             return None
-        named = newest.property_map()
-        halves = {record.position for record in (*copies, *parked)}
-        for topic in (named.get(REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC):
-            if any(_is_commit_of(record, halves) for record in await self._records(topic, key)):
+        return await self._hidden(transaction, newest) or await self._outcome(key, newest, [*copies, *parked])
+
+    async def _outcome(self, key: str, newest: Record, halves: Sequence[Record]) -> Found:
+        """Return how a transaction without an undecided copy ended, by the messages that commits left."""
+        positions = {record.position for record in halves}
+        for topic in (newest.readable_properties().get(REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC):
+            if any(_is_commit_of(record, positions) for record in await self._records(topic, key)):
                 return _found("committed", HALF_TOPIC, newest)
         return _found("rolledBack", HALF_TOPIC, newest)
+
+    async def _hidden(self, transaction: Transaction | None, known: Record) -> Found | None:
+        """Return an undecided copy that the index did not lead to, None if there is none.
+
+        If its own record is damaged, an older copy says whose it is: it can be rolled back, and a commit names the damage.
+        """
+        copy = self.copies.newest(transaction)
+        if copy is None:
+            return None
+        queue = self.queues.find(copy.topic, 0)
+        unit = b"" if queue is None else queue.read(copy.offset, 1)
+        if not unit:
+            return None
+        position = CONSUME_QUEUE_UNIT.unpack(unit)[0]
+        record = await self.in_thread(_read_copy, self.log, copy, position)
+        if record is None:
+            record = known._replace(queue_offset=copy.offset, position=position)
+        return _found("open" if copy.topic == HALF_TOPIC else "parked", copy.topic, record)
 
     async def _records(self, topic: str, key: str) -> list[Record]:
         """Return the records of a topic with a unique key, newest first."""
@@ -173,13 +200,22 @@ def _of(transaction: Transaction | None, records: list[Record]) -> tuple[Transac
 
 
 def _found(state: TransactionState, topic: str, record: Record) -> Found:
-    return Found(state, topic, record, record.property_map())
+    return Found(state, topic, record, record.readable_properties())
 
 
 def _is_commit_of(record: Record, halves: set[int]) -> bool:
     """Whether a record is the message of a commit: it says so, and names its half."""
     is_commit = record.sys_flag & SYS_TRANSACTION_MASK == SYS_TRANSACTION_COMMIT
     return is_commit and record.prepared_position in halves
+
+
+def _read_copy(log: LogReader, copy: Copy, position: int) -> Record | None:
+    try:
+        record = decode_record(log.read_record(position))
+    except (LogError, WireError):
+        return None
+    is_it = record.topic == copy.topic.encode() and record.queue_offset == copy.offset
+    return record if is_it else None
 
 
 def _read(log: LogReader, positions: Sequence[int], topic: bytes, key: bytes) -> list[Record]:

@@ -54,7 +54,7 @@ class Transactions:
 
         unseen = UnseenHalves(appends)
         lookup = self.lookup = TransactionLookup(
-            store.log, sending.dispatch.keys, index_trouble, is_settled, store.states.transactions, in_thread, unseen
+            store.log, store.queues, sending.dispatch.keys, index_trouble, is_settled, store.states.transactions, in_thread, unseen
         )  # fmt: skip
         by_key = DecisionsByKey(lookup, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
         checks = ProducerChecks(clients, store.log, in_thread, pool, self._deferred, address, now_ms)

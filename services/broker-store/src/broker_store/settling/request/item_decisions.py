@@ -149,6 +149,9 @@ class SettleEntry:
         deciding: dict[int, Decided],
     ) -> SettleResult:
         item = gathered.item
+        if item.outcome == SUPERSEDED and self._rules.copies.is_alone(self._source, item.offset):
+            detail = "there is no other copy that continues or was decided"
+            return SettleResult(item.offset, SettleStatus.BAD_ITEM, detail=detail)
         try:
             places = fast.put(gathered) if self._rules.has_fast_path else None
             if places is None:

@@ -21,7 +21,7 @@ from gantry_wire.errors import RefusedRequest
 SUPERSEDED = "superseded"
 """Outcome of an item that is finished because another copy of it continues or was decided.
 
-Valid for any copy at any time.
+Valid for any copy at any time, but not for the only one.
 """
 
 
@@ -37,6 +37,10 @@ class ItemCopies(Protocol):
 
     def with_copies(self, source: Source) -> AbstractSet[int]:
         """Return the undecided items of a queue that have other copies, or of which another copy was decided."""
+        ...
+
+    def is_alone(self, source: Source, offset: int) -> bool:
+        """Whether an item is a copy, and the only one of an undecided transaction."""
         ...
 
     def decision_of_copy(
