@@ -14,9 +14,11 @@ from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.process import disk_care
 from broker_store.process.disk_care import retention_settings
 from broker_store.settings import Settings
+from broker_store.settling.decided.settled_table import Decision
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.messages.properties import index_key_hash
-from gantry_wire.names import HALF_TOPIC
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +110,38 @@ async def test_a_bad_sector_at_the_start_of_a_segment_does_not_keep_the_one_befo
     paths = filled_segments(side, young_from=13)
     side.files.faults.append(Fault("pread", errno.EIO, paths[1], count=100))
     assert await care_of(side).delete_expired() == 3
+
+
+async def test_a_damaged_item_that_nobody_can_decide_does_not_keep_the_log_for_ever():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1)
+    for key in "UV":
+        side.send(ScriptedPeer(), properties={"UNIQ_KEY": key, "DELAY": "18"})
+    filled_segments(side)
+    await side.sending.checkpoints.take()
+    queue = side.queues.find(SCHEDULE_TOPIC, 17)
+    position, size, _ = CONSUME_QUEUE_UNIT.unpack(queue.read(0, 1))
+    at = position + side.log.read(position, size).index(b"hi")
+    side.files.flip(side.log.segments[0].path, at, 1)
+    side = side.reopen(reserved_hours=1)
+    care, settled, source = care_of(side), side.store.states.settled, (SCHEDULE_TOPIC, 17, "")
+    assert settled.of(source).cursor == 0
+    with capture_logs() as logs:
+        assert await care.delete_expired() == 0
+    assert [log["offset"] for log in logs if log["log_level"] == "error"] == [0]
+    assert settled.of(source).cursor == 1, "the message behind it is whole and keeps its segment"
+    settled.settle(source, 1, Decision([], "rolled", 0))
+    assert await care.delete_expired() == 2
+
+
+async def test_a_failed_read_decides_no_item():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1)
+    side.send(ScriptedPeer(), properties={"UNIQ_KEY": "U", "DELAY": "18"})
+    paths = filled_segments(side)
+    await side.sending.checkpoints.take()
+    side = side.reopen(reserved_hours=1)
+    side.files.faults.append(Fault("pread", errno.EIO, paths[0], count=100))
+    assert await care_of(side).delete_expired() == 0
+    assert side.store.states.settled.of((SCHEDULE_TOPIC, 17, "")).cursor == 0
 
 
 async def test_a_request_deletes_what_is_expired_at_any_hour_by_the_current_retention():

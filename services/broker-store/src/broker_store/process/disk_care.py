@@ -8,12 +8,15 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.derived import lowest_pin
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.commit_log.segment import Segment
+from broker_store.log.consume_queues.unit_claims import check_record
+from broker_store.log.errors import DamagedRecord, LogError
 from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.reading.queries.offset_search import store_ms_at
 from broker_store.settings import Settings
+from broker_store.settling.decided.settled_table import Decision, Pinned
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
 
@@ -25,6 +28,7 @@ QUEUES_PER_SLICE = 16
 BEHIND_MAX = 2
 """How many segments behind the oldest may tell its age."""
 
+_HELD = frozenset({Verdict.HELD, Verdict.HELD_BUT_NEEDED})
 _log = get_logger()
 
 
@@ -190,8 +194,11 @@ class DiskCare:
         hour = datetime.fromtimestamp(self._clock.wall_s()).astimezone().hour
         if any_hour:
             hour = min(self.retention.value.delete_hours)
-        held_from = lowest_pin(self._states.all())
-        verdict = judge_oldest(self.retention.value, ages, self.use(), now_ms, hour, held_from)
+        use, held_from = self.use(), lowest_pin(self._states.all())
+        verdict = judge_oldest(self.retention.value, ages, use, now_ms, hour, held_from)
+        if verdict in _HELD and await self._pass_damaged(ages[0].end):
+            held_from = lowest_pin(self._states.all())
+            verdict = judge_oldest(self.retention.value, ages, use, now_ms, hour, held_from)
         self._ask_to_roll(verdict)
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
@@ -221,9 +228,39 @@ class DiskCare:
                 del self._dropped[0]
         await self._forget_before(self._log.min_position)
 
+    async def _pass_damaged(self, below: int) -> bool:
+        """Count items below a position whose records are damaged as decided. Returns whether there were any.
+
+        Their owners never see them, so they would keep the log for ever. The next start finds the same damage.
+        """
+        settled, has_passed = self._states.settled, False
+        for item in settled.pinned():
+            if item.position < below and await self._thread.run(self._is_damaged, item):
+                topic, queue_id = item.queue.topic, item.queue.queue_id
+                settled.settle(
+                    (topic, queue_id, ""), item.offset, Decision([], "damaged", self._clock.now_ms())
+                )
+                _log.error(
+                    "an undecided item is damaged: it no longer keeps the log",
+                    topic=topic, queue_id=queue_id, offset=item.offset, position=item.position,
+                )  # fmt: skip
+                has_passed = True
+        return has_passed
+
+    def _is_damaged(self, item: Pinned) -> bool:
+        """Whether the log has no such record. A failed read says nothing of it. Runs in a thread."""
+        try:
+            data = self._log.read(item.position, item.size)
+            if item.offset < item.queue.old_end:
+                check_record(item.queue, item.offset, item.position, item.size, data)
+        except DamagedRecord:
+            return True
+        except (LogError, OSError):
+            return False
+        return False
+
     def _ask_to_roll(self, verdict: Verdict) -> None:
-        is_held = verdict in (Verdict.HELD, Verdict.HELD_BUT_NEEDED)
-        roll_below = self._log.segments[0].end if is_held else 0
+        roll_below = self._log.segments[0].end if verdict in _HELD else 0
         if roll_below and roll_below != self.roll_below:
             _log.warning(
                 "a segment due for deletion holds undecided items", end=roll_below, why=verdict.value

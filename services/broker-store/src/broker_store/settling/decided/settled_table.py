@@ -5,7 +5,7 @@ an op message of another RocketMQ broker names it. Knows no claim and no request
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -55,6 +55,15 @@ class Decided(Protocol):
     def time_ms(self) -> int:
         """Store time of the write."""
         ...
+
+
+class Pinned(NamedTuple):
+    """An undecided item that keeps its part of the log, and where its unit says that its record lies."""
+
+    queue: Queue
+    offset: int
+    position: int
+    size: int
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -220,15 +229,18 @@ class SettledTable:
 
     def pin(self) -> int | None:
         """See Derived: the lowest undecided item of a system queue."""
-        return min((pin for topic in PINNED_TOPICS for pin in self._pins(topic)), default=None)
+        return min([item.position for item in self.pinned()], default=None)
 
-    def _pins(self, topic: str) -> list[int]:
-        pins: list[int] = []
-        for queue in self._queues.of_topic(topic):
-            unit = queue.read(self.of((topic, queue.queue_id, "")).cursor, 1)
+    def pinned(self) -> list[Pinned]:
+        """Return the lowest undecided item of each system queue whose items keep the log."""
+        pinned: list[Pinned] = []
+        for queue in [queue for topic in PINNED_TOPICS for queue in self._queues.of_topic(topic)]:
+            offset = self.of((queue.topic, queue.queue_id, "")).cursor
+            unit = queue.read(offset, 1)
             if unit:
-                pins.append(CONSUME_QUEUE_UNIT.unpack(unit)[0])
-        return pins
+                position, size, _ = CONSUME_QUEUE_UNIT.unpack(unit)
+                pinned.append(Pinned(queue, offset, position, size))
+        return pinned
 
     def _take_foreign_op(self, record: ScannedRecord, read: ReadLog) -> None:
         """Replay an op message without a Gantry mark: its body lists the halves it decides, as RocketMQ writes it."""
