@@ -180,6 +180,24 @@ async def test_a_transaction_whose_newest_copy_is_damaged_is_not_called_rolled_b
     assert [of[2] for of in side.store.states.transactions.known()[0].values()] == ["L"]
 
 
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+@pytest.mark.parametrize("delay", [{}, {"DELAY": "18"}])
+async def test_a_commit_that_is_no_longer_remembered_is_known_though_its_message_is_damaged(
+    decision, delay, monkeypatch
+):
+    monkeypatch.setattr(half_copies, "DECIDED_KEPT", 1)
+    side, peer = TransactionsSide(), ScriptedPeer()
+    halves = [await side.begin(peer, key, **delay) for key in "KLM"]
+    for half, how in zip(halves, (decision, COMMIT, COMMIT), strict=True):
+        assert (await side.end(peer, half, how)).code == 0
+    topic, queue_id = ("SCHEDULE_TOPIC_XXXX", 17) if delay else ("orders", 2)
+    await side.sending.checkpoints.take()
+    side.files.flip(side.log.segments[-1].path, side.records(topic, queue_id)[0].position + MAGIC_AT, 1)
+    side = reopened(side)
+    assert (await side.end(peer, halves[0], decision)).code == 0
+    assert (await side.end(peer, halves[0], OPPOSITE[decision])).code == 604
+
+
 @pytest.mark.parametrize("move", ["check", "park"])
 async def test_a_half_with_damaged_properties_is_decided_like_others(move, monkeypatch):
     monkeypatch.setattr(RecentHalves, "take", lambda *_: None)

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from broker_store.commit.queues import QueueTable
-from broker_store.log.errors import LogError
+from broker_store.log.errors import DamagedRecord, LogError
 from broker_store.ports import KeyIndex, LogReader
 from broker_store.reading.pull_reading import InThread
+from broker_store.settling.decided.mark import Source, read_mark
 from broker_store.transactions.half_copies import Copy, HalfCopies, Transaction, transaction_of
 from broker_store.transactions.half_outputs import COMMITTED, real_queue_id
 from broker_store.transactions.unseen_halves import UnseenHalves
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.messages.properties import (
+    GANTRY_OUTCOME,
     PRODUCER_GROUP,
     REAL_TOPIC,
     TRANSACTION_CHECK_TIMES,
@@ -24,7 +26,13 @@ from gantry_wire.messages.properties import (
     find_property,
     index_key_hash,
 )
-from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.names import (
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
 from gantry_wire.private_requests.transactions import BEGUN_PROPERTY, TransactionState, TransactionView
 from gantry_wire.records.message_record import (
     SYS_TRANSACTION_COMMIT,
@@ -39,7 +47,8 @@ CANDIDATES_MAX = 256
 """Index entries checked: Gantry writes at most 16 copies of a half, and other keys may share the hash."""
 ROUNDS_MAX = 8
 """A half may be copied or parked during the lookup or before the decision, but not this often."""
-_UNIQUE = UNIQ_KEY.encode()
+_UNIQUE, _OUTCOME = UNIQ_KEY.encode(), GANTRY_OUTCOME.encode()
+_HALF_SOURCE: Source = (HALF_TOPIC, 0, "")
 
 
 class IsSettled(Protocol):
@@ -137,10 +146,28 @@ class TransactionLookup:
     async def _outcome(self, key: str, newest: Record, halves: Sequence[Record]) -> Found:
         """Return how a transaction without an undecided copy ended, by the messages that commits left."""
         positions = {record.position for record in halves}
-        for topic in (newest.readable_properties().get(REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC):
+        topics = newest.readable_properties().get(REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC
+        for topic in topics:
             if any(_is_commit_of(record, positions) for record in await self._records(topic, key)):
                 return _found("committed", HALF_TOPIC, newest)
+        offsets = {record.queue_offset for record in halves if record.topic == HALF_TOPIC.encode()}
+        for topic in topics:
+            if await self._has_commit_op(self._positions(topic, key), offsets):
+                return _found("committed", HALF_TOPIC, newest)
         return _found("rolledBack", HALF_TOPIC, newest)
+
+    async def _has_commit_op(self, positions: list[int], halves: set[int]) -> bool:
+        """Whether one of these places has a damaged message, and the next op message shows that it committed a half."""
+        ops = self.queues.find(OP_HALF_TOPIC, 0)
+        if ops is None:
+            return False
+        for position in await self.in_thread(_damaged, self.log, positions):
+            unit = ops.read(ops.units.offset_at(position), 1)
+            if unit and await self.in_thread(
+                _is_commit_op, self.log, CONSUME_QUEUE_UNIT.unpack(unit)[0], halves
+            ):
+                return True
+        return False
 
     async def _hidden(self, transaction: Transaction | None, known: Record) -> Found | None:
         """Return an undecided copy that the index did not lead to, None if there is none.
@@ -207,6 +234,31 @@ def _is_commit_of(record: Record, halves: set[int]) -> bool:
     """Whether a record is the message of a commit: it says so, and names its half."""
     is_commit = record.sys_flag & SYS_TRANSACTION_MASK == SYS_TRANSACTION_COMMIT
     return is_commit and record.prepared_position in halves
+
+
+def _damaged(log: LogReader, positions: Sequence[int]) -> list[int]:
+    """Return the positions where no record can be read because it is damaged."""
+    found: list[int] = []
+    for position in positions:
+        try:
+            log.read_record(position)
+        except DamagedRecord:
+            found.append(position)
+        except LogError:
+            continue
+    return found
+
+
+def _is_commit_op(log: LogReader, position: int, halves: set[int]) -> bool:
+    """Whether the op message at a position belongs to the commit of one of these halves."""
+    try:
+        properties = decode_record(log.read_record(position)).properties
+    except (LogError, WireError):
+        return False
+    mark = read_mark(properties)
+    if mark is None or mark.source != _HALF_SOURCE or mark.offset not in halves:
+        return False
+    return mark.total > 1 and find_property(properties, _OUTCOME) is None
 
 
 def _read_copy(log: LogReader, copy: Copy, position: int) -> Record | None:
