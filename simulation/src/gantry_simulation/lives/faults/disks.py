@@ -6,6 +6,7 @@ import errno
 import random
 
 from broker_store.log.files.simulated_files import Fault
+from gantry_simulation.lives.faults.restarts import READ
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
 from gantry_simulation.parts.store import Store
@@ -51,7 +52,7 @@ def read_error(system: System, act: Act) -> bool:
     store = system.stores[act.on]
     rng = random.Random(act.number)
     system.ledger.messages.doubtful.add(act.on)
-    store.files.faults.append(Fault("pread", errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS)))
+    store.files.faults.append(Fault(READ, errno.EIO, rng.choice(PARTS), rng.randrange(SKIPPED_STEPS)))
     system.must_restart.add(act.on)
     return True  # it also strikes the next start
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from gantry_simulation.lives.faults.restarts import after_failed_disk, restart
+from gantry_simulation.lives.faults.restarts import after_failed_disk, forget_failed_disk, restart
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
 from gantry_simulation.parts.nameserver import Nameserver
@@ -32,7 +32,7 @@ def power_cut(system: System, act: Act) -> bool:
     if isinstance(member, Store):
         member.lose_power(act.number)
         system.ledger.lost_undurable(act.on)
-        system.has_failed_disk.discard(act.on)
+        forget_failed_disk(system, act.on)
     else:
         member.lose_power()
     for other in system.members().values():

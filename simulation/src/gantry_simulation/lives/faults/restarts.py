@@ -12,6 +12,7 @@ AGAIN_NS = 100 * MS_NS
 """How often a start looks whether the last life has ended."""
 REFUSED_NS = 1_000 * MS_NS
 """A start that was refused is tried again after this time."""
+READ = "pread"
 
 
 def restart(system: System, member: Part, span_ms: int) -> None:
@@ -41,5 +42,11 @@ def _start_again(system: System, member: Part, lives: int) -> None:
 def after_failed_disk(system: System, name: str) -> None:
     """Take into account that the next life of a store reads what the device has, which may be less than what was written."""
     if name in system.has_failed_disk:
-        system.has_failed_disk.discard(name)
         system.ledger.lost_undurable(name)
+        forget_failed_disk(system, name)
+
+
+def forget_failed_disk(system: System, name: str) -> None:
+    """Record that the next life of a store knows what its device has, unless an error still waits for its operation."""
+    if not any(fault.count and fault.operation != READ for fault in system.stores[name].files.faults):
+        system.has_failed_disk.discard(name)
