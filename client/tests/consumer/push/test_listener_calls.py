@@ -304,6 +304,34 @@ async def test_a_restarted_orderly_queue_waits_for_its_running_call() -> None:
     await asyncio.gather(*serving, return_exceptions=True)
 
 
+async def test_an_orderly_call_that_waits_for_a_thread_ends_when_its_queue_is_dropped() -> None:
+    """Otherwise its queue is never consumed here again, and another member waits until the lock is given up."""
+    sink, calls = Sink(), list[int]()
+    before, after = filled(1)[0], filled(1)[0]
+
+    class Reset:
+        def before(self, call: ConsumeCall) -> None:
+            before.dropped = True  # as a rebalance in the moment in which no thread has the call yet
+
+        def after(self, call: ConsumeCall) -> None: ...
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        calls.append(messages[0].queue_offset)
+
+    calling = Calling(examine(listener, quick=False), "g", monotonic, [Reset()])
+    consumer = OrderlyConsumer(
+        calling, sink, batch_size=1, calls_max=1, attempts_max=2, rest_seconds=0.01, needs_lock=False
+    )
+    async with asyncio.timeout(20):
+        await consumer.serve(before)
+    assert (calls, sink.committed, before.taken, consumer.is_busy) == ([], [], 0, False)
+    serving = asyncio.ensure_future(consumer.serve(after))
+    await until(lambda: sink.committed == [1])
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    consumer.close()
+
+
 async def test_a_coroutine_continues_after_its_first_step() -> None:
     async def work() -> int:
         try:

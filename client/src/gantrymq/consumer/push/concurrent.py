@@ -176,7 +176,7 @@ class ConcurrentConsumer:
             self._end(call)
 
     def _end(self, call: Call) -> None:
-        if call.expired:
+        if call.expired or call.outcome is None:  # None: its queue was dropped before a thread took it
             return
         if call.is_plain_success:
             self._sink.done(call.queue, call.messages, 1, call.seconds)

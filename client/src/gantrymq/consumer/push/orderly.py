@@ -136,6 +136,9 @@ class OrderlyConsumer:
                 raise
             finally:
                 self._in_hand -= 1
+            if call is not None and call.outcome is None:  # the queue was dropped before a thread took the call
+                queue.give_back()
+                break
             rest = await self._end(queue, messages, call, started)
             if rest is not None:
                 return rest

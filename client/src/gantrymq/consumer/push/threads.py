@@ -15,7 +15,10 @@ from gantrymq.consumer.push.calls import Call
 
 
 class ListenerThreads:
-    """A limited number of threads, started on demand. `run` is called in them, `ended` in the loop."""
+    """A limited number of threads, started on demand. `run` is called in them, `ended` in the loop.
+
+    A call whose queue was dropped before a thread took it ends without an outcome.
+    """
 
     def __init__(
         self, run: Callable[[Call], None], ended: Callable[[list[Call]], None], threads_max: int
@@ -75,13 +78,9 @@ class ListenerThreads:
                     self._threads -= 1
                     return
                 call = self._calls.popleft()
-                if (
-                    call.queue.dropped
-                ):  # another member has the queue, or it was restarted: this call has no effect
-                    call = None
-                    continue
                 self._in_hand.add(call)
-            self._run(call)
+            if not call.queue.dropped:  # else another member has the queue, or it was restarted
+                self._run(call)
             self._done.append(call)
             if not self._is_notified:
                 self._is_notified = True
