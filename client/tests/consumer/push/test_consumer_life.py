@@ -10,6 +10,7 @@ from gantry_link.connections.connection import connect
 from gantry_wire.bodies.clients import HeartbeatData
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
+from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.encode import encode_request
 from gantrymq import (
     ConfigurationError,
@@ -23,6 +24,28 @@ from gantrymq.connection.heartbeats import Heartbeats
 from gantrymq.connection.instance import _instances
 
 pytestmark = pytest.mark.anyio
+
+
+class SlowToTakeBack(GroupBroker):
+    """Answers requests to take a message back (36) when the test says so, and those after that at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.on_back = lambda: None
+        self.frames, self.is_slow = [], True
+
+    def __call__(self, peer, frame):
+        command = decode_command(frame)
+        if not command.is_response and command.code == RequestCode.CONSUMER_SEND_MSG_BACK and self.is_slow:
+            self.frames.append((peer, frame))
+            self.on_back()
+        else:
+            super().__call__(peer, frame)
+
+    def take_back(self):
+        self.is_slow = False
+        for peer, frame in self.frames:
+            super().__call__(peer, frame)
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -86,6 +109,28 @@ async def test_a_close_waits_for_the_running_call_and_sends_failed_messages_back
         assert broker.back == [2000, 2000], "the third message of either queue"
         assert broker.offsets["T", 0] == MESSAGES
         assert consumer.state is ConsumerState.SHUTDOWN_ALREADY
+
+
+async def test_a_close_waits_until_an_orderly_message_is_a_dead_letter() -> None:
+    """Otherwise the next member would get it too: its offset would not be written."""
+    broker, asked = SlowToTakeBack(), asyncio.Event()
+    broker.on_back = asked.set
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        raise RuntimeError("no")
+
+    async with cluster(broker) as (_, address):
+        consumer = consumer_at(address, orderly=True, attempts_max=0)
+        consumer.on_messages(listener)
+        await consumer.start()
+        await asked.wait()
+        closing = asyncio.ensure_future(consumer.close())
+        await asyncio.sleep(0.05)
+        broker.take_back()
+        async with asyncio.timeout(30):
+            await closing
+        assert broker.back
+        assert sum(broker.offsets.values()) == len(broker.back)
 
 
 @pytest.mark.parametrize("way", ["coroutine", "thread", "orderly"])

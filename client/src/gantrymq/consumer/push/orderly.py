@@ -81,7 +81,7 @@ class OrderlyConsumer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call runs."""
+        """Whether a call runs, or its messages are becoming dead letters."""
         return self._in_hand > 0
 
     def arrived(self, queue: ProcessQueue) -> None:
@@ -126,25 +126,28 @@ class OrderlyConsumer:
         """Call the listener until the queue is empty, pauses or must let others go first; return the length of the pause."""
         slice_end = self._steady() + LOOP_SLICE_SECONDS
         while len(queue) and not queue.dropped and self._may_work(queue):
-            messages = queue.take(self._batch_size)
-            started = self._steady()
             self._in_hand += 1
             try:
-                call = await self._call(queue, messages)
+                rest = await self._serve_batch(queue, queue.take(self._batch_size))
             except asyncio.CancelledError:
                 queue.give_back()
                 raise
             finally:
                 self._in_hand -= 1
-            if call is not None and call.outcome is None:  # the queue was dropped before a thread took the call
-                queue.give_back()
-                break
-            rest = await self._end(queue, messages, call, started)
             if rest is not None:
                 return rest
             if self._steady() > slice_end:
                 break
         return 0.0
+
+    async def _serve_batch(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> float | None:
+        """Call the listener once, and handle the outcome; return how long the queue pauses, None if it continues."""
+        started = self._steady()
+        call = await self._call(queue, messages)
+        if call is not None and call.outcome is None:  # the queue was dropped before a thread took the call
+            queue.give_back()
+            return 0.0
+        return await self._end(queue, messages, call, started)
 
     async def _call(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
         if self._threads is None:
