@@ -99,8 +99,12 @@ def connection(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def pull(source: Source, subscription: Subscription = ALL):
+    return await pull_with(source, {"orders": subscription})
+
+
+async def pull_with(source: Source, subscriptions: dict[str, Subscription]):
     held = ProcessQueue(QUEUES[0], 0, monotonic())
-    pipeline = Pipeline(source, held, subscription, TopicStatistics(0.0))
+    pipeline = Pipeline(source, held, subscriptions, TopicStatistics(0.0))
     return held, asyncio.ensure_future(pipeline.run())
 
 
@@ -132,6 +136,23 @@ async def test_messages_without_a_wanted_tag_are_skipped_and_committed() -> None
     await until(lambda: len(source.passed) == 3)
     assert source.passed == [1, 9, 9]
     assert [message.tag for message in source.messages] == ["AaAa"]
+    await stop(task)
+
+
+async def test_a_changed_subscription_counts_for_every_message_that_was_not_pulled_yet() -> None:
+    subscriptions, later = {"orders": Subscription("orders", "AaAa")}, Subscription("orders", "BBBB")
+
+    class Held(Source):
+        def next_answer(self) -> Pulled | Exception:
+            subscriptions["orders"] = later
+            return super().next_answer()
+
+    # The broker held the first pull, which wants the earlier tag, and left out the message with the other one.
+    source = Held(Pulled(20, 1, 0, 1, "", b""), found(0, next_offset=1, TAGS="BBBB"))
+    _, task = await pull_with(source, subscriptions)
+    await until(lambda: source.messages)
+    assert [message.tag for message in source.messages] == ["BBBB"]
+    assert [(each.subscription, each.queue_offset) for each in source.headers[:2]] == [("AaAa", 0), ("BBBB", 0)]
     await stop(task)
 
 

@@ -273,4 +273,4 @@ class LiteReading:
     def _work_of(self, queue: ProcessQueue) -> list[Coroutine[Any, Any, None]]:
         topic = queue.queue.topic
         statistics = self.statistics.of(topic, self.steady())
-        return [Pipeline(self, queue, self.subscriptions[topic], statistics).run()]
+        return [Pipeline(self, queue, self.subscriptions, statistics).run()]

@@ -287,7 +287,7 @@ class Running:
     def _work_of(self, queue: ProcessQueue) -> list[Coroutine[Any, Any, None]]:
         topic = queue.queue.topic
         statistics = self.statistics.of(topic, self.steady())
-        pipeline = Pipeline(self, queue, self.plan.subscriptions[topic], statistics)
+        pipeline = Pipeline(self, queue, self.plan.subscriptions, statistics)
         return [pipeline.run()] if self._orderly is None else [pipeline.run(), self._orderly.serve(queue)]
 
     def _remove(self, queue: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from gantry_link.clients.store import Pulled, StoreClient
@@ -82,11 +82,18 @@ class Pipeline:
     """Pulls a queue until it is dropped."""
 
     def __init__(
-        self, source: PullSource, queue: ProcessQueue, subscription: Subscription, statistics: TopicStatistics
+        self,
+        source: PullSource,
+        queue: ProcessQueue,
+        subscriptions: Mapping[str, Subscription],
+        statistics: TopicStatistics,
     ) -> None:
+        """`subscriptions` by topic may change: each pull has the current one. KeyError if there is none for the queue."""
         self._source = source
         self._queue = queue
-        self._subscription = subscription
+        self._subscriptions = subscriptions
+        self._subscription = subscriptions[queue.queue.topic]
+        """That of the last pull."""
         self._statistics = statistics
         self._is_failing = False
         self._seconds = source.hold_seconds + HOLD_MARGIN_SECONDS
@@ -174,8 +181,13 @@ class Pipeline:
             and too_much(queue, source.flow, orderly=source.orderly) is None
         )
 
+    def _wanted(self) -> Subscription:
+        """Return the current subscription; the last one while an unsubscribed queue is not dropped yet."""
+        return self._subscriptions.get(self._queue.queue.topic, self._subscription)
+
     def _header(self) -> PullHeader:
-        queue, source, subscription = self._queue, self._source, self._subscription
+        queue, source = self._queue, self._source
+        subscription = self._subscription = self._wanted()
         commit = source.committed(queue)
         return PullHeader(
             consumer_group=source.group,
@@ -193,14 +205,14 @@ class Pipeline:
         )
 
     def _answered(self, pulled: Pulled) -> None:
-        """Handle the answer of a pull; messages that came while the queue was paused are pulled again later."""
+        """Handle the answer of a pull. What came while the queue was paused, or for an earlier subscription, is pulled again."""
         queue, source = self._queue, self._source
         self._is_failing = False
         if pulled.code == ResponseCode.SUCCESS:
             self._statistics.pulls += 1
             self._statistics.pull_seconds += self._source.steady() - self._started
         messages = read_messages(pulled.records, queue.queue, self._subscription, source.namespace)
-        if queue.dropped or not source.gate(queue).is_set():
+        if queue.dropped or not source.gate(queue).is_set() or self._wanted() is not self._subscription:
             return
         source.suggested(queue.queue.broker, pulled.suggested_broker_id)
         if pulled.code == ResponseCode.PULL_OFFSET_MOVED:
