@@ -88,18 +88,20 @@ class Routing:
 
     async def poll(self) -> None:
         """Query every known topic again. Routes that cannot be queried stay."""
+        unknown: set[str] = set()
         for topic in list(self._routes):
             try:
                 await self._ask_once(topic)
             except NoRoute:
+                unknown.add(topic)
                 if topic not in self._templates:
                     log.warning("topic %s is no longer known to the nameservers", topic)
             except (ConnectionFailed, Refused) as error:
                 log.warning("cannot query the routes: %s", error)
                 return
-        self._brokers = routes.broker_table(
-            self._routes.values()
-        )  # drops brokers that no route names any more
+        # Drops brokers that no route names any more. The last address of a broker counts, so deleted topics, whose routes are old, come first.
+        by_age = sorted(self._routes.items(), key=lambda item: item[0] not in unknown)
+        self._brokers = routes.broker_table(route for _, route in by_age)
 
     async def _template(self, topic: str) -> TopicRouteData:
         try:
