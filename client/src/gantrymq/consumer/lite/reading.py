@@ -29,6 +29,9 @@ from gantrymq.message import MessageQueue, ReceivedMessage
 
 log: logging.Logger = logging.getLogger("gantrymq")
 
+ASSIGN_AGAIN_SECONDS = 5.0
+"""The interval of attempts to read assigned queues whose broker did not answer."""
+
 
 class LiteReading:
     """The queues of a running LitePullConsumer. Its methods run in its loop."""
@@ -66,6 +69,9 @@ class LiteReading:
         self._came = asyncio.Event()
         self._suggested: dict[str, int] = {}
         self._is_member = False
+        self._chosen: list[MessageQueue] = []
+        """The assigned queues, in place of those of the group."""
+        self._choosing = asyncio.Lock()
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self.assigned: AssignedQueues = AssignedQueues(
@@ -81,8 +87,8 @@ class LiteReading:
         loop = asyncio.get_running_loop()
         sampling = repeat(SAMPLE_SECONDS, self._sample)
         self._tasks.append(loop.create_task(sampling, name=f"gantry {self.group} statistics"))
-        if shares_queues:
-            self._tasks.append(loop.create_task(self.rebalancer.run(), name=f"gantry {self.group} rebalance"))
+        sharing = self.rebalancer.run() if shares_queues else repeat(ASSIGN_AGAIN_SECONDS, self._read_chosen)
+        self._tasks.append(loop.create_task(sharing, name=f"gantry {self.group} rebalance"))
         if self.settings.auto_commit:
             job = repeat(self.settings.commit_interval, self._commit_soon)
             self._tasks.append(loop.create_task(job, name=f"gantry {self.group} offsets"))
@@ -91,12 +97,14 @@ class LiteReading:
         """Stop, commit if `auto_commit`, and hand the queues over."""
         self._closed = True
         self._came.set()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._ready.clear()
-        await self.drop(list(self.assigned.queues))
-        await self.assigned.close()
+        try:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._ready.clear()
+            await self.drop(list(self.assigned.queues))
+        finally:  # also if the caller is cancelled
+            await self.assigned.close()
 
     def subscriptions_changed(self) -> None:
         """React to a new subscription."""
@@ -111,9 +119,9 @@ class LiteReading:
                     "assign: call it before start, or subscribe; this consumer shares queues"
                 )
             return
-        await self.drop([queue for queue in self.assigned.queues if queue not in queues])
-        if not await self.assigned.take([queue for queue in queues if queue not in self.assigned.queues]):
-            log.warning("group %s: not all assigned queues can be read yet", self.group)
+        self._chosen = list(queues)
+        if not await self._read_chosen():
+            log.warning("group %s: not all assigned queues can be read yet; they are tried again", self.group)
 
     async def poll(self, seconds: float, count: int) -> list[ReceivedMessage]:
         """Return messages of one queue; an empty list if none came in time."""
@@ -137,9 +145,7 @@ class LiteReading:
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue at another offset."""
         self._held(queue)
-        self.assigned.begin(queue, offset)
-        if self.settings.auto_commit:
-            self.offsets.table.put(queue, offset)
+        self._move(queue, offset)
 
     async def commit(self, queues: Collection[MessageQueue] | None) -> None:
         """Commit the offsets at the brokers. Raises GantryError if one does not save them."""
@@ -225,9 +231,22 @@ class LiteReading:
             "group %s: %s was reset, or has no offset %d: continuing at %d",
             self.group, queue.queue, queue.next_offset, offset,
         )  # fmt: skip
-        self.assigned.begin(queue.queue, offset)
+        self._move(queue.queue, offset)
 
     # Internals
+
+    async def _read_chosen(self) -> bool:
+        """Read the assigned queues and no others; False if some cannot be read yet."""
+        async with self._choosing:  # another assignment may come meanwhile
+            chosen = self._chosen
+            await self.drop([queue for queue in self.assigned.queues if queue not in chosen])
+            return await self.assigned.take([queue for queue in chosen if queue not in self.assigned.queues])
+
+    def _move(self, queue: MessageQueue, offset: int) -> None:
+        """Continue a queue at another offset; `auto_commit` commits it, even if it is an earlier one."""
+        self.assigned.begin(queue, offset)
+        if self.settings.auto_commit:
+            self.offsets.table.put(queue, offset)
 
     def _take(self, count: int) -> list[ReceivedMessage]:
         """Return the first messages that may be returned; all of one pull, so of one queue."""
