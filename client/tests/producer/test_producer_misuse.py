@@ -15,6 +15,7 @@ from gantrymq import (
     SendResult,
     TimedOut,
     TransactionProducer,
+    by_hash,
 )
 from gantrymq.connection.instance import ClientInstance, _instances
 
@@ -177,3 +178,13 @@ async def test_a_send_without_room_in_time_or_before_the_close_says_so(monkeypat
             await early
         assert not failed.value.sent
         assert [str(each.exception()) for each in silent if "was closed" in str(each.exception())]
+
+
+async def test_a_request_that_is_refused_before_it_is_sent_waits_for_no_reply():
+    async with cluster(Broker("a")) as (_, address), Producer("g", nameservers=address) as producer:
+        queue = (await producer.queues("T"))[0]
+        with pytest.raises(InvalidMessage, match="not both"):
+            await producer.request(Message("T", b"x"), queue=queue, selector=by_hash)
+        with pytest.raises(InvalidMessage):
+            await producer.request(changed(body="text"))
+        assert producer._instance.replies._waiting == {}

@@ -126,6 +126,25 @@ async def test_a_message_stored_with_less_durability_says_so_or_is_sent_again():
             assert {result.queue.broker for result in results} == {"b"}
 
 
+@pytest.mark.parametrize("way", ["single", "batch"])
+@pytest.mark.parametrize("second", [13, SILENT, CLOSE])
+async def test_a_message_stored_with_less_durability_is_not_reported_as_failed_if_the_second_send_fails(
+    second, way
+):
+    broker = Broker("a", 10, second)
+    async with (
+        cluster(broker) as (_, nameserver),
+        Producer("g", nameservers=nameserver, retry_unless_ok=True, retries=1, send_timeout=0.5) as producer,
+    ):
+        if way == "single":
+            result = await producer.send(Message("T", b"x"))
+        else:
+            (result,) = await producer.send_batch([Message("T", b"x")])
+        assert result.status is SendStatus.FLUSH_DISK_TIMEOUT
+        assert result.queue.queue_id == int(broker.sends[0].ext["e"])
+        assert len(broker.sends) == 2
+
+
 async def test_an_unknown_topic_is_created_by_its_first_message_or_refused():
     broker = Broker("a")
     async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **LONG) as producer:

@@ -291,12 +291,12 @@ class Producer:
         seconds = self._seconds(timeout)
         deadline = sender.loop.time() + seconds
         pending = instance.replies.expect(message.topic)
-        extra = request_properties(pending.correlation_id, instance.client_id, seconds)
-        born_ms = wall_ms(self._machine)
-        prepared = self._preparation.prepare(message, born_ms, extra)
-        future: asyncio.Future[SendResult] = sender.loop.create_future()
-        choice = self._choice_alone(message, queue, selector, argument)
         try:
+            extra = request_properties(pending.correlation_id, instance.client_id, seconds)
+            born_ms = wall_ms(self._machine)
+            prepared = self._preparation.prepare(message, born_ms, extra)
+            future: asyncio.Future[SendResult] = sender.loop.create_future()
+            choice = self._choice_alone(message, queue, selector, argument)
             await sender.targets_of(message.topic)
             await instance.make_known()
             sender.begin(Send(sender, message, prepared, future, deadline, born_ms), choice)

@@ -126,6 +126,47 @@ async def test_timeouts_and_task_groups_work_in_a_listener() -> None:
     await consumer.close()
 
 
+class Nameless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("way", ["coroutine", "later", "thread"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("delay_level", None), ("delay_level", "3"), ("ack_index", 0.5), ("suspend_seconds", float("nan"))],
+)
+async def test_a_context_with_an_impossible_value_makes_its_call_fail(
+    way: str, field: str, value: object
+) -> None:
+    sink = Sink()
+
+    def plain(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
+        setattr(context, field, value)
+
+    async def coroutine(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
+        await asyncio.sleep(0 if way == "later" else 0.001)
+        plain(messages, context)
+
+    async def at_once(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
+        plain(messages, context)
+
+    function = {"thread": plain, "coroutine": at_once, "later": coroutine}[way]
+    consumer = concurrent(function, sink)
+    consumer.submit(*filled(1))
+    await until(lambda: sink.judged)
+    ((offsets, failure),) = sink.judged
+    assert offsets == [0]
+    assert failure is not None
+    assert failure.startswith(f"the listener set {field} to {value!r}")
+    await consumer.close()
+
+
 @pytest.mark.parametrize("way", ["coroutine", "later", "quick", "thread"])
 async def test_no_exception_or_result_of_a_listener_ends_a_worker(way: str) -> None:
     sink = Sink()
@@ -134,6 +175,8 @@ async def test_no_exception_or_result_of_a_listener_ends_a_worker(way: str) -> N
         asyncio.CancelledError(),
         "nonsense",
         ConsumeResult.RECONSUME_LATER,
+        Nameless(),
+        Unshowable(),
         None,
     ]
 
@@ -152,9 +195,9 @@ async def test_no_exception_or_result_of_a_listener_ends_a_worker(way: str) -> N
 
     function = {"coroutine": coroutine, "later": later}.get(way, plain)
     consumer = concurrent(function, sink, quick=way == "quick", workers=1)
-    consumer.submit(*filled(5))
-    await until(lambda: len(sink.judged) == 4 and sink.done_offsets == [4])
-    assert sorted(offsets for offsets, _ in sink.judged) == [[0], [1], [2], [3]]
+    consumer.submit(*filled(len(wrong)))
+    await until(lambda: len(sink.judged) == 6 and sink.done_offsets == [6])
+    assert sorted(offsets for offsets, _ in sink.judged) == [[n] for n in range(6)]
     assert all(failure for _, failure in sink.judged)
     await consumer.close()
 

@@ -152,7 +152,10 @@ async def test_a_changed_subscription_counts_for_every_message_that_was_not_pull
     _, task = await pull_with(source, subscriptions)
     await until(lambda: source.messages)
     assert [message.tag for message in source.messages] == ["BBBB"]
-    assert [(each.subscription, each.queue_offset) for each in source.headers[:2]] == [("AaAa", 0), ("BBBB", 0)]
+    assert [(each.subscription, each.queue_offset) for each in source.headers[:2]] == [
+        ("AaAa", 0),
+        ("BBBB", 0),
+    ]
     await stop(task)
 
 

@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gantrymq.consumer.push.listeners import IN_CALL_OF, Listener, Waits, Way, begin
-from gantrymq.consumer.retrying.outcomes import SUCCEEDED, ConsumeContext, ConsumeResult, Outcome, understand
+from gantrymq.consumer.retrying.outcomes import (
+    SUCCEEDED,
+    ConsumeContext,
+    ConsumeResult,
+    Outcome,
+    shown,
+    understand,
+)
 from gantrymq.consumer.shared.process_queue import ProcessQueue
 from gantrymq.hooks import ConsumeCall, ConsumeHook, run_after, run_before
 from gantrymq.message import ReceivedMessage
@@ -55,7 +62,17 @@ class Call:
         if isinstance(returned, Waits):
             self.waits = returned
         else:
-            self.outcome = returned if isinstance(returned, Outcome) else understand(returned)
+            self.end(returned if isinstance(returned, Outcome) else understand(returned))
+
+    def end(self, outcome: Outcome) -> None:
+        """Take the outcome. An impossible value in the context makes the call fail, as an impossible result does."""
+        context = self.context
+        fault = context.fault() if context is not None else None
+        if context is not None and fault is not None:
+            self.context = ConsumeContext(context.queue)
+            if outcome.failure is None:
+                outcome = Outcome(fault)
+        self.outcome = outcome
 
 
 class Calling:
@@ -102,12 +119,12 @@ class Calling:
         if call.waits is None:
             return
         try:
-            call.outcome = understand(await call.waits)
+            call.end(understand(await call.waits))
         except RAISED as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # the worker itself is being cancelled
-            call.outcome = failed(error)
+            call.end(failed(error))
         call.waits = None
         call.seconds = self.steady() - call.started
         self.conclude(call)
@@ -157,4 +174,4 @@ class Calling:
 
 def failed(error: BaseException) -> Outcome:
     """Return the outcome of a call that raised."""
-    return Outcome(f"the listener raised {type(error).__name__}: {error}", error)
+    return Outcome(f"the listener raised {type(error).__name__}: {shown(error, str)}", error)

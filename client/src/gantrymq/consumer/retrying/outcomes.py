@@ -5,9 +5,11 @@ RocketMQ's rules: `ConsumeMessageConcurrentlyService` and `ConsumeMessageOrderly
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
+from numbers import Integral, Real
 
 from gantrymq.message import MessageQueue, ReceivedMessage
 
@@ -39,6 +41,20 @@ class ConsumeContext:
     suspend_seconds: float | None = None
     """The pause of an orderly queue after a failure, 0.01 to 30 s; None: the consumer's setting."""
 
+    def fault(self) -> str | None:
+        """Return which field a listener has set to an impossible value, None if there is none."""
+        for name, kind, value, is_needed in (
+            ("ack_index", Integral, self.ack_index, False),
+            ("delay_level", Integral, self.delay_level, True),
+            ("suspend_seconds", Real, self.suspend_seconds, False),
+        ):
+            given: object = value
+            if given is None and not is_needed:
+                continue
+            if not isinstance(given, kind) or not isfinite(given):
+                return f"the listener set {name} to {shown(given):.100}: it must be a number"
+        return None
+
 
 @dataclass(slots=True, frozen=True)
 class Outcome:
@@ -58,8 +74,16 @@ def understand(returned: object) -> Outcome:
     if returned is ConsumeResult.RECONSUME_LATER:
         return Outcome("the listener returned RECONSUME_LATER")
     return Outcome(
-        f"the listener returned {returned!r:.100}: return None, ConsumeResult.SUCCESS or ConsumeResult.RECONSUME_LATER"
+        f"the listener returned {shown(returned):.100}: return None, ConsumeResult.SUCCESS or ConsumeResult.RECONSUME_LATER"
     )
+
+
+def shown(value: object, as_text: Callable[[object], str] = repr) -> str:
+    """Return a listener's object as text. Its own code may raise: that must not end what handles the call."""
+    try:
+        return as_text(value)
+    except Exception as error:  # noqa: BLE001 - as above
+        return f"a {type(value).__name__} whose text raises {type(error).__name__}"
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
 
@@ -111,6 +111,10 @@ NOWHERE: Target = Target(MessageQueue("", "", -1), "", "", "", lambda _send: Non
 """The target of a send whose queue is not chosen yet."""
 
 
+Kept: TypeAlias = tuple[Target, SendStatus, SendReplyHeader]
+"""Where, how and with which answer of the broker a message was stored."""
+
+
 class Send(msgspec.Struct, eq=False):
     """A message being sent. A Struct: one is created per message, in a third of the time of a plain class."""
 
@@ -130,6 +134,8 @@ class Send(msgspec.Struct, eq=False):
     context: SendContext | None = None
     size: int = 1
     """The number of its messages."""
+    kept: Kept | None = None
+    """An earlier try that stored it with less durability."""
 
     @property
     def is_special(self) -> bool:
@@ -183,6 +189,7 @@ class Send(msgspec.Struct, eq=False):
             self.sender.failed(self, BrokerRefused(BAD_ANSWER, f"the answer cannot be read: {error}"))
             return
         if answer.code and self.sender.retries_unless_ok(self):
+            self.kept = self.target, STATUS[answer.code], reply
             self.sender.failed(self, BrokerRefused(BAD_ANSWER, STATUS[answer.code].value))
             return
         self.stored(STATUS[answer.code], reply)
@@ -211,6 +218,11 @@ class Send(msgspec.Struct, eq=False):
             self.sender.after_send(self.context, (result,), None)
         if not self.future.done():
             self.future.set_result(result)
+
+    def keep(self, kept: Kept) -> None:
+        """Report success with an earlier try, because no later one succeeded."""
+        self.target, status, reply = kept
+        self.stored(status, reply)
 
     def fail(self, error: GantryError) -> None:
         """Report failure."""

@@ -294,6 +294,9 @@ class Sender:
             self._launch(send)
 
     def _end(self, send: Send, error: Exception) -> None:
+        if send.kept is not None:
+            send.keep(send.kept)
+            return
         self._count_down()
         if isinstance(error, GantryError):
             send.fail(error)
