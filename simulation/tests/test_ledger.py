@@ -144,6 +144,36 @@ def test_what_a_store_may_have_lost_is_not_required_and_the_rest_is(world: World
     assert "written" not in found(world)
 
 
+@pytest.mark.parametrize(("is_doubtful", "is_found"), [(True, False), (False, True)])
+def test_an_answer_from_before_a_loss_shows_what_is_durable_unless_the_store_may_lose_what_it_shows(
+    world: World, is_doubtful: bool, is_found: bool
+) -> None:
+    """A store under async flush answers a paused client, loses its power, and starts again under sync flush."""
+    ledger, place = Ledger(world), Place("s", "T", 0, 0)
+    if is_doubtful:
+        ledger.losses.doubt("s")
+    since = ledger.since("s", "T")
+    ledger.lost_undurable("s")
+    ledger.messages.sent.update(("lost", "new"))
+    ledger.read("lost", place, since, is_durable=True, store_ms=0)
+    read(ledger, "new", place)
+    assert ("names lost, and now new" in found(world)) is is_found
+
+
+def test_the_store_time_of_a_lost_message_is_not_that_of_the_next_one_at_its_place(world: World) -> None:
+    ledger, place = Ledger(world), Place("s", "T", 0, 0)
+    since = ledger.since("s", "T")
+    ledger.messages.sent.add("lost")
+    ledger.read("lost", place, since, is_durable=False, store_ms=7)
+    assert ledger.messages.times == {place: 7}
+    ledger.lost_undurable("s")
+    assert ledger.messages.times == {}
+    ledger.read("lost", place, since, is_durable=False, store_ms=7)
+    assert ledger.messages.times == {}
+    read(ledger, "new", place, store_ms=9)
+    assert ledger.messages.times == {place: 9}
+
+
 def test_what_is_acknowledged_and_not_consumed_is_missing(world: World) -> None:
     ledger = Ledger(world)
     stored(ledger, "one", Place("s", "T", 0, 0))

@@ -42,8 +42,7 @@ class Ledger:
 
     def read(self, message: str, place: Place, since: Since, *, is_durable: bool, store_ms: int) -> None:
         """Record that a message was delivered from a place."""
-        self.messages.read(message, place, since, is_durable=is_durable)
-        self.messages.times[place] = store_ms
+        self.messages.read(message, place, since, is_durable=is_durable, store_ms=store_ms)
         if place not in self.messages.copies and not place.is_copy:
             self.delays.read(message, place, store_ms)
         self.transactions.read(message)

@@ -60,15 +60,22 @@ class Messages:
         self.positions.pop(place, None)
         self._check_key(message, place, is_durable=is_durable)
 
-    def read(self, message: str, place: Place, since: Since, *, is_durable: bool) -> None:
-        """Record that a message was delivered from a place."""
+    def read(self, message: str, place: Place, since: Since, *, is_durable: bool, store_ms: int) -> None:
+        """Record that a message was delivered from a place, with its store time.
+
+        `is_durable` is as of now. A store that shows what it may lose may have done so before a loss, in a life with
+        another flush.
+        """
         if message not in self.sent:
             self._violate(f"{place} delivers {message!r}, which nobody sent")
         now = self._losses.since(place.store, place.topic)
-        if is_durable or since.losses == now.losses:
-            self._name(message, place, is_durable=is_durable)
-            if since.deletions == now.deletions:
-                self._check_key(message, place, is_durable=is_durable)
+        may_be_gone = not is_durable or self._losses.is_doubtful(place.store)
+        if may_be_gone and since.losses != now.losses:
+            return
+        self._name(message, place, is_durable=is_durable)
+        self.times[place] = store_ms
+        if since.deletions == now.deletions:
+            self._check_key(message, place, is_durable=is_durable)
 
     def is_shown(self, place: Place) -> bool:
         """Whether readers see a place under sync flush: what is written only, they do not see yet."""
@@ -107,6 +114,7 @@ class Messages:
         for place in gone:
             del self._names[place]
             self.required.pop(place, None)
+            self.times.pop(place, None)
         self.copies = {place for place in self.copies if place.store != store}
         self._keys = {
             key: (place, durable)

@@ -67,7 +67,8 @@ async def _send(
     doing.history.add(doing.name, f"{message} is stored at {place}: {durability}, code {stored.code}")
     is_durable = reply.durability == FSYNC
     doing.ledger.messages.stored(message, place, since, is_durable=is_durable)
-    doing.ledger.messages.positions[place] = parse_offset_message_id(reply.msg_id)[2]
+    if doing.ledger.messages.required.get(place) == message:
+        doing.ledger.messages.positions[place] = parse_offset_message_id(reply.msg_id)[2]
 
 
 async def send(doing: Doing, act: Act) -> None:
