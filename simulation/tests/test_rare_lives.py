@@ -1,0 +1,44 @@
+"""Lives in which rare faults come together: what is legal there is no violation."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+
+import pytest
+
+from gantry_simulation.lives.faults.disks import PARTS, SKIPPED_STEPS, WRITING
+from gantry_simulation.lives.life import live
+from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
+
+STORE = "store-0"
+
+
+def act(at_ms: int, kind: str, number: int = 0, *, on: str = STORE, span_ms: int = 20) -> Act:
+    by = "client-0" if on.startswith("store") else ""
+    return Act(at_ms=at_ms, kind=kind, on=on, by=by, number=number, span_ms=span_ms, size=16)
+
+
+def failing_sync(skipped: int) -> int:
+    """Return the number of a disk error that fails a sync of the log, after some others."""
+    for number in count():
+        rng = random.Random(number)
+        drawn = rng.choice(WRITING), rng.choice(PARTS), rng.randrange(SKIPPED_STEPS)
+        if drawn == ("sync", "commitlog", skipped):
+            return number
+    raise AssertionError
+
+
+@pytest.mark.parametrize("kind", ["kill", "stop"])
+def test_a_sync_that_fails_in_the_next_life_of_a_store_loses_what_was_written_then(kind: str) -> None:
+    acts = (
+        act(200, "send", 1),
+        act(1_000, "disk error", failing_sync(skipped=3)),
+        act(1_010, kind),
+        *(act(2_000 + 50 * number, "send early", number) for number in range(10)),
+        act(2_600, "kill"),
+    )
+    life = live(Plan(seed=1, seconds=4.0, shape=Shape(stores=(StoreShape(),)), acts=acts))
+    assert life.violations == []
+    assert any("written" in line for line in life.history)
+    assert any("injected at sync" in line for line in life.history)
