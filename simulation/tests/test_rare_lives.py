@@ -12,6 +12,8 @@ from gantry_simulation.lives.life import live
 from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
 
 STORE = "store-0"
+ODD_KEY_EVERYWHERE = 2
+"""The number of a bulk task on the delayed messages with odd numbers, of all stores: not slow, stopped or dry."""
 
 
 def act(at_ms: int, kind: str, number: int = 0, *, on: str = STORE, span_ms: int = 20) -> Act:
@@ -42,3 +44,20 @@ def test_a_sync_that_fails_in_the_next_life_of_a_store_loses_what_was_written_th
     assert life.violations == []
     assert any("written" in line for line in life.history)
     assert any("injected at sync" in line for line in life.history)
+
+
+def test_a_task_may_leave_out_a_store_that_its_scheduler_did_not_know() -> None:
+    """The scheduler starts while the second store is away. That store is back before the client looks at its messages."""
+    acts = (
+        *(
+            act(600 + number, "http send delayed", number, on=store, span_ms=9_000)
+            for number, store in ((1, STORE), (3, "store-1"))
+        ),
+        act(2_000, "stop", on="store-1", span_ms=750),
+        act(2_150, "kill", on="scheduler-0"),
+        act(2_600, "http bulk cancel", ODD_KEY_EVERYWHERE),
+    )
+    shape = Shape(stores=(StoreShape(), StoreShape()), nameservers=1, schedulers=1, gateways=1)
+    life = live(Plan(seed=1, seconds=9.0, shape=shape, acts=acts))
+    assert life.violations == []
+    assert any("outcomes={'cancelled': 1}" in line for line in life.history)

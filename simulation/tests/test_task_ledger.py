@@ -23,7 +23,7 @@ class Noted:
 
     def accept(self, task: Task) -> Task:
         self.ledger.tasks.begin(task)
-        self.ledger.tasks.accepted["store-0.1"] = task
+        self.ledger.tasks.accept("store-0.1", task)
         return task
 
     def report(self, state: str, total: int, **outcomes: int) -> None:
@@ -70,6 +70,17 @@ def test_a_finished_redrive_must_have_sent_its_letters(noted: Noted) -> None:
     noted.ledger.tasks.check({})
     assert len(noted.violations) == 2
     assert "has not sent h1" in noted.violations[1]
+
+
+@pytest.mark.parametrize(("is_harmed", "found"), [(False, 1), (True, 0)])
+def test_after_a_fault_a_redrive_may_leave_out_letters_of_a_store_that_its_scheduler_did_not_know(
+    noted: Noted, is_harmed: bool, found: int
+) -> None:
+    task = noted.accept(Task(REDRIVE, letters={LETTER._replace(store="store-1"): "h1"}))
+    task.may_be_continued = is_harmed
+    noted.report("done", 0)
+    noted.ledger.tasks.check({})
+    assert len(noted.violations) == found
 
 
 def test_a_redrive_that_repeats_after_a_crash_is_right(noted: Noted) -> None:

@@ -49,10 +49,16 @@ class Task:
     """Of a redrive: its filter, by message."""
     letters: dict[Letter, str] = field(default_factory=dict[Letter, str])
     """Of a redrive: wanted dead letters that were there before it, with their messages."""
+    store: str = ""
+    """The store with its records, once it is accepted."""
     may_be_cancelled: bool = False
     may_be_continued: bool = False
     """Whether a fault may have ended a term of its scheduler. The next term continues at the last checkpoint."""
     ended: Progress | None = None
+
+    def reaches(self, store: str) -> bool:
+        """Whether it certainly works on a store. A scheduler that has just started may not know another one that is away."""
+        return store == self.store or not self.may_be_continued
 
 
 class Tasks:
@@ -127,13 +133,18 @@ class Tasks:
     def _is_doubtful(self, place: Place) -> bool:
         return self._losses.has_lost(place.store) or self._losses.is_deleted(place.store, place.topic)
 
+    def accept(self, identifier: str, task: Task) -> None:
+        """Record that a task was answered, with its id."""
+        self.accepted[identifier] = task
+        task.store = _store_of(identifier)
+
     def open(self) -> list[str]:
         """Return the ids of accepted tasks whose end was not seen."""
         return [identifier for identifier, task in self.accepted.items() if task.ended is None]
 
     def forgotten(self, identifier: str) -> None:
         """Record that the scheduler of a store has no task with this id, although it was accepted."""
-        if not self._losses.has_lost(identifier.rpartition(".")[0]):
+        if not self._losses.has_lost(_store_of(identifier)):
             self._violate(f"task {identifier} is unknown to its scheduler")
         del self.accepted[identifier]
 
@@ -187,7 +198,7 @@ class Tasks:
         if ended.state != DONE or ended.failed or task.is_dry:
             return
         for letter, message in task.letters.items():
-            if not self._copies.get(letter):
+            if task.reaches(letter.store) and not self._copies.get(letter):
                 self._violate(f"task {identifier} is done and has not sent {message} of {letter} again")
 
     def _check_bulk(self, identifier: str, task: Task, ended: Progress, delivered: Collection[str]) -> None:
@@ -204,3 +215,8 @@ class Tasks:
             self._violate(
                 f"task {identifier} reports {ended.outcomes}, but only {missing} messages are not delivered"
             )
+
+
+def _store_of(identifier: str) -> str:
+    """Return the store that has the records of a task."""
+    return identifier.rpartition(".")[0]

@@ -138,7 +138,9 @@ async def _run_bulk(doing: Doing, act: Act, path: str, more: JSON, task: Task) -
     return {
         message: count
         for message, count in orders.items()
-        if delays.delayed[message].orders == count and delays.delayed[message].is_certain
+        if delays.delayed[message].orders == count
+        and delays.delayed[message].is_certain
+        and task.reaches(delays.delayed[message].store)
     }
 
 
@@ -155,7 +157,7 @@ async def _run(doing: Doing, act: Act, path: str, body: JSON, task: Task) -> Non
         return
     identifier = answer.json()["id"]
     doing.history.add(doing.name, f"starts {identifier}: {act.kind} {body}")
-    doing.ledger.tasks.accepted[identifier] = task
+    doing.ledger.tasks.accept(identifier, task)
     if is_stopped:
         await asyncio.sleep(LOOK_SECONDS)
         task.may_be_cancelled = True
