@@ -14,6 +14,10 @@ from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
 STORE = "store-0"
 ODD_KEY_EVERYWHERE = 2
 """The number of a bulk task on the delayed messages with odd numbers, of all stores: not slow, stopped or dry."""
+LISTED_AT = 3
+"""A seed with which a list is answered in that time."""
+DRY = 8
+"""That of one on no message, which changes nothing."""
 
 
 def act(at_ms: int, kind: str, number: int = 0, *, on: str = STORE, span_ms: int = 20) -> Act:
@@ -61,3 +65,34 @@ def test_a_task_may_leave_out_a_store_that_its_scheduler_did_not_know() -> None:
     life = live(Plan(seed=1, seconds=9.0, shape=shape, acts=acts))
     assert life.violations == []
     assert any("outcomes={'cancelled': 1}" in line for line in life.history)
+
+
+def without_a_store(seed: int, away_ms: int, *more: Act) -> Plan:
+    """A gateway starts while a store is away that it does not know: the topic was made by sends, so no list of its queues names it."""
+    acts = (
+        *(act(200 + number, "send", number, on=on) for number, on in enumerate((STORE, "store-1"))),
+        *(act(600 + number, "http send delayed", number, span_ms=9_000) for number in (1, 3, 5)),
+        act(2_000, "http bulk cancel", DRY),
+        act(2_900, "stop", span_ms=away_ms),
+        act(3_000, "kill", on="gateway-0"),
+        *(act(3_200 + 50 * number, "http list") for number in range(4)),
+        *more,
+    )
+    shape = Shape(stores=(StoreShape(), StoreShape()), nameservers=1, schedulers=1, gateways=1)
+    return Plan(seed=seed, seconds=9.0, shape=shape, acts=acts)
+
+
+def test_a_list_leaves_out_what_waits_on_a_store_that_the_gateway_does_not_know() -> None:
+    """It is asked for until the store listens again, before it is registered."""
+    plan = without_a_store(LISTED_AT, 580, *(act(3_440 + number, "http list") for number in range(140)))
+    life = live(plan)
+    assert life.violations == []
+    starts = next(at for at, line in enumerate(life.history) if "store-0     starts" in line)
+    assert any("lists Topic0 : , without []" in line for line in life.history[starts:])
+
+
+def test_a_list_leaves_out_tasks_of_a_store_that_the_gateway_does_not_know() -> None:
+    lists = (act(5_000 + 200 * number, "http list tasks") for number in range(4))
+    life = live(without_a_store(4, 3_000, *lists))
+    assert life.violations == []
+    assert any("lists tasks: , without []" in line for line in life.history)

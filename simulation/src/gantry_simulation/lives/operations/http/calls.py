@@ -44,6 +44,19 @@ async def is_expected(doing: Doing, store: str, topic: str) -> bool:
     return store in {*(one["broker"] for one in shown["brokers"]), *shown["missing"]}
 
 
+async def expected_stores(doing: Doing) -> set[str]:
+    """Return the stores that the gateway expects which also gets the next call. Raises NoAnswer.
+
+    It asks them for whatever concerns all stores, or says which are missing. Before the first fault it knows all, and it
+    refuses such calls while it knows none.
+    """
+    stores = set(doing.stores())
+    if len(stores) == 1 or not doing.is_harmed():
+        return stores
+    answer = await call(doing, "GET", "/v1/brokers")
+    return {one["broker"] for one in answer.json()["brokers"]} if answer.is_success else set()
+
+
 def queue_of(act: Act) -> JSON:
     """Return the queue of an act as a send names it."""
     return {"broker": act.on, "queueId": act.queue}

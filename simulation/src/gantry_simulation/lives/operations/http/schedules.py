@@ -11,7 +11,14 @@ from gantry_simulation.ledger.delays import Due, Gone
 from gantry_simulation.ledger.places import Since
 from gantry_simulation.lives.operations.delays import instant_of
 from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
-from gantry_simulation.lives.operations.http.calls import NOT_FOUND, call, is_expected, note_refusal, query
+from gantry_simulation.lives.operations.http.calls import (
+    NOT_FOUND,
+    call,
+    expected_stores,
+    is_expected,
+    note_refusal,
+    query,
+)
 from gantry_simulation.lives.operations.sends import unique_key
 from gantry_simulation.lives.plan import Act
 
@@ -135,6 +142,7 @@ async def listed(doing: Doing, act: Act, topic: str, key: str | None = None) -> 
     A message that is not listed, although its store knew it, no longer waits.
     """
     delays, losses = doing.ledger.delays, doing.ledger.losses
+    expected = await expected_stores(doing)
     since = {store: doing.ledger.since(store, topic) for store in doing.stores()}
     ended = {
         message for message, each in delays.delayed.items() if each.is_cancelled or each.gone is not None
@@ -164,7 +172,7 @@ async def listed(doing: Doing, act: Act, topic: str, key: str | None = None) -> 
         store = delays.delayed[message].store
         if message in ended and losses.still_holds(store, topic, since[store]):
             doing.violate(f"{message} is listed, although it no longer waits")
-    for store in set(since) - set(page["missing"]):
+    for store in sorted(expected - set(page["missing"])):
         absent = [
             message
             for message, orders in before.items()

@@ -12,7 +12,14 @@ from gantry_simulation.ledger.places import Place
 from gantry_simulation.ledger.tasks import CANCEL, DONE, MOVE, REDRIVE, Letter, Progress, Task
 from gantry_simulation.lives.operations.delays import instant_of
 from gantry_simulation.lives.operations.doing import Doing, Operation, message_of, topic_of
-from gantry_simulation.lives.operations.http.calls import GROUP, JSON, call, note_refusal, query
+from gantry_simulation.lives.operations.http.calls import (
+    GROUP,
+    JSON,
+    call,
+    expected_stores,
+    note_refusal,
+    query,
+)
 from gantry_simulation.lives.operations.http.schedules import listed, note_gone
 from gantry_simulation.lives.operations.http.sends import key_of
 from gantry_simulation.lives.operations.sends import is_plain, number_of, tag_of
@@ -29,7 +36,9 @@ UNKNOWN = 404
 
 async def dead_letters(doing: Doing) -> tuple[dict[Letter, str], bool]:
     """Return the dead letters with their messages, and whether these are all. Puts all of them into the ledger."""
-    found, is_whole = await _pages(doing)
+    expected = await expected_stores(doing)
+    found, has_all = await _pages(doing)
+    is_whole = has_all and expected >= set(doing.stores())
     letters: dict[Letter, str] = {}
     redriven: dict[Letter, bool] = {}
     deaths: Counter[Sight] = Counter()
@@ -45,7 +54,7 @@ async def dead_letters(doing: Doing) -> tuple[dict[Letter, str], bool]:
 
 
 async def _pages(doing: Doing) -> tuple[list[JSON], bool]:
-    """Return the dead letters as they are listed, and whether no page failed and no store is missing."""
+    """Return the dead letters as they are listed, and whether no page failed and no expected store is missing."""
     found: list[JSON] = []
     after: str | None = None
     while True:
@@ -180,8 +189,17 @@ async def _ask(doing: Doing, identifier: str, method: str, verb: str) -> Answer:
         doing.history.add(doing.name, f"{identifier}: {progress}")
         tasks.reported(identifier, progress)
     elif answer.status == UNKNOWN and identifier in tasks.accepted:
-        tasks.forgotten(identifier)
+        await _check_forgotten(doing, identifier)
     return answer
+
+
+async def _check_forgotten(doing: Doing, identifier: str) -> None:
+    """Ask once more for a task that is said not to exist: the gateway may only have learned of its store now. Raises NoAnswer."""
+    tasks = doing.ledger.tasks
+    if tasks.accepted[identifier].store in await expected_stores(doing):
+        answer = await call(doing, "GET", f"/v1/tasks/{identifier}")
+        if answer.status == UNKNOWN and identifier in tasks.accepted:
+            tasks.forgotten(identifier)
 
 
 async def look(doing: Doing, identifiers: Sequence[str]) -> None:
@@ -193,7 +211,7 @@ async def look(doing: Doing, identifiers: Sequence[str]) -> None:
 async def list_tasks(doing: Doing, act: Act) -> None:
     """List tasks, of all brokers or one, and compare them with those that were accepted."""
     tasks, losses = doing.ledger.tasks, doing.ledger.losses
-    accepted = set(tasks.accepted)
+    accepted, expected = set(tasks.accepted), await expected_stores(doing)
     answer = await call(doing, "GET", "/v1/tasks" + query(broker=act.on if act.number % 2 else None))
     if not answer.is_success:
         note_refusal(doing, act, answer)
@@ -202,8 +220,10 @@ async def list_tasks(doing: Doing, act: Act) -> None:
     found = {one["id"]: one for one in page["tasks"]}
     doing.history.add(doing.name, f"lists tasks: {', '.join(found)}, without {page['missing']}")
     for identifier in accepted & set(tasks.accepted):
-        store = identifier.rpartition(".")[0]
-        is_asked = store not in page["missing"] and not (act.number % 2 and store != act.on)
+        store = tasks.accepted[identifier].store
+        is_asked = (
+            store in expected and store not in page["missing"] and not (act.number % 2 and store != act.on)
+        )
         if is_asked and identifier not in found and not losses.is_doubtful(store):
             doing.violate(f"task {identifier} is not listed")
 
