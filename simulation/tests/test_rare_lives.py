@@ -7,11 +7,14 @@ from itertools import count
 
 import pytest
 
+from gantry_simulation.lives.faults.damage import TARGETS
 from gantry_simulation.lives.faults.disks import PARTS, SKIPPED_STEPS, WRITING
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
 
 STORE = "store-0"
+INDEX = TARGETS[4]
+"""Of bits that change."""
 ODD_KEY_EVERYWHERE = 2
 """The number of a bulk task on the delayed messages with odd numbers, of all stores: not slow, stopped or dry."""
 LISTED_AT = 3
@@ -96,3 +99,20 @@ def test_a_list_leaves_out_tasks_of_a_store_that_the_gateway_does_not_know() -> 
     life = live(without_a_store(4, 3_000, *lists))
     assert life.violations == []
     assert any("lists tasks: , without []" in line for line in life.history)
+
+
+@pytest.mark.parametrize(("number", "status"), [(5, "cancelled"), (13, "unknown")])
+def test_a_store_whose_index_has_a_changed_bit_need_not_find_a_message_that_was_delivered(
+    number: int, status: str
+) -> None:
+    """It has forgotten the outcome, and the scheduler asks it by key: for the order, or for where the message is now."""
+    assert random.Random(number).choice(TARGETS) is INDEX
+    acts = (
+        act(300, "send by level", 3),
+        act(2_500, "bit flip", number, span_ms=30),
+        act(4_500, "cancel", 3),
+    )
+    shape = Shape(stores=(StoreShape(checkpoint_seconds=0.1),), nameservers=1, schedulers=1)
+    life = live(Plan(seed=1, seconds=7.0, shape=shape, acts=acts))
+    assert life.violations == []
+    assert any(f"cancels d3: {status}" in line for line in life.history)

@@ -94,6 +94,14 @@ class Delays:
         """Record that a message is being sent."""
         self.delayed[message] = Delayed(store, topic, due, is_at_once=is_at_once, key=key)
 
+    def may_have_ended(self, message: str, *, cancellations: int = 0) -> bool:
+        """Whether a message may have been delivered, or cancelled by more than these cancellations."""
+        delayed, now_ns = self.delayed[message], self._now_ns()
+        may_be_due = any(
+            due.allows(now_ns, due.instant_ms) and not due.is_far(now_ns) for due in delayed.all_due()
+        )
+        return may_be_due or delayed.cancellations > cancellations
+
     def is_known(self, message: str) -> bool:
         """Whether a scheduler must know a message."""
         delayed = self.delayed[message]

@@ -73,6 +73,16 @@ def _is_known(doing: Doing, act: Act) -> bool:
     return doing.ledger.delays.is_known(_message(act)) and not doing.ledger.losses.is_doubtful(act.on)
 
 
+def can_tell(doing: Doing, message: str, store: str, *, cancellations: int = 0) -> bool:
+    """Whether the answer to an order is certain, although there are these cancellations.
+
+    About a message that does not wait, a scheduler asks its store by key. One that does not find it there was cancelled, or
+    is unknown.
+    """
+    is_found = store not in doing.ledger.messages.doubtful
+    return is_found or not doing.ledger.delays.may_have_ended(message, cancellations=cancellations)
+
+
 async def cancel(doing: Doing, act: Act) -> None:
     """Cancel the delayed message with the number of this act."""
     message, topic, delays = _message(act), topic_of(act), doing.ledger.delays
@@ -87,9 +97,9 @@ async def cancel(doing: Doing, act: Act) -> None:
     if status in WITHOUT_EFFECT:
         delays.not_cancelled(message)
     if doing.ledger.losses.still_holds(act.on, topic, since):
-        if status == "cancelled":
+        if status == "cancelled" and can_tell(doing, message, act.on, cancellations=1):
             delays.cancelled(message)
-        elif status == "unknown" and is_known:
+        elif status == "unknown" and is_known and can_tell(doing, message, act.on):
             delays.not_found(message)
 
 
@@ -110,7 +120,7 @@ async def move(doing: Doing, act: Act) -> None:
     if doing.ledger.losses.still_holds(act.on, topic, since):
         if status == "moved":
             delays.moved(message, due)
-        elif status == "unknown" and is_known:
+        elif status == "unknown" and is_known and can_tell(doing, message, act.on):
             delays.not_found(message)
 
 

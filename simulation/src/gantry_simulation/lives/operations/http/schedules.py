@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gantry_simulation.clients.http_client import Answer
 from gantry_simulation.ledger.delays import Due, Gone
 from gantry_simulation.ledger.places import Since
-from gantry_simulation.lives.operations.delays import instant_of
+from gantry_simulation.lives.operations.delays import can_tell, instant_of
 from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
 from gantry_simulation.lives.operations.http.calls import (
     NOT_FOUND,
@@ -71,6 +71,7 @@ async def _check_unknown(doing: Doing, act: Act, message: str, before: _Before, 
         await is_expected(doing, act.on, topic)
         and doing.lives_of(act.on) == before.starts
         and doing.ledger.losses.still_holds(act.on, topic, before.since)
+        and can_tell(doing, message, act.on)
     ):
         doing.ledger.delays.not_found(message)
 
@@ -86,7 +87,11 @@ async def cancel(doing: Doing, act: Act) -> None:
     doing.history.add(doing.name, f"cancels {message}: {answer.status}")
     if answer.status in (GONE, UNKNOWN):
         delays.not_cancelled(message)
-    elif answer.is_success and doing.ledger.losses.still_holds(act.on, topic, before.since):
+    elif (
+        answer.is_success
+        and doing.ledger.losses.still_holds(act.on, topic, before.since)
+        and can_tell(doing, message, act.on, cancellations=1)
+    ):
         delays.cancelled(message)
     await _check_unknown(doing, act, message, before, answer)
 
