@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from gantry_simulation.ledger.delays import Due
@@ -339,6 +341,23 @@ def test_an_acknowledgment_under_a_replaced_lease_may_succeed_once_the_topic_is_
     ledger.leases.acked(sight, seen_ns, is_late=is_late)
     ledger.check({}, ledger.messages.delivered())
     assert found(world) == violations
+
+
+@pytest.mark.parametrize(("deaths", "is_found"), [(1, True), (2, False)])
+def test_an_acknowledgment_of_a_redriven_message_that_died_again_may_succeed_under_a_replaced_lease(
+    world: World, deaths: int, is_found: bool
+) -> None:
+    """Both dead letters name the place where the message was first."""
+    leases, copy = Ledger(world).leases, Sight(Place("s", "%RETRY%g", 0, 0), "one")
+    seen: list[int] = []
+    for _ in range(2):
+        world.run_for(2)
+        leases.received(copy, world.now_ns, seconds=1, life=1)
+        seen.append(world.now_ns)
+    leases.acked(copy, seen[0], is_late=leases.acking(copy, seen[0], life=1))
+    leases.deaths = Counter({Sight(Place("s", "T", 0, 0), "one"): deaths})
+    leases.check()
+    assert ("under a lease that another one replaced" in found(world)) is is_found
 
 
 def test_a_commit_that_meets_a_deletion_may_be_gone_and_one_after_it_may_not(world: World) -> None:

@@ -94,30 +94,32 @@ class Leases:
 
     def check(self) -> None:
         """Report late acknowledgments that were accepted, except of messages that died: those are done, which is what is answered."""
+        again = self._deaths_again()
         for sight in self._late:
-            if sight not in self.deaths:
+            if sight not in self.deaths and not again[sight.message]:
                 self._violate(
                     f"{sight.message} at {sight.place} is acknowledged under a lease that another one replaced"
                 )
 
     def due(self, found: dict[Place, str]) -> list[Sight]:
-        """Return what must still be delivered: messages that are neither acknowledged nor dead.
-
-        A redriven message that dies again has one more dead letter, which names the place where it was first.
-        """
-        unknown = Leased()
-        deaths_more: Counter[str] = Counter()
-        for sight, count in self.deaths.items():
-            deaths_more[sight.message] += count - 1
+        """Return what must still be delivered: messages that are neither acknowledged nor dead."""
+        unknown, again = Leased(), self._deaths_again()
         waiting: list[Sight] = []
         for sight in map(Sight._make, found.items()):
             if self._leased.get(sight, unknown).acking or sight in self.deaths:
                 continue
-            if deaths_more[sight.message] > 0:
-                deaths_more[sight.message] -= 1
+            if again[sight.message] > 0:
+                again[sight.message] -= 1
             else:
                 waiting.append(sight)
         return waiting
+
+    def _deaths_again(self) -> Counter[str]:
+        """Count how often each message died after it was redriven: each of these letters names the place where it was first."""
+        again: Counter[str] = Counter()
+        for sight, count in self.deaths.items():
+            again[sight.message] += count - 1
+        return again
 
     def lost(self, store: str) -> None:
         """Forget what a store has confirmed: it may have lost it."""
