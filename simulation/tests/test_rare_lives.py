@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import count
 
 import pytest
@@ -11,6 +12,7 @@ from gantry_simulation.lives.faults.damage import TARGETS
 from gantry_simulation.lives.faults.disks import PARTS, SKIPPED_STEPS, WRITING
 from gantry_simulation.lives.life import live
 from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
+from gantrymq import Message, MessageQueue
 
 STORE = "store-0"
 INDEX = TARGETS[4]
@@ -116,3 +118,20 @@ def test_a_store_whose_index_has_a_changed_bit_need_not_find_a_message_that_was_
     life = live(Plan(seed=1, seconds=7.0, shape=shape, acts=acts))
     assert life.violations == []
     assert any(f"cancels d3: {status}" in line for line in life.history)
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_the_messages_of_a_key_have_no_order_across_the_queues_that_it_moves_between(
+    monkeypatch: pytest.MonkeyPatch, is_moved: bool
+) -> None:
+    """A key chooses among the queues of the route, which changes when a store leaves. Here it changes with each send."""
+    sends = count()
+
+    def choose(queues: Sequence[MessageQueue], _message: Message, _key: object) -> MessageQueue:
+        number = next(sends)
+        return queues[number % len(queues) if is_moved else 0]
+
+    monkeypatch.setattr("gantrymq.producer.producer.by_hash", choose)
+    shape = Shape(stores=(StoreShape(), StoreShape()), nameservers=1, producers=1)
+    assert live(Plan(seed=1, seconds=6.0, shape=shape, acts=())).violations == []
+    assert next(sends) > 20

@@ -12,7 +12,7 @@ from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.ledger.places import Place
 from gantry_simulation.processes.process import Process
 from gantry_wire.messages.properties import GANTRY_KEY
-from gantrymq import GantryError, Message, Producer, SendResult
+from gantrymq import GantryError, Message, MessageQueue, Producer, SendResult
 from gantrymq.producer.batching.batches import BatchIncomplete
 
 SEND_SECONDS = 2.0
@@ -98,19 +98,21 @@ class SendingProgram(Program):
             self._note(messages, incomplete.results)
 
     async def _in_order(self, producer: Producer, rng: random.Random) -> None:
+        """Send with one sharding key. It moves to another queue when a store leaves, or comes back."""
         key = f"key {rng.randrange(SHARDING_KEYS)}"
-        before = -1
+        latest: dict[MessageQueue, int] = {}
         for _ in range(rng.randint(1, BURST_MAX)):
             message = self._message(self._orderly_topic, sharding_key=key)
             self._may_repeat([message])
             result = await producer.send(message)
             self._note([message], [result])
+            before = latest.get(result.queue, -1)
             if result.queue_offset <= before:
                 words = (
                     f"{message.body.decode()} is stored at {result.queue_offset}, the one before at {before}"
                 )
                 self.violate(words)
-            before = result.queue_offset
+            latest[result.queue] = result.queue_offset
 
     def _note(self, messages: Sequence[Message], results: Sequence[SendResult | BaseException]) -> None:
         for message, result in zip(messages, results, strict=True):
