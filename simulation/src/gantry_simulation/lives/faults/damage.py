@@ -112,7 +112,7 @@ def _note_flip(system: System, on: str, target: Target, found: Flip) -> None:
     system.ledger.messages.doubtful.add(on)
     system.ledger.messages.damaged_stores.add(on)
     if found.path.endswith(OFFSETS):
-        system.ledger.offsets.damaged(on)
+        system.ledger.offsets_damaged(on)
     if found.place is not None:
         system.ledger.messages.was_damaged(found.message, found.place)
         if found.copied is not None:
