@@ -119,6 +119,70 @@ async def test_a_lost_lock_ends_the_work_and_the_offset_is_read_again_with_the_n
     await held.close()
 
 
+class SlowKeeper(LockKeeper):
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def ask(self, code, header, body, **options):
+        answer = await super().ask(code, header, body, **options)
+        await self.gate.wait()
+        return answer
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_renewal_counts_for_a_queue_that_is_restarted_meanwhile(is_lost: bool) -> None:
+    keeper, now = SlowKeeper(), 0.0
+
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    held = AssignedQueues(
+        keeper, "g", ConsumerSettings(orderly=True), Notes(), Locks("g", "me", keeper.store),
+        lambda queue: [nothing()], lambda: now,
+    )  # fmt: skip
+    assert await held.take(QUEUES[:1])
+    now = 20.0
+    keeper.gate.clear()
+    if is_lost:
+        keeper.free.clear()
+    renewing = asyncio.ensure_future(held.renew_locks())
+    await asyncio.sleep(0)
+    held.begin(QUEUES[0], 3)  # a reset
+    keeper.gate.set()
+    assert await renewing == is_lost
+    assert (QUEUES[0] not in held.queues) == is_lost
+    if not is_lost:
+        assert held.queues[QUEUES[0]].has_valid_lock(49.0)
+    await held.close()
+
+
+async def test_a_lock_counts_from_its_request_on() -> None:
+    """A process that was suspended before it read the offset may have lost the lock meanwhile."""
+    keeper, now = LockKeeper(), 0.0
+
+    class Suspended(Notes):
+        async def read(self, queue: MessageQueue) -> int:
+            nonlocal now
+            now += 100.0
+            return await super().read(queue)
+
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    held = AssignedQueues(
+        keeper, "g", ConsumerSettings(orderly=True), Suspended(), Locks("g", "me", keeper.store),
+        lambda queue: [nothing()], lambda: now,
+    )  # fmt: skip
+    await held.take(QUEUES[:1])
+    assert not held.queues[QUEUES[0]].has_valid_lock(now)
+    assert await held.renew_locks(), "its offset is read again"
+    await held.close()
+
+
 def orderly_holding(keeper: LockKeeper, ends: list[str]) -> AssignedQueues:
     """Queues in hand whose servers say how they ended."""
 

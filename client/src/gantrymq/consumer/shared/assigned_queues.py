@@ -81,27 +81,33 @@ class AssignedQueues:
         """Start to consume queues; False if not all could start."""
         wanted = [queue for queue in queues if queue not in self.queues]
         complete = not any(queue in self.queues and self.queues[queue].dropped for queue in queues)
+        locked_at = self._steady()
         if self._locks is not None:
             held, _ = await self._locks.lock(wanted)
             if missing := len(wanted) - len(held):
                 log.info("group %s: %d queues are still locked by another member", self._group, missing)
             wanted, complete = sorted(held), complete and not missing
         for at in range(0, len(wanted), TOGETHER_MAX):
-            results = await asyncio.gather(*[self._take(queue) for queue in wanted[at : at + TOGETHER_MAX]])
+            results = await asyncio.gather(*[self._take(queue, locked_at) for queue in wanted[at : at + TOGETHER_MAX]])
             complete &= all(results)
         return complete
 
-    def begin(self, queue: MessageQueue, offset: int) -> None:
-        """Consume a queue from an offset on, replacing earlier work on it; not a queue that is being handed over."""
+    def begin(self, queue: MessageQueue, offset: int, locked_at: float | None = None) -> None:
+        """Consume a queue from an offset on, replacing earlier work on it; not a queue that is being handed over.
+
+        `locked_at` is the time of the request for its lock, by default now; earlier work keeps its own.
+        """
         before = self.queues.get(queue)
         if before is not None and before.dropped:
             # Its lock is released in a moment, and nothing would drop it again. A call that still runs does not undo a reset.
             before.released = True
             return
-        locked = before.last_locked if before is not None and before.is_locked else self._steady()
+        now = self._steady()
+        locked = now if locked_at is None else locked_at
         if before is not None:
+            locked = before.last_locked
             self._end(before)
-        held = ProcessQueue(queue, offset, self._steady())
+        held = ProcessQueue(queue, offset, now)
         # Raises for an unsubscribed topic: then the queue is not assigned without work.
         jobs = self._work(held)
         self.queues[queue] = held
@@ -160,20 +166,21 @@ class AssignedQueues:
         """Renew the locks of all assigned queues; drop those that are lost, and return whether there were any."""
         if self._locks is None or not self.queues:
             return False
-        asked = list(self.queues.values())
-        granted, unknown = await self._locks.lock([each.queue for each in asked])
-        now = self._steady()
+        asked = list(self.queues)
+        asked_at = self._steady()
+        granted, unknown = await self._locks.lock(asked)
         lost = False
-        for each in asked:
-            if each.dropped or each.queue in unknown:
+        for queue in asked:
+            held = self.queues.get(queue)  # restarted meanwhile, perhaps: the lock is the same
+            if held is None or held.dropped or queue in unknown or held.last_locked > asked_at:
                 continue
-            if each.queue in granted and now - each.last_locked < LOCK_KEPT_SECONDS:
-                each.last_locked = now
+            if queue in granted and asked_at - held.last_locked < LOCK_KEPT_SECONDS:
+                held.last_locked = asked_at
                 continue
-            log.warning("group %s has lost the lock of %s; it is restarted", self._group, each.queue)
-            self._end(each)
-            self._forget(each.queue)
-            self.queues.pop(each.queue, None)
+            log.warning("group %s has lost the lock of %s; it is restarted", self._group, queue)
+            self._end(held)
+            self._forget(queue)
+            del self.queues[queue]
             lost = True
         return lost
 
@@ -191,14 +198,14 @@ class AssignedQueues:
             if task is not asyncio.current_task():
                 task.cancel()
 
-    async def _take(self, queue: MessageQueue) -> bool:
+    async def _take(self, queue: MessageQueue, locked_at: float) -> bool:
         try:
             offset = await self._first_offset(queue)
         except (BrokerRefused, LinkError, GantryError, WireError) as error:
             log.warning("group %s: the start offset of %s is unknown: %s", self._group, queue, error)
             return False
         if queue not in self.queues and not self._is_closed:
-            self.begin(queue, offset)
+            self.begin(queue, offset, locked_at)
         return True
 
     async def _first_offset(self, queue: MessageQueue) -> int:
