@@ -129,6 +129,27 @@ async def test_the_end_of_run_releases_and_a_fence_wakes_it():
     assert events[-1] == ("lost", "released")
 
 
+async def test_a_fence_during_an_attempt_leads_to_another_one_at_once():
+    events = []
+    async with scripted({CLAIM: granted(7)}) as (_, address, pool):
+        claims = claims_on(pool, address, events, ttl_ms=600_000)
+
+        def lost(why):
+            events.append(("lost", why))
+
+        def acquired(held):
+            events.append(("acquired", held[("T", 0)].epoch, len(held)))
+            if len(events) == 1:
+                claims.fenced("older epoch")
+
+        claims._acquired, claims._lost = acquired, lost
+        task = asyncio.get_running_loop().create_task(claims.run())
+        await eventually(lambda: len(events) == 3)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert [one[0] for one in events] == ["acquired", "lost", "acquired", "lost"]
+
+
 async def test_the_holder_of_a_claim_is_returned():
     async with scripted({HOLDER: (0, {"heldBy": "s1", "address": "h:3", "untilMs": "99"})}) as (
         script,

@@ -90,8 +90,8 @@ class Claims:
         """Acquire, renew and acquire again until cancelled, then release."""
         try:
             while True:
-                await self.step()
                 self._wake.clear()
+                await self.step()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.renewal_seconds):
                         await self._wake.wait()
