@@ -13,7 +13,7 @@ from gantry_wire.frames.command import decode_command
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.messages.batch import decode_batch
 from gantry_wire.messages.properties import parse_properties
-from gantrymq import Message, NoRoute, Producer, Refused, SendStatus, TimedOut
+from gantrymq import ConnectionFailed, Message, NoRoute, Producer, Refused, SendStatus, TimedOut
 from gantrymq.connection.acl import ACCESS_KEY, SIGNATURE, Signer
 
 pytestmark = pytest.mark.anyio
@@ -143,6 +143,31 @@ async def test_a_message_stored_with_less_durability_is_not_reported_as_failed_i
         assert result.status is SendStatus.FLUSH_DISK_TIMEOUT
         assert result.queue.queue_id == int(broker.sends[0].ext["e"])
         assert len(broker.sends) == 2
+
+
+async def test_an_error_says_that_an_earlier_try_may_have_stored_the_message():
+    heard, unreachable = Broker("a", CLOSE), Broker("b")
+    async with cluster(heard, unreachable) as (_, nameserver):
+        unreachable.address = "127.0.0.1:1"
+        async with Producer("g", nameservers=nameserver, retries=1, **LONG) as producer:
+            for _ in range(4):  # either broker comes first
+                sends = len(heard.sends)
+                with pytest.raises(ConnectionFailed) as failed:
+                    await producer.send(Message("T", b"x"))
+                assert len(heard.sends) == sends + 1
+                assert failed.value.sent
+
+
+@pytest.mark.parametrize("way", ["single", "batch"])
+async def test_a_refusal_after_a_try_without_an_answer_leaves_it_open_whether_the_message_is_stored(way):
+    broker = Broker("a", CLOSE, 13)
+    async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **LONG) as producer:
+        message = Message("T", b"x")
+        sending = producer.send(message) if way == "single" else producer.send_batch([message])
+        with pytest.raises(ConnectionFailed, match=r"code 13.* an earlier try got no answer") as failed:
+            await sending
+        assert failed.value.sent
+        assert isinstance(failed.value.__cause__, Refused)
 
 
 async def test_an_unknown_topic_is_created_by_its_first_message_or_refused():

@@ -88,7 +88,9 @@ class AssignedQueues:
                 log.info("group %s: %d queues are still locked by another member", self._group, missing)
             wanted, complete = sorted(held), complete and not missing
         for at in range(0, len(wanted), TOGETHER_MAX):
-            results = await asyncio.gather(*[self._take(queue, locked_at) for queue in wanted[at : at + TOGETHER_MAX]])
+            results = await asyncio.gather(
+                *[self._take(queue, locked_at) for queue in wanted[at : at + TOGETHER_MAX]]
+            )
             complete &= all(results)
         return complete
 

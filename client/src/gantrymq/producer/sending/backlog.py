@@ -40,7 +40,7 @@ class Backlog:
         waiting, self.waiting = self.waiting, {}
         for send in (each for line in waiting.values() for each in line):
             words = f"the producer was closed before {send.target.address} had room for the message"
-            self._end(send, ConnectionFailed(words, sent=send.tries_done > 0))
+            self._end(send, ConnectionFailed(words, sent=False))
 
     def _look(self) -> None:
         """Launch the sends for which there is room, and fail those whose time is over."""
@@ -64,5 +64,5 @@ class Backlog:
         if now < send.deadline:
             return False
         words = f"{send.target.address} did not read earlier messages within the time"
-        self._end(send, TimedOut(f"sending to topic {send.topic}: {words}", sent=send.tries_done > 0))
+        self._end(send, TimedOut(f"sending to topic {send.topic}: {words}", sent=False))
         return True

@@ -134,6 +134,8 @@ class Send(msgspec.Struct, eq=False):
     context: SendContext | None = None
     size: int = 1
     """The number of its messages."""
+    is_in_doubt: bool = False
+    """An earlier try got no answer, and may have stored it."""
     kept: Kept | None = None
     """An earlier try that stored it with less durability."""
 

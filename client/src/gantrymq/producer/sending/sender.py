@@ -165,6 +165,7 @@ class Sender:
             and is_tried_again(error, send.tries_left, send.deadline - now)
         ):
             send.tries_done += 1
+            send.is_in_doubt |= isinstance(error, LinkError) and error.sent
             self._spawn(self._again(send, error), send)
             return
         self._end(send, sdk_error(error, _doing(send)))
@@ -299,7 +300,7 @@ class Sender:
             return
         self._count_down()
         if isinstance(error, GantryError):
-            send.fail(error)
+            send.fail(_in_doubt(error) if send.is_in_doubt else error)
         elif not send.future.done():
             send.future.set_exception(error)
 
@@ -341,7 +342,17 @@ class Sender:
         del self._tasks[done]
         if done.cancelled() and send is not None:
             words = "the producer was closed before the message could be sent"
-            self._end(send, ConnectionFailed(words, sent=send.tries_done > 0))
+            self._end(send, ConnectionFailed(words, sent=False))
+
+
+def _in_doubt(error: GantryError) -> GantryError:
+    """Return the last error of a send as one that says what an earlier try may have done."""
+    if isinstance(error, ConnectionFailed | TimedOut) and error.sent:
+        return error
+    kind = TimedOut if isinstance(error, TimedOut) else ConnectionFailed
+    doubt = kind(f"{error}; an earlier try got no answer, and may have stored the message", sent=True)
+    doubt.__cause__ = error
+    return doubt
 
 
 def _doing(send: Send) -> str:
