@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from gantry_simulation.lives.faults.restarts import after_failed_disk, forget_failed_disk, restart
+from gantry_simulation.lives.faults.restarts import forget_failed_disk, restart
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
 from gantry_simulation.parts.nameserver import Nameserver
@@ -18,8 +18,6 @@ def kill(system: System, act: Act) -> bool:
     if not member.process.is_running:
         return False
     member.kill()
-    if isinstance(member, Store):
-        after_failed_disk(system, act.on)
     restart(system, member, act.span_ms)
     return True
 
@@ -47,8 +45,6 @@ def stop(system: System, act: Act) -> bool:
     if not process.is_running or not process.stop_once():
         return False
     restart(system, system.member(act.on), act.span_ms)
-    if act.on in system.stores:
-        after_failed_disk(system, act.on)
     return True
 
 

@@ -25,6 +25,8 @@ def restart(system: System, member: Part, span_ms: int) -> None:
         if process.is_running:
             system.world.after(AGAIN_NS, begin)
         else:
+            if process.name in system.stores:
+                _after_failed_disk(system, process.name)
             member.start()
             system.history.add(process.name, "starts")
             system.world.after(REFUSED_NS, partial(_start_again, system, member, process.lives))
@@ -39,7 +41,22 @@ def _start_again(system: System, member: Part, lives: int) -> None:
         restart(system, member, 0)
 
 
-def after_failed_disk(system: System, name: str) -> None:
+def restart_running(system: System, member: Part) -> None:
+    """Stop a member by SIGTERM, as soon as it has its handler, and start it again."""
+    process, lives = member.process, member.process.lives
+
+    def stop() -> None:
+        if process.lives != lives or not process.is_running:
+            return
+        if process.stop_once():
+            restart(system, member, 0)
+        else:
+            system.world.after(AGAIN_NS, stop)
+
+    stop()
+
+
+def _after_failed_disk(system: System, name: str) -> None:
     """Take into account that the next life of a store reads what the device has, which may be less than what was written."""
     if name in system.has_failed_disk:
         system.ledger.lost_undurable(name)

@@ -9,7 +9,7 @@ from gantry_simulation.lives.faults.damage import flip, lose_files
 from gantry_simulation.lives.faults.disks import disk_error, empty, full_disk, read_error, slow_syncs
 from gantry_simulation.lives.faults.network import break_connections, cut, cut_one_way
 from gantry_simulation.lives.faults.processes import kill, pause, power_cut, reconfigure, stop
-from gantry_simulation.lives.faults.restarts import after_failed_disk, restart
+from gantry_simulation.lives.faults.restarts import restart_running
 from gantry_simulation.lives.faults.retaining import disk_pressure, hours_off
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
@@ -70,10 +70,5 @@ def end_all(system: System) -> None:
         empty(store)
         if store.process.refusal:
             store.start()
-        elif (
-            name in system.has_failed_disk | system.must_restart
-            and store.process.is_running
-            and store.process.stop_once()
-        ):
-            after_failed_disk(system, name)
-            restart(system, store, 0)
+        elif name in system.has_failed_disk | system.must_restart:
+            restart_running(system, store)

@@ -85,6 +85,7 @@ async def find_by_key(doing: Doing, act: Act) -> None:
     if not shown:
         return
     place, message = shown[act.number % len(shown)]
+    is_asked = await is_expected(doing, act.on, place.topic)
     since = doing.ledger.since(act.on, place.topic)
     answer = await call(doing, "GET", "/v1/messages" + query(topic=place.topic, key=message, max=FOUND_MAX))
     if not answer.is_success:
@@ -94,7 +95,7 @@ async def find_by_key(doing: Doing, act: Act) -> None:
     doing.history.add(doing.name, f"finds {message} by its key: {', '.join(map(str, found))}")
     if set(found.values()) - {message}:
         doing.violate(f"a query over HTTP for {message} finds {found}")
-    await _check(doing, place, message, since, is_found=place in found)
+    await _check(doing, place, message, since, is_found=place in found or not is_asked)
 
 
 async def show(doing: Doing, act: Act) -> None:
@@ -103,18 +104,20 @@ async def show(doing: Doing, act: Act) -> None:
     if not shown:
         return
     place, message = shown[act.number % len(shown)]
+    is_asked = await is_expected(doing, act.on, place.topic)
     since = doing.ledger.since(act.on, place.topic)
     key = doing.ledger.messages.unique_keys.get(message) or unique_key(message)
     found = await _show(doing, act, key + query(topic=place.topic), message)
-    await _check(doing, place, message, since, is_found=found is not None)
+    await _check(doing, place, message, since, is_found=found is not None or not is_asked)
     if not found:
         return
     again = await _show(doing, act, found["offsetMessageId"], message)
-    await _check(doing, place, message, since, is_found=again is not None)
+    await _check(doing, place, message, since, is_found=again is not None or not is_asked)
     answer = await call(doing, "GET", f"/v1/messages/{key}/timeline" + query(topic=place.topic))
     events = {one["event"] for one in answer.json()["events"]} if answer.is_success else None
     doing.history.add(doing.name, f"the timeline of {message} has {events}")
-    if events is not None and not events & {"stored", "delivered", "committed"}:
+    is_there = is_still(doing, place, message) and doing.ledger.since(act.on, place.topic) == since
+    if events is not None and is_there and not events & {"stored", "delivered", "committed"}:
         doing.violate(f"the timeline of {message} has {events}")
 
 

@@ -55,11 +55,14 @@ class _Before(NamedTuple):
     starts: int
     """Of its store."""
     is_known: bool
+    """Whether a scheduler must know the message, and the gateway expects its store."""
 
 
-def _before(doing: Doing, act: Act, message: str) -> _Before:
-    since = doing.ledger.since(act.on, topic_of(act))
-    return _Before(since, doing.lives_of(act.on), _is_known(doing, message, act.on))
+async def _before(doing: Doing, act: Act, message: str) -> _Before:
+    topic = topic_of(act)
+    is_asked = await is_expected(doing, act.on, topic)
+    since = doing.ledger.since(act.on, topic)
+    return _Before(since, doing.lives_of(act.on), is_asked and _is_known(doing, message, act.on))
 
 
 async def _check_unknown(doing: Doing, act: Act, message: str, before: _Before, answer: Answer) -> None:
@@ -82,7 +85,7 @@ async def cancel(doing: Doing, act: Act) -> None:
     if message is None:
         return
     delays.may_be_cancelled(message)
-    before = _before(doing, act, message)
+    before = await _before(doing, act, message)
     answer = await call(doing, "DELETE", _path(doing, message) + _restriction(act))
     doing.history.add(doing.name, f"cancels {message}: {answer.status}")
     if answer.status in (GONE, UNKNOWN):
@@ -113,7 +116,7 @@ async def _move(doing: Doing, act: Act, due: Due, method: str, verb: str, body: 
     if message is None:
         return
     delays.may_be_moved(message, due)
-    before = _before(doing, act, message)
+    before = await _before(doing, act, message)
     answer = await call(doing, method, _path(doing, message) + verb + _restriction(act), body)
     doing.history.add(doing.name, f"moves {message} to {due}: {answer.status}")
     if answer.is_success and doing.ledger.losses.still_holds(act.on, topic, before.since):
