@@ -105,6 +105,16 @@ class Refused(GantryError):
         self.retryable: bool = code in RETRYABLE
 
 
+def in_doubt(error: GantryError) -> GantryError:
+    """Return the last error of several tries as one that says that an earlier one, without an answer, may have been carried out."""
+    if isinstance(error, ConnectionFailed | TimedOut) and error.sent:
+        return error
+    kind = TimedOut if isinstance(error, TimedOut) else ConnectionFailed
+    doubt = kind(f"{error}; an earlier try got no answer, and may have been carried out", sent=True)
+    doubt.__cause__ = error
+    return doubt
+
+
 def sdk_error(error: BrokerRefused | LinkError | WireError, doing: str) -> GantryError:
     """Return an error of the link as one of the SDK. `doing` names the attempt, as in "sending to T"."""
     if isinstance(error, WireError):

@@ -247,6 +247,30 @@ async def test_a_refusal_after_an_unknown_outcome_says_that_it_may_be_stored() -
     assert failed.value.sent
 
 
+@pytest.mark.parametrize("status", [404, 400])
+async def test_a_final_refusal_after_an_unknown_outcome_says_so_too(status: int) -> None:
+    code = {404: "TOPIC_NOT_EXIST", 400: "MESSAGE_ILLEGAL"}[status]
+    refused = httpx.Response(status, json={"code": code, "detail": "no", "status": status})
+    with pytest.raises(ConnectionFailed, match="may have been carried out") as failed:
+        await send(Script(httpx.ReadTimeout, refused))
+    assert failed.value.sent
+
+
+async def test_messages_refused_after_an_unknown_outcome_are_unknown_and_keep_their_keys() -> None:
+    """With other keys those that the first try has stored would be stored twice."""
+    producer = Producer(http="http://x")
+    script = Script(httpx.ReadError, ok({"results": [STORED, REFUSED]}), ok({"results": [STORED]}))
+    await started(producer, script)
+    with pytest.raises(gantrymq.BatchIncomplete) as incomplete:
+        await producer.send_batch([gantrymq.Message("orders", b"1"), gantrymq.Message("orders", b"2")])
+    assert (incomplete.value.stored, incomplete.value.unknown) == ([0], [1])
+    await producer.resume(incomplete.value)
+    keys = [[one["idempotencyKey"] for one in body["messages"]] for body in script.bodies]
+    assert keys[0] == keys[1]
+    assert keys[2] == keys[0][1:]
+    await producer.close()
+
+
 async def test_a_batch_has_a_key_for_each_message_or_none() -> None:
     producer = Producer(http="http://x")
     await started(producer, script := Script(ok({"results": [STORED, REFUSED]}), ok({"results": [STORED]})))

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from gantrymq.errors import ConnectionFailed, GantryError, NotRunning, TimedOut
+from gantrymq.errors import ConnectionFailed, GantryError, NotRunning, TimedOut, in_doubt
 from gantrymq.http.problems import error_of, failure_of, problem_of
 from gantrymq.http.settings import HttpOptions, HttpSettings
 from gantrymq.settings import make_settings
@@ -69,11 +69,12 @@ class Gateway:
         is_send: bool = False,
         is_safe: bool = True,
         other_body: Callable[[], Any] | None = None,
+        doubted: Callable[[], None] | None = None,
     ) -> bytes:
         """Return the body of a successful answer; `seconds` is for all tries together.
 
         Repeats a call that may succeed later; unless `is_safe`, only if it certainly was not carried out. In that case `other_body` makes
-        another body for the next try. Raises GantryError.
+        another body for the next try. `doubted` is called when a try got no answer and may have been carried out. Raises GantryError.
         """
         content = None if body is None else msgspec.json.encode(body)
         loop = asyncio.get_running_loop()
@@ -92,15 +93,15 @@ class Gateway:
             try:
                 return await self._once(method, path, content, params, doing, left, is_send=is_send)
             except GantryError as error:
-                if not error.retryable or (was_sent(error) and not is_safe):
-                    raise
                 failure = error
-                is_in_doubt = is_in_doubt or was_sent(error)
+            if was_sent(failure):
+                is_in_doubt = True
+                if doubted is not None:
+                    doubted()
+            if not failure.retryable or (was_sent(failure) and not is_safe):
+                break
         assert failure is not None
-        if is_in_doubt and not was_sent(failure):
-            words = f"{failure}; an earlier try got no answer, and may have been carried out"
-            raise ConnectionFailed(words, sent=True) from failure
-        raise failure
+        raise in_doubt(failure) if is_in_doubt and (failure.retryable or is_send) else failure
 
     async def _once(
         self,

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from gantrymq.errors import GantryError, InvalidMessage
+from gantrymq.errors import GantryError, InvalidMessage, in_doubt
 from gantrymq.formats.unique_ids import ClientIds
 from gantrymq.http.gateway import GatewayClient, path_of
 from gantrymq.http.leased import SendAnswer, Sent, message_body, send_result
@@ -152,6 +152,8 @@ class Producer(GatewayClient):
             outcomes = [error] * len(messages)
         else:
             outcomes = [_outcome(message, sent) for message, sent in zip(messages, answers, strict=True)]
+            if keys.is_in_doubt:
+                outcomes = [in_doubt(each) if isinstance(each, GantryError) else each for each in outcomes]
         again = [
             used if is_unknown(outcome) else given
             for outcome, used, given in zip(outcomes, keys.used, own, strict=True)
@@ -177,7 +179,7 @@ class Producer(GatewayClient):
         first = body()
         answer = await self._gateway.call(
             "POST", path_of("topics", topic, "messages"), first, doing=f"sending to {topic}", seconds=seconds,
-            is_send=True, is_safe=None not in keys.used, other_body=body,
+            is_send=True, is_safe=None not in keys.used, other_body=body, doubted=keys.doubt,
         )  # fmt: skip
         return msgspec.json.decode(answer, type=SendAnswer).results
 
@@ -189,8 +191,14 @@ class _Keys:
         """`new_key` makes keys where the caller gave none; None: those stay without."""
         self.used: Sequence[str | None] = own
         """The keys of the last try."""
+        self.is_in_doubt: bool = False
+        """Whether a try with them got no answer, and may have stored messages."""
         self._own = own
         self._new_key = new_key
+
+    def doubt(self) -> None:
+        """Note that the last try may have stored messages."""
+        self.is_in_doubt = True
 
     def take(self) -> Sequence[str | None]:
         """Return the keys of the next try."""

@@ -16,7 +16,7 @@ from gantry_link.errors import BrokerRefused, ConnectionBusy, LinkError, NotConn
 from gantry_wire.codes import CLOSES
 from gantrymq.connection.acl import Signer
 from gantrymq.connection.instance import ClientInstance
-from gantrymq.errors import ConnectionFailed, GantryError, NotRunning, TimedOut, sdk_error
+from gantrymq.errors import ConnectionFailed, GantryError, NotRunning, TimedOut, in_doubt, sdk_error
 from gantrymq.formats import namespaces
 from gantrymq.hooks import SendContext, SendHook, run_hooks
 from gantrymq.message import MessageQueue, SendResult
@@ -300,7 +300,7 @@ class Sender:
             return
         self._count_down()
         if isinstance(error, GantryError):
-            send.fail(_in_doubt(error) if send.is_in_doubt else error)
+            send.fail(in_doubt(error) if send.is_in_doubt else error)
         elif not send.future.done():
             send.future.set_exception(error)
 
@@ -343,16 +343,6 @@ class Sender:
         if done.cancelled() and send is not None:
             words = "the producer was closed before the message could be sent"
             self._end(send, ConnectionFailed(words, sent=False))
-
-
-def _in_doubt(error: GantryError) -> GantryError:
-    """Return the last error of a send as one that says what an earlier try may have done."""
-    if isinstance(error, ConnectionFailed | TimedOut) and error.sent:
-        return error
-    kind = TimedOut if isinstance(error, TimedOut) else ConnectionFailed
-    doubt = kind(f"{error}; an earlier try got no answer, and may have stored the message", sent=True)
-    doubt.__cause__ = error
-    return doubt
 
 
 def _doing(send: Send) -> str:
