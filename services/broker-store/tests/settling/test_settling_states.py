@@ -102,7 +102,7 @@ async def test_a_decision_taken_back_for_lack_of_space_does_not_count():
     body = b"item" * 50_000
     side.delayed(peer, body)
     side.pass_time(2)
-    capacity, side.files.capacity = side.files.capacity, side.files._used_bytes()
+    capacity, side.files.capacity = side.files.capacity, side.files.used_bytes()
     answers = side.settle([side.item(0, deliver())])
     side.end_turn()
     assert answers[0].fields["gantryCode"] == "DISK_FULL"

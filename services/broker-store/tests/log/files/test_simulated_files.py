@@ -94,6 +94,18 @@ def test_a_full_disk_accepts_what_fits_and_reports_the_rest():
     assert disk.free_bytes("/d") == disk.total_bytes("/d") == 8192
 
 
+def test_a_disk_that_holds_more_than_its_capacity_is_full():
+    disk = SimulatedFiles()
+    disk.make_dirs("/d")
+    file = disk.open("/d/f", 1 << 20)
+    file.pwrite(b"x" * 12_288, 0)
+    assert disk.used_bytes() == 12_288
+    disk.capacity = 4096
+    with pytest.raises(OSError, match="no space"):
+        file.pwrite(b"y", 20_000)
+    assert disk.free_bytes("/d") == 0
+
+
 def test_faults_fire_as_often_as_configured(disk, file):
     disk.faults.append(Fault("pwrite", errno.EIO, "/d/f", skip=1, count=2))
     file.pwrite(b"1", 0)

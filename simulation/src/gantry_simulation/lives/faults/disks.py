@@ -76,7 +76,7 @@ def full_disk(system: System, act: Act) -> bool:
     """Leave the disk of a store little room for the span."""
     store = system.stores[act.on]
     system.ledger.messages.doubtful.add(act.on)
-    store.files.capacity = WHOLE_DISK - store.files.free_bytes("/") + act.number % ROOM_BYTES
+    store.files.capacity = store.files.used_bytes() + act.number % ROOM_BYTES
     system.world.after(act.span_ms * MS_NS, lambda: empty(store))
     return store.process.is_running
 

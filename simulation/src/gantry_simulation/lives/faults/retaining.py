@@ -23,8 +23,7 @@ def disk_pressure(system: System, act: Act) -> bool:
     more = settings.free_bytes_min + 4 * settings.ballast_bytes - least
     if not store.process.is_running or store.files.capacity != WHOLE_DISK:
         return False
-    used = WHOLE_DISK - store.files.free_bytes("/")
-    store.files.capacity = used + least + act.number % more
+    store.files.capacity = store.files.used_bytes() + least + act.number % more
     system.world.after(act.span_ms * MS_NS, lambda: empty(store))
     return True
 

@@ -212,8 +212,13 @@ class SimulatedFiles:
         self.rename(f"{path}.tmp", path)
         self.sync_dir(str(PurePosixPath(path).parent))
 
+    def used_bytes(self) -> int:
+        """Return the bytes of all blocks that files have."""
+        inodes = {id(inode): inode for inode in self._names.copy().values()}
+        return sum(len(inode.blocks) for inode in inodes.values()) * _BLOCK_BYTES
+
     def free_bytes(self, path: str) -> int:
-        return max(self.capacity - self._used_bytes(), 0)
+        return max(self.capacity - self.used_bytes(), 0)
 
     def total_bytes(self, path: str) -> int:
         return self.capacity
@@ -239,7 +244,7 @@ class SimulatedFiles:
         """Take blocks for a write. Returns how many of its bytes have room."""
         blocks = range(position // _BLOCK_BYTES, -(-(position + size) // _BLOCK_BYTES))
         missing = [block for block in blocks if block not in inode.blocks]
-        free = (self.capacity - self._used_bytes()) // _BLOCK_BYTES if missing else 0
+        free = max(self.capacity - self.used_bytes(), 0) // _BLOCK_BYTES if missing else 0
         inode.blocks.update(missing[:free])
         return max(missing[free] * _BLOCK_BYTES - position, 0) if len(missing) > free else size
 
@@ -324,10 +329,6 @@ class SimulatedFiles:
         if inode is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return inode
-
-    def _used_bytes(self) -> int:
-        inodes = {id(inode): inode for inode in self._names.copy().values()}
-        return sum(len(inode.blocks) for inode in inodes.values()) * _BLOCK_BYTES
 
 
 class Crashed(BaseException):
