@@ -249,6 +249,20 @@ def test_an_early_delivery_and_one_of_a_cancelled_message_are_found(world: World
     assert "instant is cancelled and delivered" in found(world)
 
 
+def test_a_message_whose_item_has_left_may_be_unknown_to_schedulers_and_must_be_delivered(
+    world: World,
+) -> None:
+    delays = Ledger(world).delays
+    for message in ("left", "stays"):
+        delays.begin(message, "s", "T", Due(world.now_ns, wait_seconds=1))
+        delays.acknowledged(message)
+    delays.item_left("left")
+    for message in ("left", "stays"):
+        delays.not_found(message)
+    assert [each.what for each in world.violations] == ["stays is unknown to the scheduler"]
+    assert delays.required() == {"left", "stays"}
+
+
 def test_a_moved_message_may_come_at_its_new_time_and_a_perhaps_moved_one_at_both(world: World) -> None:
     ledger = Ledger(world)
     delays, place = ledger.delays, Place("s", "T", 0, 0)

@@ -6,8 +6,10 @@ import random
 from collections.abc import Sequence
 from itertools import count
 
+import msgspec
 import pytest
 
+from gantry_simulation.lives.drawing.retention import LARGE_BODY, SMALL_SEGMENT_BYTES
 from gantry_simulation.lives.faults.damage import TARGETS
 from gantry_simulation.lives.faults.disks import PARTS, SKIPPED_STEPS, WRITING
 from gantry_simulation.lives.life import live
@@ -115,6 +117,29 @@ def test_a_store_whose_index_has_a_changed_bit_need_not_find_a_message_that_was_
         act(4_500, "cancel", 3),
     )
     shape = Shape(stores=(StoreShape(checkpoint_seconds=0.1),), nameservers=1, schedulers=1)
+    life = live(Plan(seed=1, seconds=7.0, shape=shape, acts=acts))
+    assert life.violations == []
+    assert any(f"cancels d3: {status}" in line for line in life.history)
+
+
+@pytest.mark.parametrize(("sends", "status"), [(2, "alreadyDelivered"), (5, "unknown")])
+def test_a_scheduler_need_not_know_a_delivered_message_whose_item_retention_has_deleted(
+    sends: int, status: str
+) -> None:
+    """The message is in a later segment. With fewer sends, the segment of the item is the last, and stays."""
+    acts = (
+        act(300, "send by level", 3),
+        *(msgspec.structs.replace(act(400, "send", 10 + number), size=LARGE_BODY) for number in range(sends)),
+        act(4_500, "disk pressure", span_ms=1_000),
+        act(4_600, "delete old"),
+        act(5_000, "cancel", 3),
+    )
+    shape = Shape(
+        stores=(StoreShape(segment_bytes=SMALL_SEGMENT_BYTES, zero_ahead_bytes=0),),
+        nameservers=1,
+        schedulers=1,
+        deletes_old=True,
+    )
     life = live(Plan(seed=1, seconds=7.0, shape=shape, acts=acts))
     assert life.violations == []
     assert any(f"cancels d3: {status}" in line for line in life.history)

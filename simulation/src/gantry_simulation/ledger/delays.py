@@ -74,6 +74,8 @@ class Delayed:
     """A key of the message, by which tasks select it."""
     orders: int = 0
     """Requests to move it."""
+    has_left: bool = False
+    """Retention has deleted its last record in the queues of schedulers, which it may once the message is decided."""
     gone: Gone | None = None
 
     def all_due(self) -> list[Due]:
@@ -143,7 +145,8 @@ class Delays:
 
     def not_found(self, message: str) -> None:
         """Record that a scheduler that knows all messages of the store does not know this one."""
-        if self.delayed[message].is_certain:
+        delayed = self.delayed[message]
+        if delayed.is_certain and not delayed.has_left:
             self._violate(f"{message} is unknown to the scheduler")
 
     def gone(self, message: str, gone: Gone) -> None:
@@ -186,6 +189,11 @@ class Delays:
         """Require no delivery of a message that retention deletes after its delivery."""
         if message in self.delayed:
             self.delayed[message].is_certain = False
+
+    def item_left(self, message: str) -> None:
+        """Record that retention deletes the last record of a message in the queues of schedulers. It must still be delivered."""
+        if message in self.delayed:
+            self.delayed[message].has_left = True
 
     def required(self) -> set[str]:
         """Return the messages that must be delivered."""

@@ -95,6 +95,7 @@ class Retention:
             if self._is_undecided(message):
                 self._system.world.violate(store.process.name, f"deletes {message}, which is undecided")
             self._system.ledger.transactions.half_left(message)
+            self._system.ledger.delays.item_left(message)
 
     def _is_undecided(self, message: str) -> bool:
         """Whether a message certainly waits: it was acknowledged, and nobody has begun to decide it."""
