@@ -264,6 +264,42 @@ async def test_at_shutdown_held_pulls_return_and_no_call_is_lost(server):
     writer.close()
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "code"),
+    [
+        (post(ONE), 504, "UNKNOWN_WHETHER_STORED"),
+        (b"GET /v1/topics/orders HTTP/1.1\r\nhost: a\r\n\r\n", 503, "SERVICE_NOT_AVAILABLE"),
+    ],
+)
+async def test_what_runs_at_the_end_of_the_drain_gets_a_problem(
+    system, monkeypatch, caplog, request_bytes, status, code
+):
+    store = system.stores["broker-a"]
+    asked = asyncio.Event()
+
+    async def hang(*_arguments):
+        asked.set()
+        await asyncio.Event().wait()
+
+    for call in ("put", "topics", "queue_bounds"):
+        monkeypatch.setattr(store, call, hang)
+    gateway = system.gateway()
+    http = HttpServer(gateway.app, gateway.fast_path, Budget(), drain_seconds=1)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", await http.start("127.0.0.1", 0, reuse_port=False)
+    )
+    writer.write(request_bytes)
+    await asked.wait()
+    gateway.drain()
+    await http.close()
+    found, _headers, body = (await answers(reader))[0]
+    problem = json.loads(body)
+    assert (found, problem["code"], problem["retryable"]) == (status, code, True)
+    assert "the gateway stops" in problem["detail"]
+    assert not [one for one in caplog.records if one.exc_info]
+    writer.close()
+
+
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
 @pytest.mark.parametrize("turns", range(TURNS_OF_ACCEPTING))
 async def test_a_shutdown_closes_connections_that_are_being_accepted(server, turns):

@@ -17,6 +17,7 @@ RETRY_AFTER_MS = 200
 """Wait before a retry when a store is busy: as long as a request may wait in the store's queue."""
 NAME_SHOWN_MAX = 127
 """A problem repeats at most this many characters of a name: the limit of a valid name."""
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _MADE_BY_SYSTEM = (GANTRY_SYSTEM_PREFIX, "%RETRY%", "%DLQ%")
 AWAY_RETRY_AFTER_MS = 500
 """Wait before a retry when a store is away: a killed store is back within about a second."""
@@ -134,6 +135,19 @@ def unknown_whether_stored(broker: str) -> Problem:
         f"broker {broker} did not answer: unknown whether stored: retry with the same idempotency key",
         retryable=True,
         retry_after_ms=RETRY_AFTER_MS,
+    )
+
+
+def cut_off(method: str) -> Problem:
+    """Return the problem of a request that was still running at the end of the drain."""
+    if method in _READING:
+        return away("the gateway stops, and this took too long; try again")
+    return Problem(
+        504,
+        "UNKNOWN_WHETHER_STORED",
+        "the gateway stops, and this took too long: unknown whether it was done: retry, a send with the same idempotency key",
+        retryable=True,
+        retry_after_ms=AWAY_RETRY_AFTER_MS,
     )
 
 

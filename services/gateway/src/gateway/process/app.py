@@ -3,6 +3,7 @@
 One place turns every error into a problem, counts the call, and logs failures.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from gateway.http.access import OPEN_PATHS, Access
 from gateway.http.call import Call, ClientGone, Receive, Reply, Scope, Send, json_reply
 from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import CallMetrics
-from gateway.http.problems import Problem, rate_limited, refused, unanswered
+from gateway.http.problems import Problem, cut_off, rate_limited, refused, unanswered
 from gateway.ports.stores import PeerAway, RateLimits, StoreRefused
 from gateway.process import openapi
 from gateway.pull.routes import PullRoute, pull_operation
@@ -80,6 +81,10 @@ class GatewayApp:
             await call.answer(await replying, self._gzip_bytes_min)
         except ClientGone:
             call.status = 499  # nginx's status for it; only the metrics show it
+        except asyncio.CancelledError:
+            if call.status:
+                raise  # its answer has begun
+            await call.refuse(cut_off(call.method))  # the server cancels what runs at the end of the drain
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a problem
             await call.refuse(self._problem(call, error))
         self.large.had(call.bytes_moved)
