@@ -13,12 +13,17 @@ from gantry_simulation.lives.drawing.retention import LARGE_BODY, SMALL_SEGMENT_
 from gantry_simulation.lives.faults.damage import TARGETS
 from gantry_simulation.lives.faults.disks import PARTS, SKIPPED_STEPS, WRITING
 from gantry_simulation.lives.life import live
+from gantry_simulation.lives.operations.reading import READ_AT_ONCE
+from gantry_simulation.lives.operations.sends import BATCH
 from gantry_simulation.lives.plan import Act, Plan, Shape, StoreShape
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT_BYTES
 from gantrymq import Message, MessageQueue
 
 STORE = "store-0"
-INDEX = TARGETS[4]
+UNIT, INDEX = TARGETS[3], TARGETS[4]
 """Of bits that change."""
+POSITION_BYTES = 8
+"""A unit begins with the position of its record."""
 ODD_KEY_EVERYWHERE = 2
 """The number of a bulk task on the delayed messages with odd numbers, of all stores: not slow, stopped or dry."""
 LISTED_AT = 3
@@ -120,6 +125,37 @@ def test_a_store_whose_index_has_a_changed_bit_need_not_find_a_message_that_was_
     life = live(Plan(seed=1, seconds=7.0, shape=shape, acts=acts))
     assert life.violations == []
     assert any(f"cancels d3: {status}" in line for line in life.history)
+
+
+def changed_position(units: int, among: range) -> int:
+    """Return the number of a bit flip that changes the position in one of these units of a store that has so many units."""
+    for number in count():
+        rng = random.Random(number)
+        if (
+            rng.choice(TARGETS) is UNIT
+            and rng.choice(range(units)) in among
+            and rng.randrange(CONSUME_QUEUE_UNIT_BYTES) < POSITION_BYTES
+        ):
+            return number
+    raise AssertionError
+
+
+def test_a_receive_may_leave_out_a_message_with_a_damaged_unit_that_a_pull_delivers() -> None:
+    """The records of the pull touch. Behind them the receive gets one more, with a message of another queue before it."""
+    batches = READ_AT_ONCE // BATCH + 1
+    sent = batches * BATCH
+    acts = (
+        *(act(1_000 + 20 * number, "send batch", number) for number in range(batches)),
+        msgspec.structs.replace(act(1_500, "send", 100), queue=1),
+        act(1_600, "send", 101),
+        act(3_000, "bit flip", changed_position(sent + 2, range(1, READ_AT_ONCE - 1))),
+    )
+    shape = Shape(stores=(StoreShape(checkpoint_seconds=0.1),), queues=2, nameservers=1, gateways=1)
+    life = live(Plan(seed=1, seconds=4.0, shape=shape, acts=acts))
+    assert life.violations == []
+    assert any("consumequeue/Topic0/0/" in line and "changes" in line for line in life.history)
+    received = next(line for line in life.history if "receives for 10 s: " in line)
+    assert len(received.split(", ")) == sent + 1
 
 
 @pytest.mark.parametrize(("sends", "status"), [(2, "alreadyDelivered"), (5, "unknown")])

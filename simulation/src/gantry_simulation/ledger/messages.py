@@ -130,6 +130,14 @@ class Messages:
         self.required.pop(place, None)
         self._keys = {key: kept for key, kept in self._keys.items() if kept[0] != place}
 
+    def may_be_left_out(self, message: str, place: Place) -> bool:
+        """Whether the bytes of a message changed on the device, in its record or its unit.
+
+        With a changed unit it is readable where the records of a read touch: then only the first and the last are compared with
+        their units (docs/log-format.md, 5). Another read, with a gap, compares each record, and leaves it out.
+        """
+        return message in self.damaged and place in self._damaged_places
+
     def expired(self, place: Place) -> None:
         """Require nothing of a place that retention deletes. Its key may be stored again."""
         self._expired.add(place)

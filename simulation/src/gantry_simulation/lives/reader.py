@@ -137,14 +137,16 @@ class Reader:
         """Return what no receive has delivered yet."""
         if not self._system.gateways.address:
             return []
-        own = {place: message for place, message in self.found.items() if self._is_received(place)}
+        own = {place: message for place, message in self.found.items() if self._is_received(place, message)}
         return [f"{message} at {place}" for place, message in self._system.ledger.leases.due(own)]
 
-    def _is_received(self, place: Place) -> bool:
-        """Whether receives must deliver what is at a place: what a store answers about a topic that may go binds it to nothing.
+    def _is_received(self, place: Place, message: str) -> bool:
+        """Whether receives must deliver the message at a place: what a store answers about a topic that may go binds it to nothing.
 
-        Redriven messages come with their first topic, if it exists.
+        Redriven messages come with their first topic, if it exists. A receive may leave out a message whose unit is damaged.
         """
+        if self._system.ledger.messages.may_be_left_out(message, place):
+            return False
         losses = self._system.ledger.losses
         if place.topic == retry_topic(GROUP):
             return not losses.has_deleted(place.store)
