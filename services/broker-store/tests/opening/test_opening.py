@@ -105,6 +105,23 @@ async def test_a_lost_note_is_recreated_by_a_rebuild(peer):
     assert bodies(again) == bodies(side)
 
 
+async def test_the_note_of_an_older_checkpoint_hides_no_lost_queue(peer):
+    side = await filled(peer, 3)
+    await side.sending.checkpoints.take()
+    await delete(side, peer, "orders")
+    side.send(peer, body=b"again")
+    side.flush()
+    await side.sending.checkpoints.take()
+    side.files.remove("/store/gantry/queues.json")  # its backup has the deletion, and no later message
+    side.files.remove_dir("/store/consumequeue/orders")
+    again = side.reopen()
+    assert again.opening.is_rebuild
+    assert [record.body for record in again.records()] == [b"again"]
+    again.send(peer)
+    again.flush()
+    assert peer.answers[-1].read(SendReplyHeader).queue_offset == 2
+
+
 async def test_a_topic_found_only_in_the_log_has_the_queues_of_its_delayed_messages(peer):
     side = SendingSide()
     side.send(peer, body=b"now", queue_id=0)

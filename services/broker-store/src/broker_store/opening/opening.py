@@ -106,10 +106,10 @@ class Opening:
             keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
             drop_older_journal(self._files, self.store.config_dir, f"{self._directory}/gantry/{JOURNAL_FILE}")
         self._checkpoint.begin(self._environment.process_id)
-        is_covered = (self._checkpoint.last.position or 0) > self.store.log.min_position
-        if (
-            self._is_ours and note is None and has_log and is_covered
-        ):  # before the first checkpoint there is none
+        covered = self._checkpoint.last.position or 0
+        # Before the first checkpoint there is no note. An older one does not say what this checkpoint covers.
+        is_missing = note is None or note.position < covered
+        if self._is_ours and is_missing and has_log and covered > self.store.log.min_position:
             self._rebuild_all(Loss(Reason.NOTE, "the note of the last checkpoint is missing"))
         yield from self._recover(note)
         if note is not None and not self.is_rebuild and not self._losses:
