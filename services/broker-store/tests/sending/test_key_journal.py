@@ -65,7 +65,8 @@ def test_a_file_stays_as_long_as_any_of_its_keys_is_young_whatever_their_order(m
     save(journal, window, 300, oldest_ms=800)
     loaded, _ = load(files)
     assert loaded.find(key_digest("t", "0"), 1000) is not None
-    assert journal.newest_ms == 1000
+    assert set(journal.sizes(800)) == set(files.listdir(DIRECTORY))
+    assert set(journal.sizes(950)) == {f"{300:020d}"}
 
 
 def test_only_what_is_new_is_written():
@@ -105,6 +106,21 @@ def test_a_flipped_byte_or_a_torn_chunk_ends_the_valid_part(at, value):
     loaded, covered = load(files)
     assert (len(loaded), covered) in {(0, 0), (2, 200), (3, 901)}
     assert loaded.packed(0) == window.packed(0)[: len(loaded.packed(0))]
+
+
+def test_files_that_lost_whole_chunks_are_named_and_a_torn_chunk_above_them_is_not():
+    files, window = SimulatedFiles(), filled(2)
+    journal = KeyJournal(files, DIRECTORY)
+    save(journal, window, 200)
+    sizes = journal.sizes(0)
+    window.remember(Remembered(key_digest("t", "9"), 1, 9, 900, 9, 0))
+    save(journal, window, 901)
+    path = f"{DIRECTORY}/{200:020d}"
+    files.open(path).truncate(files.size(path) - 1)
+    again = KeyJournal(files, DIRECTORY)
+    again.load(Window(1 << 40, 1024), EVERYTHING)
+    assert again.missing(sizes) == ""
+    assert f"has {sizes[path[-20:]]} valid bytes" in again.missing(journal.sizes(0))
 
 
 def test_destroy_forgets_everything():

@@ -155,9 +155,7 @@ class Checkpoints:
         ends = QueueEnds(position, is_all=store.log.visible_end <= position)
         plan = self._saving.plan(ends, with_files=with_files)
         oldest_ms = store.clock.ago_ms(store.settings.idempotency_window_seconds * 1000)
-        key_ms = store.window.newest_below(position)
-        newest_key_ms = key_ms if key_ms >= oldest_ms else 0
-        note = take_note(store.queues, store.index, ends, newest_key_ms)
+        note = take_note(store.queues, store.index, ends)
         keys, keys_end = store.window.packed(store.journal.saved_end), store.window.end
         states = await self._snapshots(position)
         await in_thread(self._sync_log)
@@ -167,7 +165,7 @@ class Checkpoints:
             await self._save_index(store.index)
         await in_thread(lambda: store.journal.append(keys, keys_end, position))
         await in_thread(lambda: self._save(states, position))
-        note.units_from = store.unit_journal.start
+        note.units_from, note.key_files = store.unit_journal.start, store.journal.sizes(oldest_ms)
         content = encode_note(note)
         self.note = note
         await in_thread(lambda: save_note(store.note_file, content, self.position))

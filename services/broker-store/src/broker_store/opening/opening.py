@@ -388,11 +388,8 @@ class Opening:
     def _what_is_missing(self, note: QueueNote) -> list[Loss]:
         store = self.store
         losses = what_is_missing(note, store.queues, store.index, store.log.min_position)
-        # The walk cannot confirm the keys below its start: only the files can.
-        is_walked_whole = self.is_rebuild or not self._is_ours
-        newest_ms = store.window.newest_ms if is_walked_whole else store.journal.newest_ms
-        if newest_ms < note.newest_key_ms:
-            losses.append(Loss(Reason.KEYS, "the journal of idempotency keys lost entries"))
+        if detail := store.journal.missing(note.key_files):
+            losses.append(Loss(Reason.KEYS, detail))
         return losses
 
     def _missed(self, note: QueueNote) -> list[Loss]:

@@ -34,8 +34,8 @@ class QueueNote(msgspec.Struct, rename="camel"):
     """The position that the checkpoint covers."""
     index_end: int = -1
     """Position of the newest record in the index, -1 for none."""
-    newest_key_ms: int = 0
-    """Store time of the newest key in the idempotency window, 0 for none."""
+    key_files: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Whole chunks of each file of idempotency keys, in bytes. Files with no key inside the window are left out."""
     index_entries: int = -1
     """Number of entries in the index, -1 if not recorded."""
     min_position: int = -1
@@ -65,12 +65,16 @@ def load_note(file: ConfigFile, covered: int | None) -> QueueNote | None:
     before = _convert(file.load_backup())
     if before is None or before.position != covered:
         return newest
-    # The newest note's deletions and files count already: they were durable before it.
+    # The newest note's deletions and files count already: they were durable before it. A file of keys that
+    # it leaves out may be removed.
     return msgspec.structs.replace(
         before,
         retired=newest.retired,
         units_from=newest.units_from,
-        newest_key_ms=min(before.newest_key_ms, newest.newest_key_ms),
+        key_files={
+            name: min(before.key_files[name], newest.key_files[name])
+            for name in before.key_files.keys() & newest.key_files.keys()
+        },
     )
 
 
@@ -111,12 +115,9 @@ class Loss(NamedTuple):
     """The topic of the queue. It is no loss where the log holds the topic's later deletion."""
 
 
-def take_note(queues: QueueTable, index: IndexFiles | None, ends: QueueEnds, newest_key_ms: int) -> QueueNote:
-    """Return the current note: everything below `ends.position` is in queues and index.
-
-    `newest_key_ms` is 0 when all keys are older than the window: their files are removed.
-    """
-    note = QueueNote(ends.position, newest_key_ms=newest_key_ms, min_position=queues.cut_to)
+def take_note(queues: QueueTable, index: IndexFiles | None, ends: QueueEnds) -> QueueNote:
+    """Return the current note: everything below `ends.position` is in queues and index."""
+    note = QueueNote(ends.position, min_position=queues.cut_to)
     note.retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
     if index is not None:
         note.index_end, note.index_entries = index.end_position, index.entries

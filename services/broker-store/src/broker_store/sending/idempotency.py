@@ -96,21 +96,6 @@ class Window:
         self.end = 0
         self.forgotten_early = 0
 
-    @property
-    def newest_ms(self) -> int:
-        """Store time of the newest entry, 0 if there is none."""
-        return self._read((self.end - 1) % self._keys_max).store_ms if self.end > self.first else 0
-
-    def newest_below(self, position: int) -> int:
-        """Return the store time of the newest entry whose record is below a log position, 0 if there is none."""
-        for number in range(
-            self.end - 1, self.first - 1, -1
-        ):  # few are above: those visible before an earlier flush
-            entry = self._read(number % self._keys_max)
-            if entry.position < position:
-                return entry.store_ms
-        return 0
-
     def __len__(self) -> int:
         """Return the number of remembered keys."""
         return self.end - self.first

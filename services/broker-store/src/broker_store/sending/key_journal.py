@@ -2,7 +2,7 @@
 
 Format of `gantry/keys/<20 digits>`: chunks of `magic 4 | entries 4 | CRC 4 | covered position 8 | entries ×
 48`. A torn chunk ends a file. Its content is replayed from the log, because a checkpoint counts only after
-its chunk is synced.
+its chunk is synced. What a checkpoint counts on must be there at a later start: its note has the `sizes`.
 """
 
 from struct import Struct
@@ -28,13 +28,27 @@ class KeyJournal:
         self._entries_in_file = 0
         self._bytes_in_file = 0
         self._newest_ms: dict[str, int] = {}
+        """Store time of the newest key of each file, by path."""
+        self._sizes: dict[str, int] = {}
+        """Bytes of whole chunks of each file, by path."""
         self.saved_end = 0
         """Number of the window's first unsaved entry."""
 
-    @property
-    def newest_ms(self) -> int:
-        """Store time of the newest key in the files, 0 if they hold none."""
-        return max(self._newest_ms.values(), default=0)
+    def sizes(self, oldest_ms: int) -> dict[str, int]:
+        """Return the bytes of whole chunks in each file with a key of `oldest_ms` or younger, by name."""
+        return {
+            path.rpartition("/")[2]: size
+            for path, size in self._sizes.items()
+            if self._newest_ms[path] >= oldest_ms
+        }
+
+    def missing(self, sizes: dict[str, int]) -> str:
+        """Return what the loaded files lack of the `sizes` at an earlier time, in words. Empty if nothing."""
+        for name, size in sizes.items():
+            held = self._sizes.get(f"{self._directory}/{name}", 0)
+            if held < size:
+                return f"the file {name} of idempotency keys has {held} valid bytes, it had {size}"
+        return ""
 
     def load(self, window: Window, below: int) -> int:
         """Fill an empty window with keys of records below a position. Later records are replayed in order.
@@ -52,6 +66,7 @@ class KeyJournal:
         """Remove all files: the log is replayed from its start."""
         self._files.remove_dir(self._directory)
         self._newest_ms.clear()
+        self._sizes.clear()
         self._path = ""
         self.saved_end = 0
 
@@ -82,6 +97,7 @@ class KeyJournal:
             self._files.sync_dir(self._directory)
         self._bytes_in_file += len(chunk)
         self._entries_in_file += count
+        self._sizes[self._path] = self._bytes_in_file
         self._note_newest(self._path, body)
 
     def _next_number(self, covered: int) -> int:
@@ -94,7 +110,7 @@ class KeyJournal:
         for path, newest_ms in list(self._newest_ms.items()):
             if newest_ms < oldest_ms and path != self._path:
                 self._files.remove(path)
-                del self._newest_ms[path]
+                del self._newest_ms[path], self._sizes[path]
 
     def _note_newest(self, path: str, body: bytes) -> None:
         """Record the newest key of a file.
@@ -121,6 +137,7 @@ class KeyJournal:
             at += _CHUNK.size + len(body)
             covered = max(covered, position)
         self._newest_ms.setdefault(path, 0)
+        self._sizes[path] = at
         return covered
 
 
