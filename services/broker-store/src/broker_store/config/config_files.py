@@ -64,6 +64,13 @@ class ConfigFile:
                 self._files.replace_atomically(f"{self.path}.bak", previous)
             self._files.replace_atomically(self.path, content)
 
+    def remove(self) -> None:
+        """Remove the file and its backup. Durable on return. Blocks; raises OSError."""
+        with self._lock:
+            for path in (f"{self.path}.bak", self.path):
+                self._files.remove(path)
+            self._files.sync_dir(str(PurePath(self.path).parent))
+
 
 class DataVersionCounter:
     """The DataVersion of a table: raised at each change. Nameservers and tools compare it for equality."""

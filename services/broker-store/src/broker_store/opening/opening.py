@@ -3,7 +3,7 @@
 Works in slices, so that the loop can serve reads meanwhile. Never accepts a send.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from broker_store.clocks.clock_note import store_clock_note
 from broker_store.clocks.opening import clock_file
@@ -25,6 +25,7 @@ from broker_store.log.consume_queues.unit_journal import NOT_USED, Run, UnitJour
 from broker_store.log.errors import LogError, LogUnreadable
 from broker_store.log.files.file_pool import FilePool
 from broker_store.log.files.files import Files
+from broker_store.log.files.names import parse_file_name
 from broker_store.log.index.index import IndexFiles
 from broker_store.log.recovery.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
@@ -110,20 +111,18 @@ class Opening:
         # Before the first checkpoint there is no note. An older one does not say what this checkpoint covers.
         is_missing = note is None or note.position < covered
         if self._is_ours and is_missing and has_log and covered > self.store.log.min_position:
-            self._rebuild_all(Loss(Reason.NOTE, "the note of the last checkpoint is missing"))
+            self._rebuild_all(Loss(Reason.NOTE, "the note of the last checkpoint is missing"), note)
         yield from self._recover(note)
         if note is not None and not self.is_rebuild and not self._losses:
             self._losses = self._missed(note)
         if self._losses:
-            if self._is_ours:  # in a foreign log no record says that retention removed a queue's first files
-                self._drop_late_queues(note)
-            self._rebuild_all(self._losses[0])
+            self._rebuild_all(self._losses[0], note)
             yield from self._recover(note)
         self._adopt_topics()
         self._open_again()
         self.store.queues.note_cut(self.store.log.min_position)
         self.store.queues.note_opened()
-        self.store.note = note
+        self.store.note = None if self.is_rebuild else note
         self._keep_clock()
 
     def _keep_clock(self) -> None:
@@ -141,23 +140,30 @@ class Opening:
         self.store.log.close()
         self._checkpoint.abandon()
 
-    def _drop_late_queues(self, note: QueueNote | None) -> None:
-        """Remove what is left of queues without their first file: units cannot be inserted before the rest."""
-        for queue in list(self.store.queues.all()):
-            first = 0 if note is None else note.first_offsets.get(queue.topic, {}).get(queue.queue_id, 0)
-            if queue.min_offset > first:
-                queue.units.destroy()
-
-    def _rebuild_all(self, loss: Loss) -> None:
+    def _rebuild_all(self, loss: Loss, note: QueueNote | None) -> None:
         _log.warning("rebuilding queues and index", reason=loss.reason.value, detail=loss.detail)
         self.is_rebuild, self.rebuild_reason, self._losses = True, loss.reason, []
+        # Files are cut and written again from here on. Until the next checkpoint has synced them, a power cut may
+        # leave zeros between their units, so no start may compare only their ends with a note.
+        self.store.note_file.remove()
         self.store.log.close()
         if self.store.index is not None:
             self.store.index.destroy()
         self.store.journal.destroy()
         self.store.unit_journal.start = NOT_USED
         self.store.unit_journal.drop()
+        if self._is_ours:  # in a foreign log no record says that retention removed a queue's first files
+            self._drop_late_queues(note)
         self.store = self._open()
+
+    def _drop_late_queues(self, note: QueueNote | None) -> None:
+        """Remove what is left of queues without their first file: units cannot be inserted before the rest."""
+        for topic, queue_id, directory in self._queue_directories():
+            first = 0 if note is None else note.first_offsets.get(topic, {}).get(queue_id, 0)
+            names = self._files.listdir(directory)
+            starts = [start for name in names if (start := parse_file_name(name)) is not None]
+            if min(starts, default=0) // QUEUE_UNIT_BYTES > first:
+                self._files.remove_dir(directory)
 
     def _open(self) -> OpenedStore:
         settings, files, directory = self._settings, self._files, self._directory
@@ -339,14 +345,19 @@ class Opening:
         return states
 
     def _load_queues(self, recovery: Recovery) -> None:
+        for topic, queue_id, _ in self._queue_directories():
+            queue = self.store.queues.open(topic, queue_id)
+            recovery.load_queue(queue.units)
+            queue.next_offset = queue.units.max_offset
+            queue.has_directory = self._is_ours and not recovery.is_crash  # and that is durable
+
+    def _queue_directories(self) -> Iterator[tuple[str, int, str]]:
+        """Yield topic, queue id and directory of every queue with files."""
         base = f"{self._directory}/consumequeue"
         for topic in self._files.listdir(base):
             for name in self._files.listdir(f"{base}/{topic}"):
                 if name.isdecimal():
-                    queue = self.store.queues.open(topic, int(name))
-                    recovery.load_queue(queue.units)
-                    queue.next_offset = queue.units.max_offset
-                    queue.has_directory = self._is_ours and not recovery.is_crash  # and that is durable
+                    yield topic, int(name), f"{base}/{topic}/{name}"
 
     def _do_queues_reach(self, start: int) -> bool:
         """Whether some queue has a unit of the segment before the start. Without one the queues were lost."""
