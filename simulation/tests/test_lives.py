@@ -18,7 +18,7 @@ from gantry_simulation.lives.life import live
 from gantry_simulation.lives.many import Lives, run_many
 from gantry_simulation.lives.plan import CLIENT, STORE, Act, Plan, Shape, StoreShape, load, save
 from gantry_simulation.lives.planted.fault import Planted, Together
-from gantry_simulation.lives.planted.finding import faults, find
+from gantry_simulation.lives.planted.finding import faults, find, planted
 from gantry_simulation.lives.planted.items import PLANTED_ITEMS
 from gantry_simulation.lives.planted.store import PLANTED
 from gantry_simulation.lives.shrinking import Shrinker, kind_of
@@ -160,6 +160,13 @@ def first_failing(planted: Planted | Together, wanted: Callable[[Plan], bool] = 
         found = next((plan for plan in plans if live(plan).violations), None)
     assert found is not None, "not found"
     return found
+
+
+@pytest.mark.parametrize("fault", faults())
+def test_every_fault_can_be_planted(fault: str) -> None:
+    """A renamed method would end the table of all faults at its line."""
+    with planted(fault):
+        pass
 
 
 @pytest.mark.parametrize(

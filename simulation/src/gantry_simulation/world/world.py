@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Self
 
 from gantry_simulation.world.trace import Trace
@@ -18,9 +19,12 @@ TIE_BITS = 32
 COLLECT_EVENTS = 20_000
 """Events between collections of cyclic garbage. An automatic one would end objects at another event in each run."""
 KEPT_EVENTS = 2_000
+FROZEN_RUNS = 16
+"""Runs between collections that also scan what was frozen."""
 
 Action = Callable[[], None]
 _collect, _freeze = gc.collect, gc.freeze
+_runs = count(1)
 
 
 def _collect_nothing(generation: int = 2) -> int:  # noqa: ARG001 - as gc.collect
@@ -55,6 +59,8 @@ class World:
         self._sequence = 0
         self._ties = self.rng("ties")
         self._thresholds, self._switch_seconds = gc.get_threshold(), sys.getswitchinterval()
+        if next(_runs) % FROZEN_RUNS == 0:
+            gc.unfreeze()  # some of it is garbage by now: what still lived when a run began
         _collect_garbage()  # what an earlier run left would be frozen and stay
         _freeze()  # what exists by now need not be scanned by each collection
         gc.collect, gc.freeze = (

@@ -13,7 +13,7 @@ from broker_store.groups import offset_keeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.checkpoint.checkpoint import Checkpoint
 from broker_store.log.commit_log.commit_log import CommitLog
-from broker_store.log.commit_log.log_reader import LogReader
+from broker_store.log.commit_log.first_read import FirstReadCheck
 from broker_store.log.commit_log.scan import Stop
 from broker_store.log.commit_log.segment import Segment
 from broker_store.log.consume_queues.consume_queue import ConsumeQueue
@@ -196,7 +196,7 @@ PLANTED = (
     Planted("saved keys are not loaded", KeyJournal, "load", _no_saved_keys),
     Planted("recovery stops at the end of a segment", recovery, "_walk_slice", _stop_at_blanks),
     Planted("recovery skips all behind a damaged record", Resume, "after", _skip_to_confirm),
-    Planted("damaged records are delivered", LogReader, "_check", _nothing),
+    Planted("damaged records are delivered", FirstReadCheck, "check", _nothing),
     Planted("damage is not reported", opening, "_report", _nothing),
     Planted("the index misses the last entry of a batch", LiveIndexFile, "put", _last_entry_missing),
     Planted("times are searched a millisecond late", Searching, "_first_at_or_after", _a_millisecond_late),
