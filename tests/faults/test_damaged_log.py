@@ -157,8 +157,9 @@ def test_a_damaged_configuration_is_read_from_its_backup_and_reported(
     (config / "consumerOffset.json").write_bytes(b"")
     store = new_store()
     store.start()
-    assert log_of(store).count("configuration file is damaged") == 2
-    assert log_of(store).count("configuration read from its backup") == 2
+    for event in ("configuration file is damaged", "configuration read from its backup"):
+        lines = [line for line in log_of(store).splitlines() if event in line]
+        assert all(any(name in line for line in lines) for name in ("topics.json", "consumerOffset.json"))
     check_whole(store, filled)
     with Client(store.port) as client:
         assert COMMITTED_OFFSET <= committed(client) <= COMMITTED_OFFSET + 2

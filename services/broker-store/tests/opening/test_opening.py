@@ -437,3 +437,16 @@ async def test_the_note_of_the_valid_checkpoint_survives_rewrites_of_a_newer_one
         save_note(side.store.note_file, encode_note(structs.replace(newest, retired=retired)), covered)
     chosen = load_note(side.store.note_file, covered)
     assert (chosen.position, chosen.retired) == (covered, {"a": {0: 1}, "b": {0: 2}})
+
+
+async def test_a_topic_that_only_delayed_messages_need_is_back_though_the_backup_of_the_topics_lacks_it(peer):
+    side = SendingSide()
+    side.topics.ensure("first", 1)
+    await side.sending.topics_saver.close()
+    side.send(peer, body=b"later", queue_id=3, properties={"UNIQ_KEY": "U", "TIMER_DELAY_MS": "60000"})
+    side.flush()
+    await side.sending.checkpoints.take()
+    side.files.open("/store/config/topics.json").pwrite(b"\xff\xfe{", 0)
+    again = side.reopen()
+    assert again.topics.find("first") is not None
+    assert queue_count(again.topics.find("orders")) == 4

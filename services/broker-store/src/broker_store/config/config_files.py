@@ -26,10 +26,14 @@ class ConfigFile:
 
         If both are damaged the start continues: what the log knows is recreated from it.
         """
-        value = self._load(self.path)
+        value = self.load_newest()
         if value is None and (value := self.load_backup()) is not None:
             _log.warning("configuration read from its backup", path=self.path)
         return value
+
+    def load_newest(self) -> object | None:
+        """Return the content of the file itself, None when it cannot be read."""
+        return self._load(self.path)
 
     def load_backup(self) -> object | None:
         """Return the content of the .bak, None when it cannot be read."""

@@ -108,10 +108,9 @@ class Opening:
             drop_older_journal(self._files, self.store.config_dir, f"{self._directory}/gantry/{JOURNAL_FILE}")
         self._checkpoint.begin(self._environment.process_id)
         covered = self._checkpoint.last.position or 0
-        # Before the first checkpoint there is no note. An older one does not say what this checkpoint covers.
-        is_missing = note is None or note.position < covered
-        if self._is_ours and is_missing and has_log and covered > self.store.log.min_position:
-            self._rebuild_all(Loss(Reason.NOTE, "the note of the last checkpoint is missing"), note)
+        loss = self._lost_before(note, covered)
+        if loss is not None and self._is_ours and has_log and covered > self.store.log.min_position:
+            self._rebuild_all(loss, note)
         yield from self._recover(note)
         if note is not None and not self.is_rebuild and not self._losses:
             self._losses = self._missed(note)
@@ -124,6 +123,15 @@ class Opening:
         self.store.queues.note_opened()
         self.store.note = None if self.is_rebuild else note
         self._keep_clock()
+
+    def _lost_before(self, note: QueueNote | None, covered: int) -> Loss | None:
+        """Return what a start misses before it reads queues, None if nothing. Before the first checkpoint there is neither file."""
+        if note is None or note.position < covered:  # an older one does not say what this checkpoint covers
+            return Loss(Reason.NOTE, "the note of the last checkpoint is missing")
+        if self.store.topics_file.load_newest() is None:
+            # An older backup lacks topics that only waiting messages name, perhaps below the checkpoint.
+            return Loss(Reason.TOPICS, "topics.json is missing or damaged")
+        return None
 
     def _keep_clock(self) -> None:
         """Save the point where store time continues, so that the next start need not trust the wall clock."""

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     KEYS = "keys"
     UNITS = "units"
     SNAPSHOT = "snapshot"
+    TOPICS = "topics"
     FOREIGN = "foreign"
 
 
