@@ -313,6 +313,15 @@ async def test_a_message_given_back_stays_away_though_a_later_acknowledgement_wa
     assert bodies(again.lease(max_messages=10)) == ["rest"]
 
 
+async def test_a_store_that_never_had_a_topic_of_a_user_rebuilds_nothing():
+    side, peer = SendingSide(), ScriptedPeer()
+    side.send(peer, topic="RMQ_SYS_TRACE_TOPIC")
+    side.flush()
+    await side.sending.checkpoints.take()
+    assert not side.files.exists("/store/config/topics.json")
+    assert not side.reopen().opening.is_rebuild
+
+
 async def test_a_kill_before_the_first_checkpoint_rebuilds_nothing():
     side = SendingSide()
     side.send(ScriptedPeer(), body=b"x")

@@ -35,6 +35,10 @@ class ConfigFile:
         """Return the content of the file itself, None when it cannot be read."""
         return self._load(self.path)
 
+    def exists(self) -> bool:
+        """Whether the file or its backup exists: it was saved before."""
+        return self._files.exists(self.path) or self._files.exists(f"{self.path}.bak")
+
     def load_backup(self) -> object | None:
         """Return the content of the .bak, None when it cannot be read."""
         return self._load(f"{self.path}.bak")

@@ -128,7 +128,8 @@ class Opening:
         """Return what a start misses before it reads queues, None if nothing. Before the first checkpoint there is neither file."""
         if note is None or note.position < covered:  # an older one does not say what this checkpoint covers
             return Loss(Reason.NOTE, "the note of the last checkpoint is missing")
-        if self.store.topics_file.load_newest() is None:
+        topics = self.store.topics_file
+        if topics.exists() and topics.load_newest() is None:
             # An older backup lacks topics that only waiting messages name, perhaps below the checkpoint.
             return Loss(Reason.TOPICS, "topics.json is missing or damaged")
         return None
