@@ -55,7 +55,7 @@ LIMITED: Names = {
     "broker_store.log.files.file_pool:FilePool": "_open<=._open_max",
     "broker_store.opening.restore:Restore": "_codes<=CODES_KEPT_MAX",
     "broker_store.settling.decided.settled_table:SettledTable": "_decisions<=DECISIONS_KEPT+ _older<=DECISIONS_KEPT+",
-    "broker_store.transactions.half_copies:HalfCopies": "_decided<=DECIDED_KEPT+ _order<=DECIDED_KEPT+",
+    "broker_store.transactions.half_copies:HalfCopies": "_decided<=DECIDED_KEPT+ _order<=DECIDED_KEPT+ _presumed<=DECIDED_KEPT+",
     "broker_store.transactions.half_messages.recent_halves:RecentHalves": (
         "_newer<=GENERATION_HALVES_MAX+ _older<=GENERATION_HALVES_MAX+"
     ),
@@ -140,7 +140,7 @@ FEW: Mapping[str, Names] = {
         "broker_store.log.consume_queues.queue_units:QueueUnits": "_unsynced",
         "broker_store.opening.checkpoints:Checkpoints": "_under_way",
         "broker_store.process.disk_care:DiskCare": "_removed",
-        "broker_store.sending.key_journal:KeyJournal": "_newest_ms",
+        "broker_store.sending.key_journal:KeyJournal": "_newest_ms _sizes",
     },
     "undecided item or leased message: clients bound them": {
         "broker_store.leases.lease_table.lease_table:LeaseTable": "_due _by_key",
