@@ -131,6 +131,7 @@ def test_a_full_disk_is_507_over_http_and_recovers_by_itself(new_system: Any, tm
     until(
         lambda: call(url, "POST", path, {"messages": [{"body": "back", "idempotencyKey": "back"}]})[0] == 200
     )
+    traffic.continues(2 * SOME)
     traffic.stop()
     assert {(code, name) for code, name, _ in traffic.refusals(keyed=True)} == {(507, "DISK_FULL")}
     for name in ("x", "back"):
