@@ -1,6 +1,7 @@
 """Assigned queues: started at the group's offset, handed over after the running call, released with their lock."""
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
 
 import pytest
@@ -133,17 +134,21 @@ class SlowKeeper(LockKeeper):
         return answer
 
 
-@pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_renewal_counts_for_a_queue_that_is_restarted_meanwhile(is_lost: bool) -> None:
-    keeper, now = SlowKeeper(), 0.0
+def orderly(keeper: LockKeeper, notes: Notes, steady: Callable[[], float]) -> AssignedQueues:
+    """Return the queues of an orderly member whose work does nothing."""
 
     async def nothing() -> None:
         await asyncio.sleep(3600)
 
-    held = AssignedQueues(
-        keeper, "g", ConsumerSettings(orderly=True), Notes(), Locks("g", "me", keeper.store),
-        lambda queue: [nothing()], lambda: now,
-    )  # fmt: skip
+    settings, locks = ConsumerSettings(orderly=True), Locks("g", "me", keeper.store)
+    return AssignedQueues(keeper, "g", settings, notes, locks, lambda queue: [nothing()], steady)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_renewal_counts_for_a_queue_that_is_restarted_meanwhile(is_lost: bool) -> None:
+    keeper, now = SlowKeeper(), 0.0
+
+    held = orderly(keeper, Notes(), lambda: now)
     assert await held.take(QUEUES[:1])
     now = 20.0
     keeper.gate.clear()
@@ -170,13 +175,7 @@ async def test_a_lock_counts_from_its_request_on() -> None:
             now += 100.0
             return await super().read(queue)
 
-    async def nothing() -> None:
-        await asyncio.sleep(3600)
-
-    held = AssignedQueues(
-        keeper, "g", ConsumerSettings(orderly=True), Suspended(), Locks("g", "me", keeper.store),
-        lambda queue: [nothing()], lambda: now,
-    )  # fmt: skip
+    held = orderly(keeper, Suspended(), lambda: now)
     await held.take(QUEUES[:1])
     assert not held.queues[QUEUES[0]].has_valid_lock(now)
     assert await held.renew_locks(), "its offset is read again"
