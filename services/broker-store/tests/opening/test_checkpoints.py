@@ -2,12 +2,14 @@ import asyncio
 import errno
 
 import pytest
+from disk_care_side import MIB, running
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogStopped
 from broker_store.log.files.simulated_files import Fault
 from broker_store.opening import checkpoints, queue_saving
+from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +57,38 @@ async def test_after_a_rebuild_a_checkpoint_has_work_although_nothing_was_sent()
     assert not rebuilt.sending.checkpoints.has_work
     for again in rebuilt.files.crash_states(10):
         assert not SendingSide(again).opening.is_rebuild
+
+
+@pytest.mark.parametrize("lost", ["consumequeue/orders/0", "index"])
+async def test_what_is_lost_at_the_beginning_is_found_after_a_retention_in_a_store_that_nobody_sends_to(lost):
+    small = {"queue_file_units": 4, "index_entries": 8}
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1, checkpoint_seconds=0.05, **small)
+    for number in range(14):
+        side.send(ScriptedPeer(), body=b"x" * 250_000, properties={"UNIQ_KEY": f"U{number}"})
+        side.flush()
+    await side.sending.checkpoints.take()
+    side.pass_time(3 * 3600)
+    oldest, *others = side.log.segments
+    side.files.set_modified_ms(oldest.path, 0)
+    for segment in others:
+        side.files.set_modified_ms(segment.path, side.clock.now_ms())
+    checkpoints, care = side.sending.checkpoints, side.foundation.care
+    side.appends.work.clear()  # as in a store at rest
+    async with running(side.sending.take_checkpoints), asyncio.timeout(20):
+        await asyncio.sleep(0.1)
+        assert await care.delete_expired() == 1
+        while checkpoints.count < 2:
+            await asyncio.sleep(0.005)
+    disk = side.files.killed()
+    first, *rest = disk.listdir(f"/store/{lost}")
+    assert rest
+    disk.remove(f"/store/{lost}/{first}")
+    again = SendingSide(disk, side.wall_s, segment_bytes=MIB, **small)
+    offsets = [record.queue_offset for record in again.records()]
+    assert offsets == [record.queue_offset for record in side.records()]
+    for offset in offsets:
+        found = again.store.index.lookup(index_key_hash("orders", f"U{offset}"), 0, 1 << 60, 9)
+        assert found == side.store.index.lookup(index_key_hash("orders", f"U{offset}"), 0, 1 << 60, 9) != []
 
 
 async def test_after_a_checkpoint_of_many_queues_their_units_are_durable(monkeypatch):

@@ -139,7 +139,7 @@ class Appends:
         self._names_checked_s = -math.inf
         self._is_timed = False
         self.work = asyncio.Event()
-        """Set by every entry. `look_after_flushes` clears it when nothing is left to flush or to answer."""
+        """Set by every entry, and by retention, which the next checkpoint notes. `look_after_flushes` clears it when nothing is left to flush or to answer."""
         self._turn_s: float | None = None
         """Arrival of the first entry of this turn, s. None before it."""
         self._open: list[Entry] = []

@@ -81,8 +81,12 @@ class Checkpoints:
 
     @property
     def has_work(self) -> bool:
-        """Whether a checkpoint would save something: log bytes since the last one, or what the opening has recovered or rebuilt."""
-        return self.behind_bytes > 0 or self._saving.needs_files
+        """Whether a checkpoint would save something: log bytes since the last one, what the opening has recovered or rebuilt, or a retention.
+
+        A start finds what is lost at the beginning of queues and index only if the note names the place where the log begins.
+        """
+        is_cut = self.note is not None and self.note.min_position != self._store.queues.cut_to
+        return self.behind_bytes > 0 or self._saving.needs_files or is_cut
 
     @property
     def longest_turn_s(self) -> float:
