@@ -1,11 +1,12 @@
 """Opens what another program wrote last: RocketMQ when it crashed, or so it looks because small files are gone. No key is lost."""
 
 import errno
+from contextlib import suppress
 
 import pytest
 from sending_side import START_S, ScriptedPeer, SendingSide
 
-from broker_store.log.files.simulated_files import Fault
+from broker_store.log.files.simulated_files import Crashed, Fault
 from gantry_wire.messages.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
@@ -18,16 +19,20 @@ def queue_of(number):
     return 3 if number < 3 else number % 3
 
 
-async def crashed_elsewhere(index_s):
-    """A log of several segments as RocketMQ leaves it: an abort file, no Gantry note, and this index time in its checkpoint."""
-    side = SendingSide(segment_bytes=MIB)
+async def crashed_elsewhere(index_s, *, was_ours=False, **settings):
+    """A log of several segments as RocketMQ leaves it: its own abort file, and this index time in its checkpoint.
+
+    Without a Gantry note, if Gantry never ran there.
+    """
+    side = SendingSide(segment_bytes=MIB, **settings)
     for number in range(COUNT):
         body = bytes([65 + number]) * 100_000
         side.send(ScriptedPeer(), body=body, queue_id=queue_of(number), properties={"KEYS": f"k{number}"})
         side.flush()
         side.pass_time(5)
     await side.sending.checkpoints.close()
-    side.files.remove_dir("/store/gantry")
+    if not was_ours:
+        side.files.remove_dir("/store/gantry")
     side.files.replace_atomically("/store/abort", b"4711")
     index_ms = int(START_S + index_s) * 1000 if index_s else 0
     side.files.write_at("/store/checkpoint", 16, index_ms.to_bytes(8, "big"))
@@ -132,3 +137,37 @@ def send_numbers(side, first, end):
     for number in range(first, end):
         side.send(ScriptedPeer(), body=b"%d" % number)
     side.flush()
+
+
+async def test_a_file_of_the_index_that_is_damaged_where_the_whole_log_is_walked_hides_no_key():
+    side = await crashed_elsewhere(1000, index_entries=32)
+    side.files.remove("/store/abort")  # the other writer stopped in order
+    first, *others = side.files.listdir("/store/index")
+    assert others
+    side.files.write_at(f"/store/index/{first}", 36, (31).to_bytes(4, "big"))  # more than its slots lead to
+    side.files.write_at(f"/store/index/{first}", 40, bytes(4 * 64))
+    again = side.reopen(index_entries=32)
+    assert again.opening.began_at == 0
+    assert [len(found(again, number)) for number in range(COUNT)] == [1] * COUNT
+
+
+@pytest.mark.parametrize("was_ours", [False, True])
+async def test_a_kill_of_the_start_after_a_crash_of_the_other_writer_leaves_no_index_that_lacks_keys(
+    was_ours,
+):
+    small = {"segment_bytes": MIB, "index_entries": 32, "idempotency_window_seconds": 10}
+    whole = (await crashed_elsewhere(130, was_ours=was_ours, index_entries=32)).files
+    names = whole.listdir("/store/index")
+    assert len(names) > 2
+    # newer than the other writer's checkpoint: the device has the head of the file, and not all entries
+    whole.write_at(f"/store/index/{names[-2]}", 40 + 4 * 64, bytes(20 * 8))
+    traced = whole.killed()
+    SendingSide(traced, START_S + 300, **small)
+    for step, (operation, path) in enumerate(traced.trace):
+        if (operation == "remove" and "/index/" in path) or path.endswith("log.note"):
+            files = whole.killed()
+            files.crash_after = step
+            with suppress(Crashed):
+                SendingSide(files, START_S + 300, **small)
+            again = SendingSide(files.killed(), START_S + 310, **small)
+            assert [len(found(again, number)) for number in range(COUNT)] == [1] * COUNT, step

@@ -54,8 +54,8 @@ class Life:
         for queue_id in range(QUEUES):
             self.acknowledged.pop((topic, queue_id), None)
 
-    def check(self, disk: SimulatedFiles, *, rebuilt: bool | None = False) -> SendingSide:
-        again = SendingSide(disk, 1_700_000_100.0)
+    def check(self, disk: SimulatedFiles, *, rebuilt: bool | None = False, **settings: int) -> SendingSide:
+        again = SendingSide(disk, 1_700_000_100.0, **settings)
         if rebuilt is not None:
             assert again.opening.is_rebuild is rebuilt
         for (topic, queue_id), bodies in self.acknowledged.items():
@@ -158,6 +158,24 @@ async def test_a_damaged_journal_is_detected_and_the_queues_are_rebuilt(harm):
     else:
         disk.remove(path)
     life.check(disk, rebuilt=True)
+
+
+@pytest.mark.parametrize("lost", [["abort"], ["abort", "gantry/log.note"]])
+async def test_units_of_the_journal_are_read_from_the_log_where_the_small_files_of_the_run_are_lost(lost):
+    life = Life()
+    await life.rounds(1)
+    for number in range(7):  # a segment for each checkpoint
+        life.send_to(range(QUEUES), f"{number}" * 600_000)
+        life.side.pass_time(10)
+        await life.checkpoint()
+    life.send_to(range(QUEUES), "newest")
+    disk = life.side.files.killed()
+    (lowest, *_) = journal_files(disk)
+    assert life.side.log.segments[-3].start > int(lowest)
+    for name in lost:
+        disk.remove(f"{DIRECTORY}/{name}")
+    again = life.check(disk, idempotency_window_seconds=5)
+    assert again.opening.began_at > 0
 
 
 async def test_a_chunk_whose_checkpoint_failed_is_written_again():

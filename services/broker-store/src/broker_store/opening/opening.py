@@ -106,6 +106,8 @@ class Opening:
         if not self._is_ours:
             keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
             drop_older_journal(self._files, self.store.config_dir, f"{self._directory}/gantry/{JOURNAL_FILE}")
+            # it does not say what the other writer left, and the next start finds a directory of ours
+            self.store.note_file.remove()
         self._checkpoint.begin(self._environment.process_id)
         covered = self._checkpoint.last.position or 0
         loss = self._lost_before(note, covered)
@@ -236,7 +238,7 @@ class Opening:
             rebuild=self.is_rebuild,
             is_preamble=_is_preamble,
             records_together=records_together,
-            units_from=note.units_from if note is not None else NOT_USED,
+            units_from=self._units_from(note),
             again_ms=self._settings.idempotency_window_seconds * 1000 if self._was_ours else 0,
         )
         is_index_whole = self._load(recovery, note)
@@ -261,6 +263,12 @@ class Opening:
         self.began_at = recovery.start
         restore = yield from self._walk(recovery, states)
         self._record_losses(restore, states, losses)
+
+    def _units_from(self, note: QueueNote | None) -> int:
+        """Return the position below which the queue files are complete, NOT_USED where nothing says that they lack units."""
+        if self._is_ours:
+            return NOT_USED if note is None else note.units_from
+        return self.store.unit_journal.first()  # if only the abort file is lost, it was in use
 
     def _walk(self, recovery: Recovery, states: list[Covered]) -> Generator[None, None, Restore]:
         store = self.store
@@ -310,12 +318,23 @@ class Opening:
         if note is not None:
             self._retire(note)
         if store.index is not None and not self.is_rebuild:
-            times = self._checkpoint.last.times
-            is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
-            is_index_whole = not store.index.load(times.index_ms if is_foreign_crash else None)
+            is_index_whole = self._load_index(store.index, recovery.start, note)
         if not self.is_rebuild and self._is_ours:
             store.journal.load(store.window, recovery.start)
         return is_index_whole
+
+    def _load_index(self, index: IndexFiles, start: int, note: QueueNote | None) -> bool:
+        """Load the index. False when files were dropped that a walk from `start` does not replay."""
+        last = self._checkpoint.last
+        newest_ms = last.times.index_ms if last.foreign and not last.is_clean else None
+        # A start after another writer's crash, or one that was rebuilding, may have ended before it dropped all files.
+        is_unknown = self._is_ours and note is None  # and the whole log is walked
+        if not is_unknown and not index.load(newest_ms):
+            return True
+        if is_unknown or start == self.store.log.min_position:
+            index.destroy()  # of what lies before the end of a file that is left, the walk would add nothing
+            return True
+        return False
 
     def _retire(self, note: QueueNote) -> None:
         """Load the next offsets of deleted topics. Their files' removal is not synced: a power cut brings them back."""

@@ -52,6 +52,11 @@ class UnitJournal:
         self.start = NOT_USED
         """The queue files hold every unit of records below this position. NOT_USED: all that a checkpoint covers."""
 
+    def first(self) -> int:
+        """Return the lowest position that a file begins at, NOT_USED without a file. No checkpoint needed the journal below it."""
+        names = self._files.listdir(self._directory)
+        return min((int(name) for name in names if name.isdecimal()), default=NOT_USED)
+
     def begin(self, position: int) -> None:
         """Start a new file with the next chunk, which begins at this position."""
         self._path = self._path_of(position)

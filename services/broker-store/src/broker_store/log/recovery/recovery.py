@@ -76,7 +76,7 @@ class Recovery:
     lack some of them and is dropped. `records_together` returns from a record's properties how many
     records, from it on, were written as one: an unconfirmed tail that lacks some of them is cut before the
     first. The queue files are complete below `units_from`, if that is not the start: the caller has the
-    rest and adds it after `load_queue`. In a log that another program wrote last, at least the records of the
+    rest and adds it after `load_queue`, or the walk begins there in a log that another program wrote last. In such a log that another program wrote last, at least the records of the
     last `again_ms` are walked: the caller keeps of them what no file has.
     """
 
@@ -99,6 +99,7 @@ class Recovery:
         # a lost abort file alone makes a crash of ours a foreign clean stop
         self.is_crash = rebuild or not last.is_clean or bool(last.foreign)
         self.confirm = last.confirm
+        self._units_from = units_from
         self.start = log.min_position if rebuild else self._find_start()
         self._units_end = self.start if units_from < 0 else min(self.start, units_from)
         if not log.segments:
@@ -160,9 +161,10 @@ class Recovery:
             return log.min_position
         third_last = log.segments[max(len(log.segments) - 3, 0)].start
         start = third_last if last.is_clean else self._start_by_times()
-        if last.position is not None:
-            segment = log.segment_at(last.position)
-            start = min(start, segment.start if segment else log.min_position)
+        for known in (last.position, self._units_from):
+            if known is not None and known >= 0:
+                segment = log.segment_at(known)
+                start = min(start, segment.start if segment else log.min_position)
         return min(start, self._start_of_last(self._again_ms)) if self._again_ms else start
 
     def _start_of_last(self, span_ms: int) -> int:
