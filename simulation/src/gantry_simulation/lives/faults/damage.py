@@ -42,11 +42,13 @@ LOST = (
     ("index",),
     ("consumequeue", "index"),
     ("gantry/settled.snapshot",),
+    ("gantry/keys",),
     ("gantry/queues.json", "gantry/queues.json.bak"),
     ("gantry/log.note",),
     ("consumequeue", "index", "checkpoint", "abort"),
 )
 """Each of these sets of files and folders may be lost: the log has what they say."""
+FOLDERS = ("consumequeue", "index", "gantry/keys")
 CONFIRMING = ("gantry/log.note", "checkpoint")
 """Without these no confirm offset is known: a start then takes the first damaged record for the end of the log."""
 
@@ -135,7 +137,7 @@ def lose_files(system: System, act: Act) -> bool:
         kill(system, act)
     for name in lost:
         path = f"{ROOT}/{name}"
-        if name in ("consumequeue", "index"):
+        if name in FOLDERS:
             store.files.remove_dir(path)
         else:
             store.files.remove(path)
