@@ -1,12 +1,13 @@
 """Idempotency keys on the disk: a start misses those that are lost within the window, and no others."""
 
 import errno
+from contextlib import suppress
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.checkpoint.checkpoint import Checkpoint
-from broker_store.log.files.simulated_files import SimulatedFiles
+from broker_store.log.files.simulated_files import Fault, SimulatedFiles
 from broker_store.opening.queue_note import Reason
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +71,23 @@ async def test_keys_that_an_older_file_lost_are_missed_though_a_newer_file_is_wh
     again = side.reopen()
     assert again.opening.rebuild_reason is Reason.KEYS
     assert len(again.store.window) == 3
+
+
+async def test_keys_that_only_the_page_cache_held_at_a_start_are_not_missed_after_a_later_power_cut():
+    side = SendingSide()
+    for key in ("k1", "k2"):
+        if key == "k2":
+            side.files.faults.append(Fault("sync", errno.EIO, KEYS))
+        side.send(ScriptedPeer(), body=b"x", properties=keyed(key))
+        side.flush()
+        with suppress(OSError):
+            await side.sending.checkpoints.take()
+    again = side.reopen()
+    await again.sending.checkpoints.take()
+    for left in again.files.crash_states(8):
+        last = SendingSide(left, START_S + 10)
+        assert last.opening.rebuild_reason is None
+        assert len(last.store.window) == 2
 
 
 async def test_a_file_of_keys_that_the_checkpoint_removed_is_not_missed_after_a_crash_before_its_end(

@@ -320,7 +320,7 @@ class Opening:
         if store.index is not None and not self.is_rebuild:
             is_index_whole = self._load_index(store.index, recovery.start, note)
         if not self.is_rebuild and self._is_ours:
-            store.journal.load(store.window, recovery.start)
+            store.journal.load(store.window, recovery.start, note.position if note is not None else 0)
         return is_index_whole
 
     def _load_index(self, index: IndexFiles, start: int, note: QueueNote | None) -> bool:

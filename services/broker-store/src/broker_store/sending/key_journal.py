@@ -50,15 +50,17 @@ class KeyJournal:
                 return f"the file {name} of idempotency keys has {held} valid bytes, it had {size}"
         return ""
 
-    def load(self, window: Window, below: int) -> int:
+    def load(self, window: Window, below: int, noted: int = 0) -> int:
         """Fill an empty window with keys of records below a position. Later records are replayed in order.
+
+        Chunks that cover more are left out, unless a note that covers `noted` counts on them: only then they are durable.
 
         Returns the position up to which the files are complete, 0 when nothing was saved.
         """
         covered = 0
         for name in self._files.listdir(self._directory):
             path = f"{self._directory}/{name}"
-            covered = max(covered, self._load_file(path, window, below))
+            covered = max(covered, self._load_file(path, window, below, max(below, noted)))
         self.saved_end = window.end
         return covered
 
@@ -121,13 +123,15 @@ class KeyJournal:
         newest_ms = max([fields[2] for fields in ENTRY.iter_unpack(body)], default=0)
         self._newest_ms[path] = max(newest_ms, self._newest_ms.get(path, 0))
 
-    def _load_file(self, path: str, window: Window, below: int) -> int:
+    def _load_file(self, path: str, window: Window, below: int, covered_max: int) -> int:
         content = self._files.read_bytes(path) or b""
         at, covered = 0, 0
         while at + _CHUNK.size <= len(content):
             magic, count, crc, position = _CHUNK.unpack_from(content, at)
             body = content[at + _CHUNK.size : at + _CHUNK.size + count * ENTRY_BYTES]
             if magic != _MAGIC or len(body) < count * ENTRY_BYTES or _crc(body, position) != crc:
+                break
+            if position > covered_max:  # perhaps only in the page cache; the log is replayed instead
                 break
             for fields in ENTRY.iter_unpack(body):
                 entry = Remembered(*fields)
