@@ -126,7 +126,9 @@ class Store:
         )
         targets, appends = self.sending.targets, self.sending.appends
         changed = [targets.forget, self.sending.topic_changed]
-        opening.store.events.connect(StoreListeners(appends.place_now, NoReaders(), changed, [], []))
+        opening.store.events.connect(
+            StoreListeners(appends.place_now, NoReaders(), changed, [], [], appends.work.set)
+        )
         self.table = CommandTable(self.classes, KnownHeaders())
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)

@@ -183,6 +183,7 @@ class SendingSide:
             [self.sending.targets.forget, self.sending.topic_changed],
             [self.store.states.topic_deleted],
             [],
+            self.sending.appends.work.set,
         )
 
     def pass_time(self, seconds: float) -> None:

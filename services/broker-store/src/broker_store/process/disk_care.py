@@ -1,7 +1,6 @@
 """Looks after the disk: refuses sends before it is full, deletes old segments, drops expired snapshots."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -66,6 +65,7 @@ class DiskCare:
         self._queues = store.queues
         self._index = store.index
         self._states = store.states
+        self._events = store.events
         self._snapshots = snapshots
         self._thread = thread
         self._clock = store.clock
@@ -78,7 +78,6 @@ class DiskCare:
         self._space = Space(store.files, self._directory, store.log)
         self.retention = LiveRetention(store.settings)
         """When segments are deleted. Code 25 may change it."""
-        self._when_cut: list[Callable[[], object]] = []
         self._logged_state = LogState.RUNNING
         self._wake = asyncio.Event()
         self.deleted_segments = 0
@@ -87,10 +86,6 @@ class DiskCare:
 
         0 when none do.
         """
-
-    def when_cut(self, call: Callable[[], object]) -> None:
-        """Make this call after each deletion of a segment, once queues and index are cut, too."""
-        self._when_cut.append(call)
 
     def disk_full_met(self) -> None:
         """Check at once: a write found no room."""
@@ -282,8 +277,7 @@ class DiskCare:
         if self._index is not None:
             self._index.delete_before(minimum)
         self._queues.note_cut(minimum)
-        for call in self._when_cut:
-            call()
+        self._events.log_cut()
 
 
 def read_hours(value: str) -> frozenset[int]:

@@ -80,6 +80,7 @@ def listeners_of(
             publish,
             leasing.group_changed,
         ],
+        log_cut=sending.appends.work.set,  # the next checkpoint notes it, also where nobody sends
     )
 
 

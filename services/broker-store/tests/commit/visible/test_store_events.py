@@ -16,6 +16,7 @@ def listeners(calls):
         [note("changed"), note("changed too")],
         [note("removed")],
         [note("group")],
+        lambda: calls.append(("cut", "")),
     )
 
 
@@ -25,11 +26,13 @@ def test_every_listener_is_called_in_order_with_the_name():
     events.topic_changed("orders")
     events.topic_removed("orders")
     events.group_changed("g")
+    events.log_cut()
     assert calls == [
         ("changed", "orders"),
         ("changed too", "orders"),
         ("removed", "orders"),
         ("group", "g"),
+        ("cut", ""),
     ]
 
 
@@ -56,7 +59,7 @@ def test_listeners_are_connected_once():
 
 
 @pytest.mark.parametrize(
-    "left_out", ["record_placed", "readers", "topic_changed", "topic_removed", "group_changed"]
+    "left_out", ["record_placed", "readers", "topic_changed", "topic_removed", "group_changed", "log_cut"]
 )
 def test_no_listener_can_be_left_out(left_out):
     given = listeners([])

@@ -46,6 +46,8 @@ class StoreListeners:
     """After a topic's queues are gone."""
     group_changed: Named
     """After each change of a consumer group, its deletion included."""
+    log_cut: Callable[[], None]
+    """After retention has deleted segments, and queues and index begin where the log does."""
 
 
 class StoreEvents:
@@ -86,6 +88,10 @@ class StoreEvents:
         """Report a changed group."""
         for listener in self._connected().group_changed:
             listener(group)
+
+    def log_cut(self) -> None:
+        """Report that the log begins later than before."""
+        self._connected().log_cut()
 
     def _connected(self) -> StoreListeners:
         assert self._listeners is not None, "an event of the store has no listener yet: call connect first"

@@ -105,7 +105,6 @@ class Sending:
         )
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
         self.checkpoints = Checkpoints(store, self.appends, self.topics_saver.saved, thread)
-        foundation.care.when_cut(self.appends.work.set)
 
     def commands(self) -> Commands:
         """Return the table entries of this half."""
