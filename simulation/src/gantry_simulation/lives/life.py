@@ -154,6 +154,7 @@ def _let_one_leave(system: System) -> None:
 
     if not system.world.run_until(has_left, within=GROUPS_SECONDS):
         system.world.violate("system", "; ".join(system.programs.missing()[:SHOWN]))
+    system.world.run_for(CALM_SECONDS)  # the others have its queues, and pull from where they begin
     if order.repeats > repeats:
         system.world.violate(ORDERLY, "a member that leaves in order has messages delivered again")
 

@@ -171,7 +171,7 @@ class SimulatedFiles:
             self._name_changed(path)
 
     def remove_dir(self, path: str) -> None:
-        for name in [name for name in self._names if name.startswith(path + "/")]:
+        for name in [name for name in self._names.copy() if name.startswith(path + "/")]:
             self.remove(name)
         self._directories = {entry for entry in self._directories if not (entry + "/").startswith(path + "/")}
 
