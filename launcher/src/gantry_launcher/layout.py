@@ -14,6 +14,7 @@ SOURCES = (
     "libs/wire/src",
     "libs/link/src",
     "libs/chassis/src",
+    "libs/access/src",
     "services/nameserver/src",
     "services/broker-store/src",
     "services/scheduler/src",

@@ -1,0 +1,1 @@
+"""Decides whether a user may do what a request needs, and names the rules that decided."""

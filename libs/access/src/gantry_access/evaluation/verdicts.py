@@ -1,0 +1,51 @@
+"""The answer to a request, with its one reason."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from gantry_access.evaluation.rules import Rule
+from gantry_access.model.needs import Need
+
+
+class Reason(Enum):
+    """Why a request is allowed or refused. Checked in this order; the values are labels of counters and the audit log."""
+
+    UNKNOWN_USER = "unknown_user"
+    USER_DISABLED = "user_disabled"
+    USER_EXPIRED = "user_expired"
+    NO_NEEDS = "no_needs"
+    """The request named nothing that it needs. RocketMQ up to 5.5.0 allows it."""
+    SUPER_USER = "super_user"
+    DENIED = "denied"
+    """A Deny entry decided about a need."""
+    NO_MATCH = "no_match"
+    """No entry matches a need."""
+    ALLOWED = "allowed"
+    """Allow entries decided about every need."""
+
+
+ALLOWING = frozenset({Reason.SUPER_USER, Reason.ALLOWED})
+
+
+class Verdict(NamedTuple):
+    """The decision about one request."""
+
+    reason: Reason
+    rules: tuple[Rule, ...] = ()
+    """The rule that decided each need, in the order of the needs, up to the first that is refused."""
+    refused: Need | None = None
+    """The need that was denied or not matched."""
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the request may be executed."""
+        return self.reason in ALLOWING
+
+    @property
+    def deciding(self) -> Rule | None:
+        """The rule behind the verdict: the Deny entry, or the entry that allowed the first need. None if there is none."""
+        if self.reason is Reason.NO_MATCH or not self.rules:
+            return None
+        return self.rules[-1] if self.reason is Reason.DENIED else self.rules[0]
