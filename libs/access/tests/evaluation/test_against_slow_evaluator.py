@@ -1,6 +1,7 @@
 """The index decides as a slow evaluator does that reads every entry, over random users, entries, orders and addresses."""
 
 import random
+from itertools import combinations, product
 
 import slow_evaluator
 from hypothesis import given, settings
@@ -15,25 +16,35 @@ from gantry_access.model.resources import Resource
 from gantry_access.model.users import Subject, User, UserStatus, UserType
 
 NOW = 1_000
-NAMES = st.text("ab", min_size=1, max_size=3)
-TYPES = st.sampled_from(["Topic", "Topic", "Group", "Cluster"])
-LITERALS = st.builds("{}:{}".format, TYPES, NAMES)
-PREFIXES = st.builds("{}:{}*".format, TYPES, st.text("ab", max_size=3))
-RESOURCES = st.one_of(LITERALS, PREFIXES, st.just("*")).map(Resource.parse)
-ACTIONS = st.sets(
-    st.sampled_from(["Pub", "Sub", "Get", "All"]), min_size=1, max_size=2
-).map(Action.parse_all)  # fmt: skip
-NETWORKS = st.sampled_from(
-    ["10.0.0.1", "10.0.0.0/8", "0.0.0.0/0", "::/0", "2001:db8::/32", "::ffff:10.0.0.0/104"]
+NAMES = ["".join(letters) for size in range(4) for letters in product("ab", repeat=size)]
+TEXTS = [
+    f"{kind}:{name}{star}"
+    for kind in ("Topic", "Group")
+    for name in NAMES
+    for star in ("", "*")
+    if name or star
+]
+RESOURCES = st.sampled_from([Resource.parse(text) for text in ("*", "Cluster:a", "Cluster:*", *TEXTS)])
+ACTIONS = st.sampled_from(
+    [
+        Action.parse_all(names.split())
+        for names in ("Pub", "Sub", "Get", "All", "Pub Sub", "Sub Get", "All Get")
+    ]
+)
+NETWORKS = ["10.0.0.1", "10.0.0.0/8", "0.0.0.0/0", "::/0", "2001:db8::/32", "::ffff:10.0.0.0/104"]
+SOURCES = st.sampled_from(
+    [
+        (),
+        (),
+        *(
+            tuple(map(SourceNetwork.parse, chosen))
+            for size in (1, 2)
+            for chosen in combinations(NETWORKS, size)
+        ),
+    ]
 )
 ADDRESSES = st.sampled_from(["10.0.0.1", "10.0.0.2", "11.0.0.1", "::ffff:10.0.0.1", "2001:db8::1", "::1"])
-ENTRIES = st.builds(
-    PolicyEntry,
-    RESOURCES,
-    ACTIONS,
-    st.sampled_from(Decision),
-    st.lists(NETWORKS.map(SourceNetwork.parse), max_size=2).map(tuple),
-)
+ENTRIES = st.builds(PolicyEntry, RESOURCES, ACTIONS, st.sampled_from(Decision), SOURCES)
 USERS = st.one_of(
     st.just(User("alice")),
     st.builds(
