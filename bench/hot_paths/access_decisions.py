@@ -2,8 +2,8 @@
 
     python bench/hot_paths/access_decisions.py [--users 10000] [--policies 100000] [--count 100000] [--profile]
 
-Prints CPU microseconds of a decision (of this process, so other load hardly counts), each about another user and with its needs made
-from names, as a server does per request; and the memory of all users and policies. A fifth of the entries are prefixes, a tenth is
+Prints CPU microseconds of a decision (of this process, so other load hardly counts) about a hundred users in turn, and about all; of making a
+need from the name of a topic; and the memory of all users and policies. A fifth of the entries are prefixes, a tenth is
 limited to networks, and each user has one entry on `Topic:*`.
 """
 
@@ -26,6 +26,8 @@ from reporting.figures import figure
 
 SOURCE = SourceAddress.parse("10.1.2.3")
 NOW_MS = 1_700_000_000_000
+ACTIVE = 100
+"""Users that send requests at one time. The last measurement asks about every user in turn, so the processor's caches do not help."""
 PART = 100
 """Decisions between two looks at the clock."""
 PREFIXES, LIMITED = 5, 10
@@ -71,10 +73,13 @@ def prefix(user: int) -> list[Need]:
     return [Need(Resource.topic(f"orders-{user}-4711"), Action.PUB)]
 
 
+SUB_OR_GET = Action.SUB | Action.GET
+
+
 def pull(user: int) -> list[Need]:
     return [
-        Need(Resource.topic(f"orders-{user}-1"), Action.SUB | Action.GET),
-        Need(Resource.topic(f"orders-{user}-2"), Action.SUB | Action.GET),
+        Need(Resource.topic(f"orders-{user}-1"), SUB_OR_GET),
+        Need(Resource.topic(f"orders-{user}-2"), SUB_OR_GET),
     ]
 
 
@@ -92,25 +97,38 @@ KINDS: dict[str, tuple[Callable[[int], list[Need]], bool]] = {
 """What makes the needs, and whether they are allowed."""
 
 
-def measure(name: str, state: AccessState, options: argparse.Namespace) -> None:
+def measure(name: str, state: AccessState, users_max: int, options: argparse.Namespace) -> None:
     needs_of, is_allowed = KINDS[name]
     each: list[float] = []
     profiler = cProfile.Profile()
     for first in range(0, options.count, PART):
-        users = [(first + number) * 7919 % options.users for number in range(PART)]
+        users = [(first + number) * 7919 % users_max for number in range(PART)]
         names = [user_name(user) for user in users]
+        needs = [needs_of(user) for user in users]
         if options.profile:
             profiler.enable()
         began = time.process_time()
-        for user, of in zip(users, names, strict=True):
-            verdict = state.decide(of, needs_of(user), SOURCE, NOW_MS)
-            assert verdict.is_allowed is is_allowed
+        for name_of, wanted in zip(names, needs, strict=True):
+            assert state.decide(name_of, wanted, SOURCE, NOW_MS).is_allowed is is_allowed
         each.append((time.process_time() - began) / PART * 1e6)
         profiler.disable()
     if options.profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(12)
     each.sort()
-    figure(f"access_decisions.{name}", each[len(each) // 2], "us", words=f"median; best {each[0]:.2f}")
+    label = name if users_max == ACTIVE else f"{name}, all users in turn"
+    figure(f"access_decisions.{label}", each[len(each) // 2], "us", words=f"median; best {each[0]:.2f}")
+
+
+def measure_needs(options: argparse.Namespace) -> None:
+    each: list[float] = []
+    for first in range(0, options.count, PART):
+        topics = [f"orders-{number}" for number in range(first, first + PART)]
+        began = time.process_time()
+        for topic in topics:
+            Need(Resource.topic(topic), SUB_OR_GET)
+        each.append((time.process_time() - began) / PART * 1e6)
+    each.sort()
+    figure("access_decisions.need", each[len(each) // 2], "us", words=f"median; best {each[0]:.2f}")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -127,7 +145,9 @@ def run(options: argparse.Namespace) -> None:
     )
     gc.freeze()  # as the processes do after their start
     for name in KINDS:
-        measure(name, state, options)
+        measure(name, state, ACTIVE, options)
+    measure("literal", state, options.users, options)
+    measure_needs(options)
     began = time.process_time()
     for number in range(PART):
         state = state.with_policies(policies_of(number, options.policies // options.users))

@@ -32,7 +32,12 @@ class Rule(NamedTuple):
 
     def is_from(self, source: SourceAddress) -> bool:
         """Whether the entry counts for requests from this address."""
-        return not self.networks or any(network.contains(source) for network in self.networks)
+        if not self.networks:
+            return True
+        for network in self.networks:  # noqa: SIM110 - a generator costs more than the comparison
+            if network.contains(source):
+                return True
+        return False
 
     @property
     def text(self) -> str:
@@ -58,14 +63,15 @@ class RuleIndex:
             place[entry.resource.key] = (*place.get(entry.resource.key, ()), rule)
         self._prefix_lengths = tuple(sorted({len(prefix) for prefix in self._prefixes}, reverse=True))
 
-    def covering(self, resource: Resource) -> Iterator[Rule]:
-        """Yield the rules about a resource, first the one that counts first."""
+    def covering(self, resource: Resource) -> tuple[Rule, ...]:
+        """Return the rules about a resource, first the one that counts first."""
         key, is_prefix = resource
-        if not is_prefix:
-            yield from self._literals.get(key, ())
+        found = () if is_prefix else self._literals.get(key, ())
+        size = len(key)
         for length in self._prefix_lengths:
-            if length <= len(key):
-                yield from self._prefixes.get(key[:length], ())
+            if length <= size:
+                found += self._prefixes.get(key[:length], ())
+        return found
 
 
 class SubjectRules:
@@ -83,9 +89,11 @@ class SubjectRules:
 
     def deciding(self, need: Need, source: SourceAddress) -> Rule | None:
         """Return the rule that decides about a need; None if no rule matches."""
-        for rule in self.covering(need.resource):
-            if rule.is_about(need) and rule.is_from(source):
-                return rule
+        wanted = int(need.actions)
+        for index in self._indexes:
+            for rule in index.covering(need.resource):
+                if rule.permitted & wanted and rule.is_from(source):
+                    return rule
         return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gantry_access.errors import UnknownUser
 from gantry_access.evaluation.rules import Rule, SubjectRules
-from gantry_access.evaluation.verdicts import Reason, Verdict
+from gantry_access.evaluation.verdicts import ALLOWED, SUPER_USER, Reason, Verdict
 from gantry_access.model.needs import Need
 from gantry_access.model.networks import SourceAddress
 from gantry_access.model.policies import SubjectPolicies
@@ -16,12 +16,14 @@ from gantry_access.model.users import Subject, User
 class Account:
     """One user with its policies and their index. Never changes."""
 
-    __slots__ = ("policies", "rules", "user")
+    __slots__ = ("_is_disabled", "_is_super", "policies", "rules", "user")
 
     def __init__(self, user: User, policies: SubjectPolicies, rules: SubjectRules | None = None) -> None:
         self.user = user
         self.policies = policies
         self.rules = rules or SubjectRules(policies)
+        self._is_disabled = user.is_disabled
+        self._is_super = user.is_super
 
     def decide(self, needs: Sequence[Need], source: SourceAddress, now_ms: int) -> Verdict:
         """Return the decision about a request that needs all of these, at a wall time."""
@@ -36,18 +38,17 @@ class Account:
             rules.append(rule)
             if not rule.allows:
                 return Verdict(Reason.DENIED, tuple(rules), need)
-        return Verdict(Reason.ALLOWED, tuple(rules))
+        return Verdict(ALLOWED, tuple(rules))
 
     def _without_policies(self, needs: Sequence[Need], now_ms: int) -> Reason | None:
         """Return the reason that decides before any policy is read; None if policies decide."""
-        user = self.user
-        if user.is_disabled:
+        if self._is_disabled:
             return Reason.USER_DISABLED
-        if user.has_expired(now_ms):
+        if self.user.has_expired(now_ms):
             return Reason.USER_EXPIRED
         if not needs:
             return Reason.NO_NEEDS
-        return Reason.SUPER_USER if user.is_super else None
+        return SUPER_USER if self._is_super else None
 
 
 class AccessState:

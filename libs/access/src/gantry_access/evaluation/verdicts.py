@@ -26,7 +26,8 @@ class Reason(Enum):
     """Allow entries decided about every need."""
 
 
-ALLOWING = frozenset({Reason.SUPER_USER, Reason.ALLOWED})
+ALLOWED, SUPER_USER = Reason.ALLOWED, Reason.SUPER_USER
+"""Bound once: before Python 3.12 a member costs more to look up in its class than a rule to find."""
 
 
 class Verdict(NamedTuple):
@@ -41,7 +42,7 @@ class Verdict(NamedTuple):
     @property
     def is_allowed(self) -> bool:
         """Whether the request may be executed."""
-        return self.reason in ALLOWING
+        return self.reason is ALLOWED or self.reason is SUPER_USER
 
     @property
     def deciding(self) -> Rule | None:

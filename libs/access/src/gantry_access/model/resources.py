@@ -48,22 +48,23 @@ class Resource(NamedTuple):
                 f"the resource {text[:64]!r} is neither * nor Type:name with Cluster, Namespace, Topic or Group"
             )
         is_prefix = name.endswith(WILDCARD)
-        return cls._of(found, name.removesuffix(WILDCARD), is_prefix)
+        name = name.removesuffix(WILDCARD)
+        return cls._of(f"{found.value}:", _group_of(name) if found is ResourceType.GROUP else name, is_prefix)
 
     @classmethod
     def topic(cls, name: str) -> Resource:
         """Return one topic. Raises MalformedResource."""
-        return cls._of(ResourceType.TOPIC, name, False)
+        return cls._of("Topic:", name, False)
 
     @classmethod
     def group(cls, name: str) -> Resource:
         """Return one group; the group g if the name is its `%RETRY%g` or `%DLQ%g`. Raises MalformedResource."""
-        return cls._of(ResourceType.GROUP, name, False)
+        return cls._of("Group:", _group_of(name), False)
 
     @classmethod
     def cluster(cls, name: str) -> Resource:
         """Return one cluster. Raises MalformedResource."""
-        return cls._of(ResourceType.CLUSTER, name, False)
+        return cls._of("Cluster:", name, False)
 
     @classmethod
     def every(cls, kind: ResourceType) -> Resource:
@@ -71,10 +72,8 @@ class Resource(NamedTuple):
         return cls(f"{kind.value}:", True)
 
     @classmethod
-    def _of(cls, kind: ResourceType, name: str, is_prefix: bool) -> Resource:
-        if kind is ResourceType.GROUP:
-            name = _group_of(name)
-        key = f"{kind.value}:{name}"
+    def _of(cls, kind: str, name: str, is_prefix: bool) -> Resource:
+        key = kind + name
         if not name and not is_prefix:
             raise MalformedResource(f"the resource {key!r} has no name")
         if len(name) > RESOURCE_NAME_CHARACTERS_MAX:
