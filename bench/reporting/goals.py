@@ -102,6 +102,8 @@ GOALS: dict[str, Goal] = {
     "delay.pending.due": most("5,000 due/s for 20 s in addition: the last one late by", 1),
     "delay.pending.cancel.p99": most("cancel during them, p99", 5),
     "delay.pending.cancel, rebuilt.p99": most("the same, after the rebuild", 5),
+    "access_decisions.literal": most("decision of access control, 10,000 users, 100,000 policies", 5),
+    "access_decisions.memory": most("the same, memory", 100),
     "transactions.async": least("transactions relative to plain sends, async flush", floors=0.35, miss="g"),
     "transactions.sync": least("the same, sync flush", floors=0.35, miss="g"),
     "transactions.sync.p50": most("commit → consumer, sync flush, p50", 1.5),
