@@ -101,8 +101,8 @@ def test_an_unknown_action_is_refused_where_rocketmq_drops_it():
 
 
 def test_an_unknown_policy_type_is_refused_where_rocketmq_takes_it_for_custom():
-    with pytest.raises(RefusedChange, match="'Defalt' is unknown, it is Custom or Default") as caught:
-        read(acl(GOOD, kind="Defalt"))
+    with pytest.raises(RefusedChange, match="'Standard' is unknown, it is Custom or Default") as caught:
+        read(acl(GOOD, kind="Standard"))
     assert caught.value.code == 16
 
 
