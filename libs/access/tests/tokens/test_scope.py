@@ -1,0 +1,45 @@
+"""A scope covers a request only if it covers each of its needs."""
+
+import pytest
+
+from gantry_access.model import Action, Need, ResourceType
+from gantry_access.tokens import ScopeEntry, is_in_scope
+
+TOPIC, GROUP, ANY = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.ANY
+PUB, SUB, GET, ALL = Action.PUB, Action.SUB, Action.GET, Action.ALL
+
+
+def entry(kind, name, *actions):
+    return ScopeEntry(kind, name, frozenset(actions))
+
+
+def need(kind, name, *actions):
+    return Need(kind, name, frozenset(actions))
+
+
+@pytest.mark.parametrize(
+    ("one", "wanted", "covers"),
+    [
+        (entry(TOPIC, "orders", SUB), need(TOPIC, "orders", SUB, GET), True),
+        (entry(TOPIC, "orders", PUB), need(TOPIC, "orders", SUB, GET), False),
+        (entry(TOPIC, "orders", ALL), need(TOPIC, "orders", PUB), True),
+        (entry(TOPIC, "orders", ALL), need(TOPIC, "orders2", PUB), False),
+        (entry(TOPIC, "orders*", ALL), need(TOPIC, "orders2", PUB), True),
+        (entry(TOPIC, "orders*", ALL), need(TOPIC, "order", PUB), False),
+        (entry(TOPIC, "*", PUB), need(TOPIC, "x", PUB), True),
+        (entry(TOPIC, "orders*", PUB), need(TOPIC, "*", PUB), False),
+        (entry(TOPIC, "*", PUB), need(TOPIC, "*", PUB), True),
+        (entry(TOPIC, "*", ALL), need(GROUP, "x", SUB), False),
+        (entry(ANY, "*", ALL), need(GROUP, "x", SUB), True),
+    ],
+)
+def test_an_entry_covers_by_type_name_and_action(one, wanted, covers):
+    assert one.covers(wanted) is covers
+
+
+def test_every_need_must_be_covered():
+    scope = [entry(TOPIC, "orders", SUB), entry(GROUP, "billing", SUB)]
+    both = [need(TOPIC, "orders", SUB), need(GROUP, "billing", SUB)]
+    assert is_in_scope(scope, both)
+    assert not is_in_scope(scope[:1], both)
+    assert not is_in_scope([], both)
