@@ -1,0 +1,111 @@
+"""Requirements that the decoded body of a remoting request states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gantry_access.rights.asked import Asked
+from gantry_access.rights.errors import OTHER_RETRY_TOPIC, RightsRefused
+from gantry_access.rights.requirements import (
+    CREATE,
+    SUB,
+    SUB_OR_GET,
+    UPDATE,
+    Inner,
+    Requirement,
+    group_need,
+    is_own,
+    is_retry,
+    topic_need,
+)
+from gantry_wire.bodies.admin import SetMessageRequestMode
+from gantry_wire.bodies.clients import (
+    CheckClientRequestBody,
+    HeartbeatData,
+    LockBatchRequestBody,
+    SubscriptionData,
+)
+from gantry_wire.bodies.cluster import (
+    MessageQueue,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    TopicConfigList,
+)
+from gantry_wire.bodies.json_body import Body, decode_body
+from gantry_wire.headers.messages import PullHeader
+from gantry_wire.headers.typed_header import header_from_fields
+from gantry_wire.names import RETRY_PREFIX
+
+
+class _Assignment(Body, kw_only=True, rename="camel"):
+    consumer_group: str | None = None
+    topic: str | None = None
+
+
+def heartbeat(asked: Asked) -> Iterable[Requirement]:
+    """34: each consumer's group, and each topic it subscribes to. Producers need nothing: their sends are checked."""
+    for consumer in decode_body(asked.body, HeartbeatData).consumer_data_set:
+        yield group_need(consumer.group_name, SUB)
+        yield from _subscriptions(consumer.subscription_data_set)
+
+
+def locks(asked: Asked) -> Iterable[Requirement]:
+    """41 and 42: the group, and the topic of each queue."""
+    body = decode_body(asked.body, LockBatchRequestBody)
+    yield group_need(body.consumer_group, SUB)
+    yield from _subscriptions(body.mq_set)
+
+
+def client_check(asked: Asked) -> Iterable[Requirement]:
+    """46: the group and the topic whose filter is checked."""
+    body = decode_body(asked.body, CheckClientRequestBody)
+    return topic_need(body.subscription_data.topic, SUB, SUB), group_need(body.group, SUB)
+
+
+def assignment(asked: Asked) -> Iterable[Requirement]:
+    """400: the topic whose queues a member asks for, and its group."""
+    body = decode_body(asked.body, _Assignment)
+    return topic_need(body.topic, SUB, SUB), group_need(body.consumer_group, SUB)
+
+
+def request_mode(asked: Asked) -> Iterable[Requirement]:
+    """401: how a group gets the messages of a topic."""
+    body = decode_body(asked.body, SetMessageRequestMode)
+    return topic_need(body.topic, SUB, SUB), group_need(body.consumer_group, UPDATE)
+
+
+def topics_created(asked: Asked) -> Iterable[Requirement]:
+    """18: each topic."""
+    topics = decode_body(asked.body, TopicConfigList).topic_config_list
+    return [topic_need(topic.topic_name, CREATE, CREATE) for topic in topics]
+
+
+def group_created(asked: Asked) -> Iterable[Requirement]:
+    """200: the group."""
+    return (group_need(decode_body(asked.body, SubscriptionGroupConfig).group_name, CREATE),)
+
+
+def groups_created(asked: Asked) -> Iterable[Requirement]:
+    """225: each group."""
+    groups = decode_body(asked.body, SubscriptionGroupList).group_config_list
+    return [group_need(group.group_name, CREATE) for group in groups]
+
+
+def pull(asked: Asked) -> Iterable[Requirement]:
+    """11 and 361: topic and group. A retry topic belongs to the group that pulls it. A read without a group needs the topic only."""
+    topic = asked.fields.get("topic", "")
+    if is_own(topic):
+        return (Inner(),)
+    if "gantryBrowse" in asked.fields and header_from_fields(dict(asked.fields), PullHeader).browse:
+        return (topic_need(topic, SUB_OR_GET, SUB_OR_GET),)
+    if not is_retry(topic):
+        return topic_need(topic, SUB, SUB), group_need(asked.fields.get("consumerGroup"), SUB)
+    group = group_need(asked.fields.get("consumerGroup"), SUB)
+    if topic != RETRY_PREFIX + group.name:
+        raise RightsRefused(OTHER_RETRY_TOPIC)
+    return (group,)
+
+
+def _subscriptions(named: Iterable[SubscriptionData | MessageQueue]) -> Iterable[Requirement]:
+    """Return the need for each topic. A retry topic is checked as its group, which need not be the consumer's own."""
+    return [topic_need(one.topic, SUB, SUB) for one in named]

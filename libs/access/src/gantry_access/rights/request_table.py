@@ -1,0 +1,200 @@
+"""Request code → requirements, for every code that stores, nameservers, schedulers and transaction checkers answer.
+
+RocketMQ 5.3.3 leaves many codes unchecked; this table follows its development branch, which checks them, and is stricter where noted.
+A code without a row is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gantry_access.model import ResourceType
+from gantry_access.rights import bodies
+from gantry_access.rights.asked import Asked
+from gantry_access.rights.errors import NO_ROW, RightsRefused
+from gantry_access.rights.requirements import (
+    CREATE,
+    DELETE,
+    GET,
+    LIST,
+    PUB,
+    PUB_SUB_OR_GET,
+    SUB,
+    SUB_OR_GET,
+    SUB_OR_UPDATE,
+    UPDATE,
+    Requirement,
+)
+from gantry_access.rights.rules import (
+    INNER,
+    Cluster,
+    Every,
+    Group,
+    Names,
+    Read,
+    Row,
+    Topic,
+    TopicOrRecord,
+    row,
+)
+from gantry_wire.codes import GantryCode, RequestCode
+
+_READS_CLUSTER, _CHANGES_CLUSTER = row(Cluster(GET)), row(Cluster(UPDATE))
+_ALL_TOPICS, _ALL_GROUPS = Every(ResourceType.TOPIC, LIST), Every(ResourceType.GROUP, LIST)
+_TOPIC_GET = row(Topic("topic", GET))
+_LOCKS = row(Read("Group Sub (the body's `consumerGroup`); Topic Sub of each queue", bodies.locks))
+_PULL = row(
+    Read(
+        "Topic Sub (`topic`); Group Sub (`consumerGroup`). A retry topic must be the group's. With `gantryBrowse` only Topic Sub/Get",
+        bodies.pull,
+    )
+)
+
+_MESSAGES: Mapping[int, Row] = {
+    RequestCode.SEND_MESSAGE: row(Topic("topic", PUB, on_retry=SUB)),
+    RequestCode.SEND_MESSAGE_V2: row(Topic("b", PUB, on_retry=SUB)),
+    RequestCode.SEND_BATCH_MESSAGE: row(Topic("b", PUB, on_retry=SUB)),
+    RequestCode.SEND_REPLY_MESSAGE: row(Topic("topic", PUB, on_retry=SUB)),
+    RequestCode.SEND_REPLY_MESSAGE_V2: row(Topic("b", PUB, on_retry=SUB)),
+    RequestCode.RECALL_MESSAGE: row(Topic("topic", PUB)),
+    RequestCode.END_TRANSACTION: row(TopicOrRecord("topic", PUB)),
+    RequestCode.PULL_MESSAGE: _PULL,
+    RequestCode.LITE_PULL_MESSAGE: _PULL,
+    RequestCode.QUERY_MESSAGE: row(Topic("topic", SUB_OR_GET)),
+    RequestCode.VIEW_MESSAGE_BY_ID: row(TopicOrRecord("topic", GET)),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _TOPIC_GET,
+    RequestCode.GET_MAX_OFFSET: _TOPIC_GET,
+    RequestCode.GET_MIN_OFFSET: _TOPIC_GET,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: _TOPIC_GET,
+}
+
+_CONSUMERS: Mapping[int, Row] = {
+    RequestCode.QUERY_CONSUMER_OFFSET: row(Topic("topic", SUB_OR_GET), Group("consumerGroup", SUB_OR_GET)),
+    RequestCode.UPDATE_CONSUMER_OFFSET: row(
+        Topic("topic", SUB_OR_UPDATE), Group("consumerGroup", SUB_OR_UPDATE)
+    ),
+    RequestCode.HEART_BEAT: row(
+        Read(
+            "Group Sub of each consumer in the body; Topic Sub of each subscription; producers: any user",
+            bodies.heartbeat,
+        )
+    ),
+    RequestCode.UNREGISTER_CLIENT: row(Group("consumerGroup", SUB, is_optional=True)),
+    RequestCode.CONSUMER_SEND_MSG_BACK: row(Group("group", SUB)),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: row(Group("consumerGroup", SUB_OR_GET)),
+    RequestCode.LOCK_BATCH_MQ: _LOCKS,
+    RequestCode.UNLOCK_BATCH_MQ: _LOCKS,
+    RequestCode.CHECK_CLIENT_CONFIG: row(
+        Read("Topic Sub (the body's subscription); Group Sub (the body's `group`)", bodies.client_check)
+    ),
+    RequestCode.QUERY_ASSIGNMENT: row(Read("Topic Sub; Group Sub (both of the body)", bodies.assignment)),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: row(
+        Read("Topic Sub; Group Update (both of the body)", bodies.request_mode)
+    ),
+}
+
+_TOPICS_AND_GROUPS: Mapping[int, Row] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: row(Topic("topic", CREATE)),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: row(
+        Read("Topic Create of each in the body", bodies.topics_created)
+    ),
+    RequestCode.DELETE_TOPIC_IN_BROKER: row(Topic("topic", DELETE)),
+    RequestCode.GET_ALL_TOPIC_CONFIG: row(_ALL_TOPICS),
+    RequestCode.GET_TOPIC_CONFIG: _TOPIC_GET,
+    RequestCode.GET_TOPIC_STATS_INFO: _TOPIC_GET,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: _TOPIC_GET,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: row(_ALL_TOPICS),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: row(
+        Read("Group Create (the body's)", bodies.group_created)
+    ),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: row(
+        Read("Group Create of each in the body", bodies.groups_created)
+    ),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: row(Group("groupName", DELETE)),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: row(_ALL_GROUPS),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: row(Group("group", GET)),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: row(Group("consumerGroup", GET)),
+    RequestCode.GET_CONSUMER_RUNNING_INFO: row(Group("consumerGroup", GET)),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: row(Group("group", GET)),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: row(
+        Group("group", GET), Topic("topic", GET, is_optional=True)
+    ),
+    RequestCode.GET_CONSUME_STATS: row(
+        Group("consumerGroup", GET),
+        Topic("topic", GET, is_optional=True),
+        Names("topicList", ";", GET, ResourceType.TOPIC),
+    ),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: row(Group("group", UPDATE), Topic("topic", UPDATE)),
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: row(Group("group", GET), Topic("topic", GET)),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: row(Group("group", GET), Topic("topic", GET)),
+    RequestCode.QUERY_CORRECTION_OFFSET: row(
+        Group("compareGroup", GET), Topic("topic", GET), Names("filterGroups", ",", GET, ResourceType.GROUP)
+    ),
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: row(Group("consumerGroup", SUB), TopicOrRecord("topic", SUB)),
+    RequestCode.CLONE_GROUP_OFFSET: row(Group("destGroup", UPDATE), Topic("topic", UPDATE, is_optional=True)),
+    RequestCode.QUERY_CONSUME_QUEUE: row(Topic("topic", GET), Group("consumerGroup", GET, is_optional=True)),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: row(TopicOrRecord("topic", UPDATE)),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: row(Group("group", UPDATE), Topic("topic", UPDATE)),
+}
+
+_BROKERS: Mapping[int, Row] = {
+    RequestCode.UPDATE_BROKER_CONFIG: _CHANGES_CLUSTER,
+    RequestCode.GET_BROKER_CONFIG: _READS_CLUSTER,
+    RequestCode.GET_BROKER_RUNTIME_INFO: _READS_CLUSTER,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: _READS_CLUSTER,
+    RequestCode.GET_ALL_DELAY_OFFSET: _READS_CLUSTER,
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: _READS_CLUSTER,
+    RequestCode.GET_ALL_PRODUCER_INFO: _READS_CLUSTER,
+    RequestCode.VIEW_BROKER_STATS_DATA: _READS_CLUSTER,
+    RequestCode.GET_BROKER_CONSUME_STATS: _READS_CLUSTER,
+    RequestCode.GET_BROKER_HA_STATUS: _READS_CLUSTER,
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _CHANGES_CLUSTER,
+    RequestCode.CLEAN_UNUSED_TOPIC: _CHANGES_CLUSTER,
+    RequestCode.DELETE_EXPIRED_COMMITLOG: _CHANGES_CLUSTER,
+}
+
+_NAMESERVERS: Mapping[int, Row] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: row(Topic("topic", PUB_SUB_OR_GET, on_retry=SUB_OR_GET)),
+    RequestCode.REGISTER_BROKER: row(Cluster(UPDATE, "clusterName")),
+    RequestCode.UNREGISTER_BROKER: row(Cluster(UPDATE, "clusterName")),
+    RequestCode.QUERY_DATA_VERSION: row(
+        Cluster(UPDATE, "clusterName")
+    ),  # an equal version counts as a heartbeat
+    RequestCode.BROKER_HEARTBEAT: row(Cluster(UPDATE, "clusterName")),
+    RequestCode.GET_BROKER_MEMBER_GROUP: row(Cluster(GET, "clusterName")),
+    RequestCode.GET_BROKER_CLUSTER_INFO: _READS_CLUSTER,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: _CHANGES_CLUSTER,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: _CHANGES_CLUSTER,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _READS_CLUSTER,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: row(Topic("topic", DELETE)),
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: _CHANGES_CLUSTER,
+    RequestCode.GET_TOPICS_BY_CLUSTER: row(Cluster(GET, "cluster")),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: _READS_CLUSTER,
+    RequestCode.GET_UNIT_TOPIC_LIST: _READS_CLUSTER,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: _READS_CLUSTER,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _READS_CLUSTER,
+    RequestCode.PUT_KV_CONFIG: _CHANGES_CLUSTER,
+    RequestCode.GET_KV_CONFIG: _READS_CLUSTER,
+    RequestCode.DELETE_KV_CONFIG: _CHANGES_CLUSTER,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: _READS_CLUSTER,
+    RequestCode.UPDATE_NAMESRV_CONFIG: _CHANGES_CLUSTER,
+    RequestCode.GET_NAMESRV_CONFIG: _READS_CLUSTER,
+}
+
+REQUESTS: Mapping[int, Row] = {
+    **_MESSAGES,
+    **_CONSUMERS,
+    **_TOPICS_AND_GROUPS,
+    **_BROKERS,
+    **_NAMESERVERS,
+    **dict.fromkeys(GantryCode, INNER),
+}
+"""Every row. Gantry's own codes run between its services; the gateway checks the rights of the user before it sends one."""
+
+
+def requirements_of_request(code: int, asked: Asked) -> tuple[Requirement, ...]:
+    """Return what a remoting request requires. Raises RightsRefused, or MalformedBody for a body that cannot be read."""
+    found = REQUESTS.get(code)
+    if found is None:
+        raise RightsRefused(NO_ROW)
+    return found.requirements(asked)

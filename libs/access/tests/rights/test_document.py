@@ -1,0 +1,17 @@
+"""The generated tables contain every row."""
+
+from gantry_access.rights import GATEWAY, METHODS, OWN_PORTS, REQUESTS, rights_tables
+
+
+def test_every_row_is_a_line_of_two_columns():
+    lines = [line for line in rights_tables().splitlines() if line]
+    rows = len(REQUESTS) + len(GATEWAY) + sum(map(len, OWN_PORTS.values())) + len(METHODS)
+    assert len(lines) == rows + 4 * 2
+    assert {line.count("|") for line in lines} == {3}
+
+
+def test_a_row_names_the_request_and_its_needs():
+    text = rights_tables()
+    assert "| 310 SEND_MESSAGE_V2 | Topic Pub (`b`), of a retry topic Group Sub |\n" in text
+    assert "| `GET /v1/messages/{id}` | Topic Sub/Get (`topic`; without it the record's topic) |\n" in text
+    assert "| 9003 SETTLE | only Gantry's services |\n" in text
