@@ -56,7 +56,7 @@ def policies_of(user: int, count: int) -> SubjectPolicies:
 
 def make(users: int, policies: int) -> AccessState:
     return AccessState.of(
-        [User(user_name(number), secrets=(b"x" * 48,)) for number in range(users)],
+        [User(user_name(number), secrets=("x" * 64,)) for number in range(users)],
         (policies_of(number, policies // users) for number in range(users)),
     )
 

@@ -12,7 +12,8 @@ from typing import Any, cast
 import pytest
 
 from broker_store.process.http_routes import SnapshotRoutes
-from gantry_access.rights import GATEWAY, OWN_PORTS, REQUESTS
+from gantry_access.rights.http_table import GATEWAY, OWN_PORTS
+from gantry_access.rights.request_table import REQUESTS
 from gantry_chassis.http.server import Routes, health_routes
 from gantry_chassis.metrics import Metrics
 from gantry_wire.codes import RequestCode

@@ -2,7 +2,8 @@
 
 1. For each need: the Custom entries that match resource, action and address; if there is none, the Default ones; none: refused.
 2. Of these the first in this order decides: with a type before `*`; the whole name, then the longer prefix, then `Type:*`; Deny.
-3. All needs must be allowed.
+3. A need for several resources is refused if an entry that denies a part of them matches action and address.
+4. All needs must be allowed.
 """
 
 import ipaddress
@@ -24,6 +25,14 @@ def decide(user, policies, needs, address, now_ms):
         first = [entry for entry in matching if rank(entry) == best]
         if first[0].decision.value == "Deny":
             return "denied", first
+        parts = [
+            entry
+            for entry in (*policies.custom, *(policies.default if first[0] in policies.default else ()))
+            if resource.text.endswith("*") and covers(resource.text, entry.resource.text)
+            if entry.decision.value == "Deny" and is_about(entry, actions, address)
+        ]
+        if parts:
+            return "denied", parts
     return "allowed", first
 
 
@@ -35,16 +44,19 @@ def before_policies(user, needs, now_ms):
         "user_expired": lambda: user.expires_ms is not None and user.expires_ms <= now_ms,
         "no_needs": lambda: not needs,
         "super_user": lambda: user.type.value == "Super",
+        "inner_user": lambda: user.type.value == "Inner",
     }
     return next((reason for reason, applies in reasons.items() if applies()), None)
 
 
 def matches(entry, resource, actions, address):
+    return covers(entry.resource.text, resource.text) and is_about(entry, actions, address)
+
+
+def is_about(entry, actions, address):
     wanted = set(actions.names)
     named = set(entry.actions.names)
     if "All" not in named and not wanted & named:
-        return False
-    if not covers(entry.resource.text, resource.text):
         return False
     networks = [ipaddress.ip_network(network.text) for network in entry.networks]
     return not networks or any(plain(address) in network for network in networks)

@@ -56,11 +56,20 @@ def test_alternatives_are_named():
     assert text.startswith("User:alice Sub or Get on Group:g from ::1: allowed\n")
 
 
+def test_a_denied_part_of_what_is_needed_is_named():
+    text = explained(state("Allow Get Topic:*", "Deny Get Topic:secret"), need("Get Topic:*"))
+    assert text.splitlines()[1:] == [
+        "  decides    Custom: Deny Get on Topic:secret",
+        "  loses      Custom: Allow Get on Topic:* (Topic:secret is a part of what is needed)",
+    ]
+
+
 def test_users_whose_policies_do_not_count():
     ends = {
         "refused, the user is disabled": state(status=UserStatus.DISABLE),
         "refused, the user has expired": state(expires_ms=0),
         "allowed, a Super user skips all policies": state("Deny All *", type=UserType.SUPER),
+        "allowed, Gantry's own services skip all policies": state(type=UserType.INNER),
         "refused, there is no user of this name": state().without_user("alice"),
     }
     for end, found in ends.items():

@@ -39,6 +39,10 @@ class UnknownUser(AccessError):
     """Policies name a user that does not exist."""
 
 
+class InnerUser(AccessError):
+    """A change is about one of Gantry's own services, whose users only the configuration makes."""
+
+
 class UnreadableRecord(AccessError):
     """A stored user or policy is damaged. The record changes nothing; report it."""
 

@@ -19,6 +19,7 @@ WITHOUT_POLICIES = {
     Reason.USER_DISABLED: "the user is disabled",
     Reason.USER_EXPIRED: "the user has expired",
     Reason.SUPER_USER: "a Super user skips all policies",
+    Reason.INNER_USER: "Gantry's own services skip all policies",
 }
 
 
@@ -51,15 +52,16 @@ def _rules(account: Account, need: Need, source: SourceAddress | None, verdict: 
             yield f"  no match   {rule.text} ({'another address' if source else 'no address was given'})"
         else:
             assert decides is not None
-            yield f"  loses      {rule.text} ({_why(rule, decides)})"
+            yield f"  loses      {rule.text} ({_why(rule, decides, need)})"
 
 
-def _why(loser: Rule, winner: Rule) -> str:
+def _why(loser: Rule, winner: Rule, need: Need) -> str:
     """Return why a rule that matches does not decide."""
     if loser.type is not winner.type:
         return f"{PolicyType.DEFAULT.value} entries count only if no {PolicyType.CUSTOM.value} entry matches"
     if loser.entry.resource != winner.entry.resource:
-        return f"{winner.entry.resource.text} is more specific"
+        is_part = not winner.entry.resource.covers(need.resource)
+        return f"{winner.entry.resource.text} is {'a part of what is needed' if is_part else 'more specific'}"
     if loser.allows != winner.allows:
         return "Deny wins over Allow on the same resource"
     return "says the same"

@@ -104,8 +104,26 @@ def test_all_topics_are_seen_only_by_entries_that_cover_them_all():
 
 
 def test_all_names_with_a_prefix_are_seen_by_a_shorter_prefix_and_not_by_the_name():
-    found = rules(*entries("Deny List Topic:ab", "Allow List Topic:a*"))
+    found = rules(*entries("Allow List Topic:ab", "Allow List Topic:a*"))
     assert deciding(found, "List Topic:ab*") == entry("Allow List Topic:a*")
+    assert deciding(rules(*entries("Allow List Topic:ab")), "List Topic:ab*") is None
+
+
+@pytest.mark.parametrize(
+    "part", ["Deny Get Topic:secret", "Deny All Topic:s*", "Deny Get Topic:s* 10.0.0.0/8"]
+)
+def test_all_names_are_denied_if_one_of_them_is(part):
+    found = rules(*entries("Allow Get Topic:*", part))
+    assert deciding(found, "Get Topic:*") == entry(part)
+    assert deciding(found, "Get Topic:t*") == entry("Allow Get Topic:*")
+    assert deciding(found, "Get Topic:other") == entry("Allow Get Topic:*")
+
+
+@pytest.mark.parametrize(
+    "part", ["Deny Pub Topic:secret", "Deny Get Topic:s 11.0.0.0/8", "Deny Get Group:secret"]
+)
+def test_a_denial_of_something_else_is_no_part_of_the_need(part):
+    assert deciding(rules(*entries("Allow Get Topic:*", part)), "Get Topic:*") == entry("Allow Get Topic:*")
 
 
 def test_a_need_of_all_actions_is_met_by_all_only():

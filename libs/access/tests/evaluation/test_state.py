@@ -3,9 +3,11 @@
 import pytest
 from access_texts import HERE, entries, entry, need, state
 
-from gantry_access.errors import UnknownUser
+from gantry_access.errors import InnerUser, UnknownUser
 from gantry_access.evaluation.state import AccessState
 from gantry_access.evaluation.verdicts import Reason
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import AnyUser, Inner, OfRecord, Open
 from gantry_access.model.networks import SourceAddress
 from gantry_access.model.policies import SubjectPolicies
 from gantry_access.model.users import Subject, User, UserStatus, UserType
@@ -118,3 +120,62 @@ def test_a_user_that_is_created_again_has_no_policies():
 
 def test_removing_an_absent_user_is_no_error():
     assert len(state().without_user("bob")) == 1
+
+
+INNER = User("gantry", UserType.INNER)
+
+
+@pytest.mark.parametrize("required", [AnyUser(), Open()])
+@pytest.mark.parametrize("kind", list(UserType))
+def test_any_enabled_user_may_send_what_needs_no_right(kind, required):
+    assert decide(state(type=kind), required).is_allowed
+    assert decide(state(type=kind, status=UserStatus.DISABLE), required).reason is Reason.USER_DISABLED
+    assert decide(state(type=kind, expires_ms=NOW), required).reason is Reason.USER_EXPIRED
+    assert decide(state(), required, name="bob").reason is Reason.UNKNOWN_USER
+
+
+@pytest.mark.parametrize("required", [AnyUser(), Open()])
+def test_what_needs_no_right_allows_nothing_else(required):
+    assert decide(state(), required, PUB).reason is Reason.NO_MATCH
+    assert decide(state("Allow Pub Topic:a"), required, PUB).is_allowed
+
+
+def test_only_our_own_services_may_send_what_is_theirs():
+    for kind in (UserType.SUPER, UserType.NORMAL):
+        verdict = decide(state("Allow All *", type=kind), PUB, Inner())
+        assert (verdict.reason, verdict.refused, verdict.is_allowed) == (Reason.NOT_INNER, Inner(), False)
+    ours = AccessState.of([INNER])
+    verdict = decide(ours, PUB, Inner(), name="gantry")
+    assert (verdict.reason, verdict.is_allowed) == (Reason.INNER_USER, True)
+
+
+@pytest.mark.parametrize("kind", list(UserType))
+@pytest.mark.parametrize("required", ["Pub", None, ("Topic:a", 2)])
+def test_a_requirement_of_an_unknown_kind_is_refused_for_everyone(kind, required):
+    verdict = decide(state("Allow All *", type=kind), PUB, required)
+    assert (verdict.reason, verdict.is_allowed) == (Reason.UNKNOWN_REQUIREMENT, False)
+
+
+def test_a_record_counts_for_all_topics_until_its_topic_is_known():
+    record = OfRecord(Action.SUB)
+    assert decide(state("Allow Sub Topic:*"), record).is_allowed
+    one = state("Allow Sub Topic:a")
+    assert decide(one, record).refused == need("Sub Topic:*")
+    assert decide(one, record.on("a")).is_allowed
+    assert decide(state("Allow Sub Topic:*", "Deny Sub Topic:a"), record).reason is Reason.DENIED
+    assert decide(state("Allow Sub *"), record.on("GANTRY_SYS_TASKS")).reason is Reason.NOT_INNER
+
+
+def test_no_change_touches_or_makes_one_of_our_own_services():
+    found = AccessState.of([INNER, User("alice")])
+    changes = [
+        lambda: found.with_user(User("gantry", UserType.SUPER)),
+        lambda: found.with_user(User("alice", UserType.INNER)),
+        lambda: found.with_policies(SubjectPolicies(Subject("gantry"))),
+        lambda: found.without_user("gantry"),
+        lambda: AccessState.of([User("gantry"), INNER]),
+        lambda: AccessState.of([INNER, User("gantry")]),
+    ]
+    for change in changes:
+        with pytest.raises(InnerUser):
+            change()

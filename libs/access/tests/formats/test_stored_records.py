@@ -7,18 +7,18 @@ from access_texts import entries
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_access.errors import UnknownRecordVersion, UnreadableRecord
+from gantry_access.errors import InnerUser, UnknownRecordVersion, UnreadableRecord
 from gantry_access.formats.stored_records import decode_policies, decode_user, encode_policies, encode_user
 from gantry_access.model.policies import SubjectPolicies
 from gantry_access.model.users import Subject, User, UserStatus, UserType
 
-USER = User("alice", UserType.SUPER, UserStatus.DISABLE, (b"\x00old", b"new\xff"), 1_700_000_000_000)
+USER = User("alice", UserType.SUPER, UserStatus.DISABLE, ("sealed1.old", "sealed1.new"), 1_700_000_000_000)
 POLICIES = SubjectPolicies(
     Subject("alice"),
     entries("Allow Pub,Sub Topic:a* 10.0.0.0/8 2001:db8::1", "Deny All *"),
     entries("Allow Get Group:g"),
 )
-USER_RECORD = b'{"v":1,"user":"alice","type":"Super","status":"disable","secrets":["AG9sZA==","bmV3/w=="],"expiresMs":1700000000000}'
+USER_RECORD = b'{"v":1,"user":"alice","type":"Super","status":"disable","secrets":["sealed1.old","sealed1.new"],"expiresMs":1700000000000}'
 POLICIES_RECORD = (
     b'{"v":1,"subject":"User:alice","custom":[{"resource":"*","actions":["All"],"decision":"Deny","networks":[]},'
     b'{"resource":"Topic:a*","actions":["Pub","Sub"],"decision":"Allow","networks":["10.0.0.0/8","2001:db8::1"]}],'
@@ -30,6 +30,11 @@ def test_a_user_is_written_and_read():
     assert encode_user(USER) == USER_RECORD
     assert decode_user(USER_RECORD) == USER
     assert decode_user(encode_user(User("bob"))) == User("bob")
+
+
+def test_a_user_of_our_own_services_is_not_stored():
+    with pytest.raises(InnerUser):
+        encode_user(User("gantry", UserType.INNER))
 
 
 def test_policies_are_written_and_read():
@@ -49,7 +54,7 @@ def test_another_version_is_refused_by_its_number_whatever_the_rest_is(version):
 @pytest.mark.parametrize(
     "change",
     [
-        {"v": None}, {"v": "1"}, {"v": True}, {"user": ""}, {"type": "Admin"}, {"status": None}, {"secrets": ["a"]},
+        {"v": None}, {"v": "1"}, {"v": True}, {"user": ""}, {"type": "Admin"}, {"status": None}, {"secrets": [1]}, {"type": "Inner"},
         {"secrets": ["", "", ""]}, {"expiresMs": "1"}, {"more": 1},
     ],
 )  # fmt: skip

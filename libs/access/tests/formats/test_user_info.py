@@ -15,7 +15,7 @@ def body(**fields):
 
 def test_a_create_request_of_mqadmin_is_read():
     found = read_new_user(body(username="alice", password="12345678", userType="Super"), "alice")
-    assert (found.name, found.password, found.type, found.status) == (
+    assert (found.name, found.password and found.password.reveal(), found.type, found.status) == (
         "alice",
         "12345678",
         UserType.SUPER,
@@ -73,3 +73,9 @@ def test_no_answer_contains_a_secret():
         fields,
         {"username": "bob", "userType": "Normal", "userStatus": "enable"},
     ]
+
+
+@pytest.mark.parametrize("kind", ["Inner", "inner", "INNER"])
+def test_no_request_makes_one_of_our_own_services(kind):
+    with pytest.raises(RefusedChange, match="unknown, it is Super or Normal"):
+        read_new_user(body(username="alice", password="p", userType=kind), "alice")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_access.errors import MalformedResource
-from gantry_access.model.resources import EVERYTHING, Resource, ResourceType
+from gantry_access.model.resources import EVERYTHING, Resource
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,28 @@ def test_retry_and_dead_letter_names_of_a_group_are_the_group(name):
     assert Resource.group(name) == Resource.parse(f"Group:{name}") == Resource("Group:g", False)
 
 
-def test_all_retry_names_are_all_groups():
-    assert Resource.parse("Group:%RETRY%*") == Resource.every(ResourceType.GROUP)
+@pytest.mark.parametrize("text", ["Group:%RETRY%*", "Group:%DLQ%*", "Group:%RETRY%"])
+def test_a_retry_name_without_a_group_is_not_all_groups(text):
+    with pytest.raises(MalformedResource, match="names no group"):
+        Resource.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "covers"),
+    [
+        ("*", "Topic:a", True),
+        ("*", "*", True),
+        ("Topic:*", "Topic:a*", True),
+        ("Topic:a*", "Topic:*", False),
+        ("Topic:a*", "Topic:ab", True),
+        ("Topic:a", "Topic:ab", False),
+        ("Topic:a", "Topic:a", True),
+        ("Topic:a", "Topic:a*", False),
+        ("Topic:*", "Group:a", False),
+    ],
+)
+def test_what_a_resource_covers(one, other, covers):
+    assert Resource.parse(one).covers(Resource.parse(other)) is covers
 
 
 @pytest.mark.parametrize("name", ["%RETRY%g", "%DLQ%g"])

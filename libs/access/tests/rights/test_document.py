@@ -1,6 +1,9 @@
 """The generated tables contain every row."""
 
-from gantry_access.rights import GATEWAY, METHODS, OWN_PORTS, REQUESTS, rights_tables
+from gantry_access.rights.document import rights_tables
+from gantry_access.rights.grpc_table import METHODS
+from gantry_access.rights.http_table import GATEWAY, OWN_PORTS
+from gantry_access.rights.request_table import REQUESTS
 
 
 def test_every_row_is_a_line_of_two_columns():
@@ -13,5 +16,5 @@ def test_every_row_is_a_line_of_two_columns():
 def test_a_row_names_the_request_and_its_needs():
     text = rights_tables()
     assert "| 310 SEND_MESSAGE_V2 | Topic Pub (`b`), of a retry topic Group Sub |\n" in text
-    assert "| `GET /v1/messages/{id}` | Topic Sub/Get (`topic`; without it the record's topic) |\n" in text
+    assert "| `GET /v1/messages/{id}` | Topic Sub/Get (the record's topic; `topic`, if given) |\n" in text
     assert "| 9003 SETTLE | only Gantry's services |\n" in text

@@ -2,12 +2,15 @@
 
 import pytest
 
-from gantry_access.model import Action, Need, ResourceType
-from gantry_access.rights import METHODS, AnyUser, GrpcAsked, Inner, RightsRefused, requirements_of_method
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import AnyUser, Inner, Need
+from gantry_access.model.resources import Resource
+from gantry_access.rights.errors import RightsRefused
+from gantry_access.rights.grpc_table import METHODS, GrpcAsked, requirements_of_method
 
 
 def need(kind, name, *actions):
-    return Need(ResourceType[kind], name, frozenset(Action[action] for action in actions))
+    return Need(Resource.parse(f"{kind}:{name}"), Action.parse_all(actions))
 
 
 T_PUB, T_SUB, G_SUB = need("TOPIC", "t", "PUB"), need("TOPIC", "t", "SUB"), need("GROUP", "g", "SUB")
@@ -37,7 +40,7 @@ def test_every_method_of_the_service_has_a_row():
         ("ChangeInvisibleDuration", BOTH, [G_SUB, T_SUB]),
         ("PullMessage", BOTH, [G_SUB, T_SUB]),
         ("UpdateOffset", BOTH, [need("GROUP", "g", "SUB", "UPDATE"), need("TOPIC", "t", "SUB", "UPDATE")]),
-        ("QueryOffset", BOTH, [need("TOPIC", "t", "GET")]),
+        ("QueryOffset", BOTH, [need("TOPIC", "t", "SUB", "GET")]),
         ("QueryRoute", BOTH, [need("TOPIC", "t", "PUB", "SUB", "GET")]),
         ("NotifyClientTermination", BOTH, [G_SUB]),
         ("NotifyClientTermination", GrpcAsked(), [AnyUser()]),

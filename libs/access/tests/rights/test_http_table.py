@@ -4,17 +4,12 @@ import json
 
 import pytest
 
-from gantry_access.model import Action, Need, ResourceType
-from gantry_access.rights import (
-    GATEWAY,
-    OWN_PORTS,
-    Asked,
-    Inner,
-    OfRecord,
-    Open,
-    RightsRefused,
-    requirements_of_route,
-)
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import Inner, Need, OfRecord, Open
+from gantry_access.model.resources import Resource
+from gantry_access.rights.asked import Asked
+from gantry_access.rights.errors import RightsRefused
+from gantry_access.rights.http_table import GATEWAY, OWN_PORTS, requirements_of_route
 from gantry_wire.errors import MalformedBody
 
 
@@ -24,10 +19,10 @@ def ask(method, path, body=None, **names):
 
 
 def need(kind, name, *actions):
-    return Need(ResourceType[kind], name, frozenset(Action[action] for action in actions))
+    return Need(Resource.parse(f"{kind}:{name}"), Action.parse_all(actions))
 
 
-PUB = frozenset({Action.PUB})
+PUB = Action.PUB
 CASES = [
     ("POST", "/v1/topics/{topic}/messages", {"topic": "t"}, None, [need("TOPIC", "t", "PUB")]),
     ("POST", "/v1/topics/{topic}/groups/{group}/messages:ack", {"topic": "t", "group": "g"}, None,

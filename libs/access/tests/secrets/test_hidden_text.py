@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantry_access.secrets import HiddenText
+from gantry_access.secrets.hidden_text import HiddenText
 
 
 def test_only_reveal_returns_the_text():

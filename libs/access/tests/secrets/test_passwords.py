@@ -4,15 +4,10 @@ import hashlib
 
 import pytest
 
-from gantry_access.secrets import (
-    HiddenText,
-    MalformedPasswordHash,
-    ScryptCost,
-    hash_password,
-    is_password,
-    needs_new_hash,
-    passwords,
-)
+from gantry_access.secrets import passwords
+from gantry_access.secrets.errors import MalformedPasswordHash
+from gantry_access.secrets.hidden_text import HiddenText
+from gantry_access.secrets.passwords import ScryptCost, hash_password, is_password, needs_new_hash
 
 CHEAP = ScryptCost(ln=4, r=8, p=1)
 SALT = b"0123456789abcdef"

@@ -4,15 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_access.secrets import (
-    NONCE_SIZE,
-    HiddenText,
+from gantry_access.secrets.errors import (
     MalformedSealedSecret,
     SealedByUnknownKey,
-    SealingKeys,
     SecretError,
     SecretTampered,
 )
+from gantry_access.secrets.hidden_text import HiddenText
+from gantry_access.secrets.sealing import NONCE_SIZE, SealingKeys
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 NONCE = b"n" * NONCE_SIZE

@@ -4,13 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gantry_access.signatures import (
-    AuthenticationRefused,
-    SigningKey,
-    is_fresh,
-    is_signature,
-    read_authorization,
-)
+from gantry_access.signatures.errors import AuthenticationRefused
+from gantry_access.signatures.grpc_header import is_fresh, read_authorization
+from gantry_access.signatures.signing_key import SigningKey, is_signature
 
 DATE = "20231227T194619Z"
 HEX = "b78a646b41b898e9a4b565927a888b247ea32e86"

@@ -2,14 +2,9 @@
 
 import pytest
 
-from gantry_access.signatures import (
-    AuthenticationRefused,
-    SigningKey,
-    claimed_user,
-    is_signed,
-    sign,
-    signed_content,
-)
+from gantry_access.signatures.errors import AuthenticationRefused
+from gantry_access.signatures.remoting import claimed_user, is_signed, sign, signed_content
+from gantry_access.signatures.signing_key import SigningKey
 
 KEY = SigningKey("12345678")
 SEND = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_access.signatures import SigningKey, is_signature
+from gantry_access.signatures.signing_key import SigningKey, is_signature
 
 
 def test_the_golden_value_of_rocketmq():

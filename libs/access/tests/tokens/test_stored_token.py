@@ -4,21 +4,16 @@ import dataclasses
 
 import pytest
 
-from gantry_access.model import Action, ResourceType
-from gantry_access.secrets import HiddenText
-from gantry_access.tokens import (
-    MalformedToken,
-    ScopeEntry,
-    StoredToken,
-    TokenExpired,
-    TokenUnknown,
-    token_hash,
-    token_text,
-    verify_token,
-)
+from gantry_access.model.actions import Action
+from gantry_access.model.resources import Resource
+from gantry_access.secrets.hidden_text import HiddenText
+from gantry_access.tokens.errors import MalformedToken, TokenExpired, TokenUnknown
+from gantry_access.tokens.scope import ScopeEntry
+from gantry_access.tokens.stored_token import StoredToken, verify_token
+from gantry_access.tokens.token_text import token_hash, token_text
 
 TOKEN, OTHER = token_text(b"a" * 32), token_text(b"b" * 32)
-SCOPE = (ScopeEntry(ResourceType.TOPIC, "orders", frozenset({Action.PUB})),)
+SCOPE = (ScopeEntry(Resource.topic("orders"), Action.PUB),)
 STORED = StoredToken("t1", "alice", token_hash(TOKEN), SCOPE, created_ms=1000, expires_ms=2000)
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_access.secrets import HiddenText
-from gantry_access.tokens import MalformedToken, token_hash, token_text
+from gantry_access.secrets.hidden_text import HiddenText
+from gantry_access.tokens.errors import MalformedToken
+from gantry_access.tokens.token_text import token_hash, token_text
 
 GOLDEN = token_text(bytes(range(32))).reveal()
 

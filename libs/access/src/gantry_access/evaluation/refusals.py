@@ -1,50 +1,37 @@
-"""What a refused client reads. The texts are RocketMQ's, with one difference: an unknown user and a wrong signature are one text.
-
-RocketMQ's two texts (`User:x is not found.`, `check signature failed.`) tell a stranger which names exist. For the same reason a
-server answers the other texts only after the signature was verified.
-"""
+"""The answer to a refused request: its code, and the remark of a verdict."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from gantry_access.evaluation.verdicts import Reason, Verdict
+from gantry_access.model.needs import Need
 from gantry_access.model.networks import SourceAddress
+from gantry_access.texts import CONTEXT_EMPTY, CONTEXT_UNREADABLE
 from gantry_wire.codes import ResponseCode
 
 REFUSED_CODE: Final = ResponseCode.NO_PERMISSION
 """The response code of every refusal."""
 
-USERNAME_MISSING: Final = "username cannot be null."
-"""The request carries no access key."""
-CREDENTIALS_WRONG: Final = "check signature failed."
-"""The user is unknown, or the signature is not made with one of its secrets."""
-AUTHENTICATION_FAILED: Final = "Authentication failed. Please verify the credentials and try again."
-"""Authentication failed for a reason of the server's own."""
-AUTHORIZATION_FAILED: Final = "Authorization failed. Please verify your access rights and try again."
-"""Authorization failed for a reason of the server's own."""
-CONTEXT_UNREADABLE: Final = "parse authorization context error."
-"""The rights that a request needs cannot be read from it."""
-CONTEXT_EMPTY: Final = "authorization context is empty."
-"""The request named nothing that it needs."""
+_OF_USER = {
+    Reason.UNKNOWN_USER: "not found.",
+    Reason.USER_DISABLED: "is disabled.",
+    Reason.USER_EXPIRED: "has expired.",  # our own: RocketMQ's users do not expire
+    Reason.NOT_INNER: "has no permission: only services of Gantry send this request.",  # our own, too
+}
 
 
 def refusal_text(verdict: Verdict, name: str, source: SourceAddress) -> str:
-    """Return the remark for a user whose request was refused, with an address without its port."""
-    user = f"User:{name}"
+    """Return the remark for a user whose request was refused, with an address without its port. Raises KeyError if it was allowed."""
     match verdict.reason:
-        case Reason.UNKNOWN_USER:
-            return f"{user} not found."
-        case Reason.USER_DISABLED:
-            return f"{user} is disabled."
-        case Reason.USER_EXPIRED:
-            return f"{user} has expired."  # our own: RocketMQ's users do not expire
         case Reason.NO_NEEDS:
             return CONTEXT_EMPTY
+        case Reason.UNKNOWN_REQUIREMENT:
+            return CONTEXT_UNREADABLE
         case Reason.DENIED | Reason.NO_MATCH:
-            assert verdict.refused is not None
+            assert isinstance(verdict.refused, Need)
             why = "the decision is deny" if verdict.reason is Reason.DENIED else "no matched policies"
             resource = verdict.refused.resource.text
-            return f"{user} has no permission to access {resource} from {source.text}, {why}."
-        case Reason.SUPER_USER | Reason.ALLOWED:
-            raise ValueError(f"the request of {user} was not refused")
+            return f"User:{name} has no permission to access {resource} from {source.text}, {why}."
+        case reason:
+            return f"User:{name} {_OF_USER[reason]}"

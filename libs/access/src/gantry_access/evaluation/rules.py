@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 class RuleIndex:
     """The rules of one policy type by the text that they cover."""
 
-    __slots__ = ("_literals", "_prefix_lengths", "_prefixes")
+    __slots__ = ("_denials", "_literals", "_prefix_lengths", "_prefixes")
 
     def __init__(self, kind: PolicyType, entries: Iterable[PolicyEntry]) -> None:
         self._literals: dict[str, tuple[Rule, ...]] = {}
@@ -61,6 +61,13 @@ class RuleIndex:
                 entry.actions.permitted, entry.networks, entry.decision is Decision.ALLOW, kind, entry
             )
             place[entry.resource.key] = (*place.get(entry.resource.key, ()), rule)
+        self._denials = tuple(
+            rule
+            for place in (self._literals, self._prefixes)
+            for rules in place.values()
+            for rule in rules
+            if not rule.allows
+        )
         self._prefix_lengths = tuple(sorted({len(prefix) for prefix in self._prefixes}, reverse=True))
 
     def covering(self, resource: Resource) -> tuple[Rule, ...]:
@@ -72,6 +79,13 @@ class RuleIndex:
             if length <= size:
                 found += self._prefixes.get(key[:length], ())
         return found
+
+    def denied_within(self, need: Need, source: SourceAddress) -> Rule | None:
+        """Return a rule that denies a part of a need for several resources; None if there is none. Reads all Deny rules."""
+        for rule in self._denials:
+            if need.resource.covers(rule.entry.resource) and rule.is_about(need) and rule.is_from(source):
+                return rule
+        return None
 
 
 class SubjectRules:
@@ -88,12 +102,18 @@ class SubjectRules:
             yield from index.covering(resource)
 
     def deciding(self, need: Need, source: SourceAddress) -> Rule | None:
-        """Return the rule that decides about a need; None if no rule matches."""
+        """Return the rule that decides about a need; None if no rule matches.
+
+        A need for several resources is denied if a part of them is: by a rule of the type that allows the rest, or of an earlier type.
+        """
         wanted = int(need.actions)
+        denied: Rule | None = None
         for index in self._indexes:
+            if need.resource.is_prefix:
+                denied = denied or index.denied_within(need, source)
             for rule in index.covering(need.resource):
                 if rule.permitted & wanted and rule.is_from(source):
-                    return rule
+                    return (denied or rule) if rule.allows else rule
         return None
 
 

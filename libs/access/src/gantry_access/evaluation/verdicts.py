@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from gantry_access.evaluation.rules import Rule
-from gantry_access.model.needs import Need
+from gantry_access.model.needs import Requirement
 
 
 class Reason(Enum):
@@ -17,7 +17,12 @@ class Reason(Enum):
     USER_EXPIRED = "user_expired"
     NO_NEEDS = "no_needs"
     """The request named nothing that it needs. RocketMQ up to 5.5.0 allows it."""
+    NOT_INNER = "not_inner"
+    """Only Gantry's own services may send the request. Also for a Super user."""
+    UNKNOWN_REQUIREMENT = "unknown_requirement"
+    """The request requires something of a kind that the decision does not know. For every user."""
     SUPER_USER = "super_user"
+    INNER_USER = "inner_user"
     DENIED = "denied"
     """A Deny entry decided about a need."""
     NO_MATCH = "no_match"
@@ -26,7 +31,7 @@ class Reason(Enum):
     """Allow entries decided about every need."""
 
 
-ALLOWED, SUPER_USER = Reason.ALLOWED, Reason.SUPER_USER
+ALLOWED, SUPER_USER, INNER_USER = Reason.ALLOWED, Reason.SUPER_USER, Reason.INNER_USER
 """Bound once: before Python 3.12 a member costs more to look up in its class than a rule to find."""
 
 
@@ -35,14 +40,14 @@ class Verdict(NamedTuple):
 
     reason: Reason
     rules: tuple[Rule, ...] = ()
-    """The rule that decided each need, in the order of the needs, up to the first that is refused."""
-    refused: Need | None = None
-    """The need that was denied or not matched."""
+    """The rule that decided each need, in the order of the needs (any user and open have none), up to the first that is refused."""
+    refused: Requirement | None = None
+    """The requirement that was denied, not matched or not known."""
 
     @property
     def is_allowed(self) -> bool:
         """Whether the request may be executed."""
-        return self.reason is ALLOWED or self.reason is SUPER_USER
+        return self.reason is ALLOWED or self.reason is SUPER_USER or self.reason is INNER_USER
 
     @property
     def deciding(self) -> Rule | None:

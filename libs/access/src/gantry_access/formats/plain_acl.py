@@ -17,7 +17,7 @@ what administrators usually mean by them, where the account may come from; a not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from gantry_access.errors import AccessError, IllegalPolicy, IllegalUser
@@ -27,6 +27,7 @@ from gantry_access.model.networks import SourceNetwork
 from gantry_access.model.policies import Decision, PolicyEntry, SubjectPolicies
 from gantry_access.model.resources import Resource, ResourceType
 from gantry_access.model.users import User, UserType
+from gantry_access.secrets.hidden_text import HiddenText
 
 BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "": False}
 """What YAML 1.1 takes for a boolean, if the file was parsed with every value as text."""
@@ -46,7 +47,7 @@ class PlainAccount:
 
     user: User
     """Without secrets."""
-    secret: str = field(repr=False)
+    secret: HiddenText
     """The secret in clear, to be sealed."""
     policies: SubjectPolicies
     """Empty for a Super user, who skips policies."""
@@ -74,7 +75,7 @@ def read_plain_acl(content: object) -> PlainAcl:
     whole = cast("Mapping[str, Any]", content)
     if addresses := whole.get("globalWhiteRemoteAddresses"):
         notes.append(
-            f"globalWhiteRemoteAddresses {addresses} open nothing any more: these clients need a user and a signature"
+            f"globalWhiteRemoteAddresses {_shown(addresses)} open nothing any more: these clients need a user and a signature"
         )
     listed: object = whole.get("accounts") or []
     if not isinstance(listed, list):
@@ -108,7 +109,7 @@ def _account(found: object) -> PlainAccount:
     policies = _limited(
         SubjectPolicies(user.subject, topics + groups, default_topic + default_group), networks
     )
-    return PlainAccount(user, secret, SubjectPolicies(user.subject) if is_admin else policies)
+    return PlainAccount(user, HiddenText(secret), SubjectPolicies(user.subject) if is_admin else policies)
 
 
 def _entries(
@@ -139,9 +140,9 @@ def _listed(
     make = Resource.topic if kind is ResourceType.TOPIC else Resource.group
     found: dict[Resource, tuple[Action, Decision]] = {}
     for item in cast("list[object]", listed):
-        name, equals, permission = str(item).partition("=")
+        name, equals, permission = item.partition("=") if isinstance(item, str) else ("", "", "")
         if not equals:
-            raise IllegalPolicy(f"{key} contains {str(item)[:64]!r}, not name=PERMISSION")
+            raise IllegalPolicy(f"{key} contains {_shown(item)}, not name=PERMISSION")
         found[make(name.strip())] = _permission(key, permission)
     return found
 
@@ -207,4 +208,14 @@ def _text(account: Mapping[str, Any], key: str) -> str:
 
 def _named(found: object) -> str:
     name = cast("Mapping[str, Any]", found).get("accessKey") if isinstance(found, Mapping) else None
-    return f" ({str(name)[:64]!r})" if name else ""
+    return f" ({_shown(name)})" if name else ""
+
+
+def _shown(value: object) -> str:
+    """Return a value for a message. Only texts are shown: aliases of YAML make a short file a structure without end."""
+    if isinstance(value, str):
+        return repr(value[:64])
+    if isinstance(value, list):
+        shown = (_shown(one) for one in cast("list[object]", value)[:16] if not isinstance(one, list))
+        return f"[{', '.join(shown)}]"
+    return f"a {type(value).__name__}"

@@ -10,12 +10,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from gantry_access.errors import AccessError, UnknownRecordVersion, UnreadableRecord
+from gantry_access.errors import AccessError, InnerUser, UnknownRecordVersion, UnreadableRecord
 from gantry_access.model.actions import Action
 from gantry_access.model.networks import SourceNetwork
 from gantry_access.model.policies import Decision, PolicyEntry, SubjectPolicies
 from gantry_access.model.resources import Resource
-from gantry_access.model.users import Subject, User, UserStatus, UserType
+from gantry_access.model.users import ADMIN_TYPES, Subject, User, UserStatus, UserType
 
 VERSION: Final = 1
 
@@ -31,8 +31,8 @@ class _UserRecord(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_f
     user: str
     type: UserType
     status: UserStatus
-    secrets: tuple[bytes, ...]
-    """Sealed; base64 in JSON."""
+    secrets: tuple[str, ...]
+    """Sealed."""
     expires_ms: int | None
 
 
@@ -51,7 +51,9 @@ class _PoliciesRecord(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def encode_user(user: User) -> bytes:
-    """Return the record of a user."""
+    """Return the record of a user. Raises InnerUser: those of Gantry's own services are not stored."""
+    if user.type not in ADMIN_TYPES:
+        raise InnerUser(f"the user {user.name!r} is one of Gantry's own services, which are not stored")
     return msgspec.json.encode(
         _UserRecord(
             user=user.name,
@@ -66,6 +68,10 @@ def encode_user(user: User) -> bytes:
 def decode_user(data: bytes) -> User:
     """Return the user of a record. Raises UnreadableRecord, and UnknownRecordVersion for a later form."""
     record = _decode(data, _UserRecord)
+    if record.type not in ADMIN_TYPES:
+        raise UnreadableRecord(
+            "the record of a user is unreadable: no record makes one of Gantry's own services"
+        )
     try:
         return User(record.user, record.type, record.status, record.secrets, record.expires_ms)
     except AccessError as error:

@@ -1,18 +1,20 @@
 """RocketMQ's UserInfo, the body of 3001 to 3005.
 
 Differs from RocketMQ: a password is read but never written, and an unknown type or status is refused instead of becoming the default.
+No body makes a user of type Inner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
 from gantry_access.errors import IllegalUser
 from gantry_access.formats.refused_change import RefusedChange, no_permission
-from gantry_access.model.users import User, UserStatus, UserType, check_user_name
+from gantry_access.model.users import ADMIN_TYPES, User, UserStatus, UserType, check_user_name
+from gantry_access.secrets.hidden_text import HiddenText
 from gantry_wire.bodies.fastjson import dumps
 from gantry_wire.bodies.json_body import Body, decode_body, encode_body
 from gantry_wire.codes import ResponseCode
@@ -29,13 +31,17 @@ class UserInfo(Body, kw_only=True, rename="camel"):
     user_type: str | None = None
     user_status: str | None = None
 
+    def __repr__(self) -> str:
+        """Return the fields without the password."""
+        return f"UserInfo({self.username!r}, {self.user_type!r}, {self.user_status!r})"
+
 
 @dataclass(slots=True, frozen=True)
 class UserChange:
     """What an administrator asks for. None: leave it as it is, or the default of a new user."""
 
     name: str
-    password: str | None = field(default=None, repr=False)
+    password: HiddenText | None = None
     """In clear, to be sealed."""
     type: UserType | None = None
     status: UserStatus | None = None
@@ -62,8 +68,8 @@ def read_user_change(body: bytes, name: str) -> UserChange:
         raise RefusedChange(error.code, str(error)) from error
     return UserChange(
         name,
-        info.password if info.password and info.password.strip() else None,
-        _member(UserType, "user type", info.user_type),
+        HiddenText(info.password) if info.password and info.password.strip() else None,
+        _member(ADMIN_TYPES, "user type", info.user_type),
         _member(UserStatus, "user status", info.user_status),
     )
 
@@ -82,7 +88,7 @@ def _info(user: User) -> UserInfo:
     return UserInfo(username=user.name, user_type=user.type.value, user_status=user.status.value)
 
 
-def _member(kind: type[EnumT], what: str, text: str | None) -> EnumT | None:
+def _member(kind: Iterable[EnumT], what: str, text: str | None) -> EnumT | None:
     if text is None or not text.strip():
         return None
     for member in kind:

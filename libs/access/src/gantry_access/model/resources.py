@@ -37,7 +37,8 @@ class Resource(NamedTuple):
     def parse(cls, text: str) -> Resource:
         """Return the resource of a text; the type may be in any case. Raises MalformedResource.
 
-        Differs from RocketMQ where that would widen a policy in silence: a `*` inside a name is refused, not cut there.
+        Differs from RocketMQ where that would widen a policy in silence: a `*` inside a name is refused, not cut there,
+        and so is `Group:%RETRY%*`, which would stand for all groups.
         """
         if text == WILDCARD:
             return EVERYTHING
@@ -49,7 +50,10 @@ class Resource(NamedTuple):
             )
         is_prefix = name.endswith(WILDCARD)
         name = name.removesuffix(WILDCARD)
-        return cls._of(f"{found.value}:", _group_of(name) if found is ResourceType.GROUP else name, is_prefix)
+        group = _group_of(name) if found is ResourceType.GROUP else name
+        if name and not group:
+            raise MalformedResource(f"the resource {text[:64]!r} names no group")
+        return cls._of(f"{found.value}:", group, is_prefix)
 
     @classmethod
     def topic(cls, name: str) -> Resource:
@@ -85,6 +89,10 @@ class Resource(NamedTuple):
                 f"the name of the resource {key!r} has a * before its end, or a control character"
             )
         return cls(key, is_prefix)
+
+    def covers(self, other: Resource) -> bool:
+        """Return whether this resource is the other one, or all of the other one is among what it stands for."""
+        return other.key.startswith(self.key) if self.is_prefix else self == other
 
     @property
     def text(self) -> str:

@@ -18,6 +18,15 @@ class UserType(Enum):
 
     SUPER = "Super"
     NORMAL = "Normal"
+    INNER = "Inner"
+    """One of Gantry's own services. Skips all policies, and alone may send what only they send. Our own type.
+
+    Only the configuration of a service makes such a user: no admin request, stored record or plain_acl.yml can.
+    """
+
+
+ADMIN_TYPES = (UserType.SUPER, UserType.NORMAL)
+"""The types that administrators give, and that are stored."""
 
 
 class UserStatus(Enum):
@@ -58,7 +67,7 @@ class User:
     """The access key that clients sign with."""
     type: UserType = UserType.NORMAL
     status: UserStatus = UserStatus.ENABLE
-    secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     """Live secrets, each sealed. Two while one replaces the other; none if the user cannot sign."""
     expires_ms: int | None = None
     """Wall time from which on the user may do nothing; None: never."""
@@ -72,6 +81,11 @@ class User:
     def is_super(self) -> bool:
         """Whether the user skips all policies."""
         return self.type is UserType.SUPER
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether the user is one of Gantry's own services."""
+        return self.type is UserType.INNER
 
     @property
     def is_disabled(self) -> bool:

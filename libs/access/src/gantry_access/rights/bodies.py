@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gantry_access.model.needs import Requirement
 from gantry_access.rights.asked import Asked
-from gantry_access.rights.errors import OTHER_RETRY_TOPIC, RightsRefused
+from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.requirements import (
     CREATE,
     SUB,
     SUB_OR_GET,
     UPDATE,
-    Inner,
-    Requirement,
     group_need,
-    is_own,
-    is_retry,
     topic_need,
 )
+from gantry_access.texts import OTHER_RETRY_TOPIC
 from gantry_wire.bodies.admin import SetMessageRequestMode
 from gantry_wire.bodies.clients import (
     CheckClientRequestBody,
@@ -59,25 +57,25 @@ def locks(asked: Asked) -> Iterable[Requirement]:
 def client_check(asked: Asked) -> Iterable[Requirement]:
     """46: the group and the topic whose filter is checked."""
     body = decode_body(asked.body, CheckClientRequestBody)
-    return topic_need(body.subscription_data.topic, SUB, SUB), group_need(body.group, SUB)
+    return topic_need(body.subscription_data.topic, SUB), group_need(body.group, SUB)
 
 
 def assignment(asked: Asked) -> Iterable[Requirement]:
     """400: the topic whose queues a member asks for, and its group."""
     body = decode_body(asked.body, _Assignment)
-    return topic_need(body.topic, SUB, SUB), group_need(body.consumer_group, SUB)
+    return topic_need(body.topic, SUB), group_need(body.consumer_group, SUB)
 
 
 def request_mode(asked: Asked) -> Iterable[Requirement]:
     """401: how a group gets the messages of a topic."""
     body = decode_body(asked.body, SetMessageRequestMode)
-    return topic_need(body.topic, SUB, SUB), group_need(body.consumer_group, UPDATE)
+    return topic_need(body.topic, SUB), group_need(body.consumer_group, UPDATE)
 
 
 def topics_created(asked: Asked) -> Iterable[Requirement]:
     """18: each topic."""
     topics = decode_body(asked.body, TopicConfigList).topic_config_list
-    return [topic_need(topic.topic_name, CREATE, CREATE) for topic in topics]
+    return [topic_need(topic.topic_name, CREATE) for topic in topics]
 
 
 def group_created(asked: Asked) -> Iterable[Requirement]:
@@ -94,18 +92,16 @@ def groups_created(asked: Asked) -> Iterable[Requirement]:
 def pull(asked: Asked) -> Iterable[Requirement]:
     """11 and 361: topic and group. A retry topic belongs to the group that pulls it. A read without a group needs the topic only."""
     topic = asked.fields.get("topic", "")
-    if is_own(topic):
-        return (Inner(),)
     if "gantryBrowse" in asked.fields and header_from_fields(dict(asked.fields), PullHeader).browse:
-        return (topic_need(topic, SUB_OR_GET, SUB_OR_GET),)
-    if not is_retry(topic):
-        return topic_need(topic, SUB, SUB), group_need(asked.fields.get("consumerGroup"), SUB)
+        return (topic_need(topic, SUB_OR_GET),)
+    if not topic.startswith(RETRY_PREFIX):
+        return topic_need(topic, SUB), group_need(asked.fields.get("consumerGroup"), SUB)
     group = group_need(asked.fields.get("consumerGroup"), SUB)
-    if topic != RETRY_PREFIX + group.name:
+    if topic != RETRY_PREFIX + asked.fields["consumerGroup"].removeprefix(RETRY_PREFIX):
         raise RightsRefused(OTHER_RETRY_TOPIC)
     return (group,)
 
 
 def _subscriptions(named: Iterable[SubscriptionData | MessageQueue]) -> Iterable[Requirement]:
     """Return the need for each topic. A retry topic is checked as its group, which need not be the consumer's own."""
-    return [topic_need(one.topic, SUB, SUB) for one in named]
+    return [topic_need(one.topic, SUB) for one in named]

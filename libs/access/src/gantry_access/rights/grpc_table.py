@@ -10,24 +10,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from gantry_access.model import Action
-from gantry_access.rights.errors import NO_MESSAGE, NO_QUEUE, NO_ROW, NO_SETTINGS, RightsRefused
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import AnyUser, Requirement
+from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.requirements import (
-    GET,
     PUB,
     PUB_SUB_OR_GET,
     SUB,
     SUB_OR_GET,
     SUB_OR_UPDATE,
-    AnyUser,
-    Inner,
-    Requirement,
     group_need,
     is_missing,
-    is_own,
     topic_need,
 )
 from gantry_access.rights.rules import actions_text
+from gantry_access.texts import CONTEXT_EMPTY, MESSAGE_MISSING, QUEUE_MISSING, SETTINGS_EMPTY
 
 CONSUMER_TYPES = frozenset({2, 3, 4, 5, 6})
 """PUSH_CONSUMER, SIMPLE_CONSUMER, PULL_CONSUMER, LITE_PUSH_CONSUMER, LITE_SIMPLE_CONSUMER."""
@@ -53,22 +50,22 @@ class GrpcRow(NamedTuple):
     read: Callable[[GrpcAsked], Iterable[Requirement]]
 
 
-def _topic(asked: GrpcAsked, actions: frozenset[Action], missing: str = "") -> list[Requirement]:
+def _topic(asked: GrpcAsked, actions: Action, missing: str = "") -> list[Requirement]:
     """Return the needs for all topics of a request. `missing`: the text if there is none."""
     if not asked.topics and missing:
         raise RightsRefused(missing)
     on_retry = SUB if actions == PUB else actions
-    return [Inner() if is_own(one) else topic_need(one, actions, on_retry) for one in asked.topics or ("",)]
+    return [topic_need(one, actions, on_retry) for one in asked.topics or ("",)]
 
 
-def _topics_only(actions: frozenset[Action], missing: str = "") -> GrpcRow:
+def _topics_only(actions: Action, missing: str = "") -> GrpcRow:
     def read(asked: GrpcAsked) -> Iterable[Requirement]:
         return _topic(asked, actions, missing)
 
     return GrpcRow(f"Topic {actions_text(actions)}", read)
 
 
-def _consumer(actions: frozenset[Action] = SUB, missing: str = "") -> GrpcRow:
+def _consumer(actions: Action = SUB, missing: str = "") -> GrpcRow:
     def read(asked: GrpcAsked) -> Iterable[Requirement]:
         return [group_need(asked.group, actions), *_topic(asked, actions, missing)]
 
@@ -95,7 +92,7 @@ def _telemetry(asked: GrpcAsked) -> Iterable[Requirement]:
             topics = _topic(asked, SUB) if asked.topics else []
             return [group_need(asked.group, SUB), *topics]
         case "empty settings":
-            raise RightsRefused(NO_SETTINGS)
+            raise RightsRefused(SETTINGS_EMPTY)
         case "other":
             return ()
 
@@ -103,9 +100,9 @@ def _telemetry(asked: GrpcAsked) -> Iterable[Requirement]:
 METHODS: Mapping[str, GrpcRow] = {
     "QueryRoute": _topics_only(PUB_SUB_OR_GET),
     "Heartbeat": GrpcRow("Group Sub of consumers, if given; producers: any user", _heartbeat),
-    "SendMessage": _topics_only(PUB, NO_MESSAGE),
+    "SendMessage": _topics_only(PUB, MESSAGE_MISSING),
     "QueryAssignment": _consumer(),
-    "ReceiveMessage": _consumer(missing=NO_QUEUE),
+    "ReceiveMessage": _consumer(missing=QUEUE_MISSING),
     "AckMessage": _consumer(),
     "ForwardMessageToDeadLetterQueue": _consumer(),
     "EndTransaction": _topics_only(PUB),
@@ -117,10 +114,10 @@ METHODS: Mapping[str, GrpcRow] = {
     "ChangeInvisibleDuration": _consumer(),
     "RecallMessage": _topics_only(PUB),
     "SyncLiteSubscription": _consumer(),
-    "PullMessage": _consumer(missing=NO_QUEUE),
-    "UpdateOffset": _consumer(SUB_OR_UPDATE, NO_QUEUE),
-    "GetOffset": _consumer(SUB_OR_GET, NO_QUEUE),
-    "QueryOffset": _topics_only(GET, NO_QUEUE),
+    "PullMessage": _consumer(missing=QUEUE_MISSING),
+    "UpdateOffset": _consumer(SUB_OR_UPDATE, QUEUE_MISSING),
+    "GetOffset": _consumer(SUB_OR_GET, QUEUE_MISSING),
+    "QueryOffset": _topics_only(SUB_OR_GET, QUEUE_MISSING),
 }
 
 
@@ -128,5 +125,5 @@ def requirements_of_method(method: str, asked: GrpcAsked) -> tuple[Requirement, 
     """Return what a call requires; any user if nothing more. Raises RightsRefused."""
     found = METHODS.get(method)
     if found is None:
-        raise RightsRefused(NO_ROW)
+        raise RightsRefused(CONTEXT_EMPTY)
     return tuple(dict.fromkeys(found.read(asked))) or (AnyUser(),)

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from gantry_access.model import Need, ResourceType
+from gantry_access.model.needs import Need, Requirement
+from gantry_access.model.resources import Resource, ResourceType
 from gantry_access.rights.asked import Asked
-from gantry_access.rights.errors import NO_ROW, RightsRefused
+from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.requirements import (
     CREATE,
     DELETE,
@@ -22,8 +23,6 @@ from gantry_access.rights.requirements import (
     SUB,
     SUB_OR_GET,
     UPDATE,
-    Requirement,
-    every_topic,
     group_need,
     topic_need,
 )
@@ -36,14 +35,16 @@ from gantry_access.rights.rules import (
     Read,
     Row,
     Topic,
+    TopicAndRecord,
     TopicOrEvery,
-    TopicOrRecord,
     of_record,
     row,
 )
+from gantry_access.texts import CONTEXT_EMPTY
 from gantry_wire.private_requests.settling import decode_json
 
 HttpRoute = tuple[str, str]
+_EVERY_PUB = Need(Resource.every(ResourceType.TOPIC), PUB)
 ORIGINAL = "original"
 """The target of a redrive to the topic of each dead letter."""
 
@@ -74,21 +75,21 @@ class _Redrive(Struct):
 
 
 def _offsets(asked: Asked) -> Iterable[Requirement]:
-    return [topic_need(one.topic, UPDATE, UPDATE) for one in decode_json(asked.body, _Offsets).offsets]
+    return [topic_need(one.topic, UPDATE) for one in decode_json(asked.body, _Offsets).offsets]
 
 
 def _reset(asked: Asked) -> Iterable[Requirement]:
-    return (topic_need(decode_json(asked.body, _NamedTopic).topic, UPDATE, UPDATE),)
+    return (topic_need(decode_json(asked.body, _NamedTopic).topic, UPDATE),)
 
 
 def _bulk(asked: Asked) -> Iterable[Requirement]:
     topic = decode_json(asked.body, _MayNameTopic).topic
-    return (every_topic(PUB) if topic is None else topic_need(topic, PUB, PUB),)
+    return (_EVERY_PUB if topic is None else topic_need(topic, PUB),)
 
 
 def _definitions(asked: Asked) -> Iterable[Requirement]:
     body = decode_json(asked.body, _Definitions)
-    needs: list[Need] = [topic_need(one.topic, CREATE, CREATE) for one in body.topics]
+    needs: list[Requirement] = [topic_need(one.topic, CREATE) for one in body.topics]
     return needs + [group_need(one.group, CREATE) for one in body.groups]
 
 
@@ -98,12 +99,12 @@ def _redrive(asked: Asked) -> Iterable[Requirement]:
     target = decode_json(asked.body, _Redrive).to_topic if has_body else None
     if target is None:
         return ()
-    return (every_topic(PUB) if target == ORIGINAL else topic_need(target, PUB, SUB),)
+    return (_EVERY_PUB if target == ORIGINAL else topic_need(target, PUB, SUB),)
 
 
 _CONSUMES = row(Topic("topic", SUB), Group("group", SUB))
 _READS_CLUSTER, _CHANGES_CLUSTER = row(Cluster(GET)), row(Cluster(UPDATE))
-_CHANGES_SCHEDULE, _DECIDES = row(TopicOrRecord("topic", PUB)), row(of_record(PUB))
+_CHANGES_SCHEDULE, _DECIDES = row(TopicAndRecord("topic", PUB)), row(of_record(PUB))
 _BULK = row(Read("Topic Pub (the body's `topic`; without it all topics)", _bulk))
 
 _MESSAGES: Mapping[HttpRoute, Row] = {
@@ -113,8 +114,8 @@ _MESSAGES: Mapping[HttpRoute, Row] = {
     ("POST", "/v1/topics/{topic}/groups/{group}/messages:ack"): _CONSUMES,
     ("POST", "/v1/topics/{topic}/groups/{group}/messages:extend"): _CONSUMES,
     ("GET", "/v1/messages"): row(Topic("topic", SUB_OR_GET)),
-    ("GET", "/v1/messages/{id}"): row(TopicOrRecord("topic", SUB_OR_GET)),
-    ("GET", "/v1/messages/{id}/timeline"): row(TopicOrRecord("topic", SUB_OR_GET)),
+    ("GET", "/v1/messages/{id}"): row(TopicAndRecord("topic", SUB_OR_GET)),
+    ("GET", "/v1/messages/{id}/timeline"): row(TopicAndRecord("topic", SUB_OR_GET)),
 }
 
 _TOPICS_AND_GROUPS: Mapping[HttpRoute, Row] = {
@@ -221,5 +222,5 @@ def requirements_of_route(
     """Return what a call of a route requires. Raises RightsRefused, or MalformedBody for a body that cannot be read."""
     found = table.get((method, path_template))
     if found is None:
-        raise RightsRefused(NO_ROW)
+        raise RightsRefused(CONTEXT_EMPTY)
     return found.requirements(asked)

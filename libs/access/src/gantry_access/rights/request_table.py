@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gantry_access.model import ResourceType
+from gantry_access.model.needs import Requirement
+from gantry_access.model.resources import ResourceType
 from gantry_access.rights import bodies
 from gantry_access.rights.asked import Asked
-from gantry_access.rights.errors import NO_ROW, RightsRefused
+from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.requirements import (
     CREATE,
     DELETE,
@@ -23,7 +24,6 @@ from gantry_access.rights.requirements import (
     SUB_OR_GET,
     SUB_OR_UPDATE,
     UPDATE,
-    Requirement,
 )
 from gantry_access.rights.rules import (
     INNER,
@@ -34,14 +34,19 @@ from gantry_access.rights.rules import (
     Read,
     Row,
     Topic,
-    TopicOrRecord,
+    TopicAndRecord,
+    of_record,
     row,
 )
+from gantry_access.texts import CONTEXT_EMPTY
 from gantry_wire.codes import GantryCode, RequestCode
+from gantry_wire.names import AUTO_CREATE_TOPIC
 
 _READS_CLUSTER, _CHANGES_CLUSTER = row(Cluster(GET)), row(Cluster(UPDATE))
 _ALL_TOPICS, _ALL_GROUPS = Every(ResourceType.TOPIC, LIST), Every(ResourceType.GROUP, LIST)
 _TOPIC_GET = row(Topic("topic", GET))
+_TOPIC_SUB_OR_GET = row(Topic("topic", SUB_OR_GET))
+"""Of the offsets by which a consumer without one starts. RocketMQ needs Get, so there a consumer with Sub alone cannot start at the end."""
 _LOCKS = row(Read("Group Sub (the body's `consumerGroup`); Topic Sub of each queue", bodies.locks))
 _PULL = row(
     Read(
@@ -57,14 +62,14 @@ _MESSAGES: Mapping[int, Row] = {
     RequestCode.SEND_REPLY_MESSAGE: row(Topic("topic", PUB, on_retry=SUB)),
     RequestCode.SEND_REPLY_MESSAGE_V2: row(Topic("b", PUB, on_retry=SUB)),
     RequestCode.RECALL_MESSAGE: row(Topic("topic", PUB)),
-    RequestCode.END_TRANSACTION: row(TopicOrRecord("topic", PUB)),
+    RequestCode.END_TRANSACTION: row(TopicAndRecord("topic", PUB)),
     RequestCode.PULL_MESSAGE: _PULL,
     RequestCode.LITE_PULL_MESSAGE: _PULL,
     RequestCode.QUERY_MESSAGE: row(Topic("topic", SUB_OR_GET)),
-    RequestCode.VIEW_MESSAGE_BY_ID: row(TopicOrRecord("topic", GET)),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _TOPIC_GET,
-    RequestCode.GET_MAX_OFFSET: _TOPIC_GET,
-    RequestCode.GET_MIN_OFFSET: _TOPIC_GET,
+    RequestCode.VIEW_MESSAGE_BY_ID: row(TopicAndRecord("topic", GET)),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _TOPIC_SUB_OR_GET,
+    RequestCode.GET_MAX_OFFSET: _TOPIC_SUB_OR_GET,
+    RequestCode.GET_MIN_OFFSET: _TOPIC_SUB_OR_GET,
     RequestCode.GET_EARLIEST_MSG_STORETIME: _TOPIC_GET,
 }
 
@@ -80,7 +85,10 @@ _CONSUMERS: Mapping[int, Row] = {
         )
     ),
     RequestCode.UNREGISTER_CLIENT: row(Group("consumerGroup", SUB, is_optional=True)),
-    RequestCode.CONSUMER_SEND_MSG_BACK: row(Group("group", SUB)),
+    RequestCode.CONSUMER_SEND_MSG_BACK: row(
+        Group("group", SUB),
+        of_record(SUB),  # otherwise a group gets any message by its offset
+    ),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: row(Group("consumerGroup", SUB_OR_GET)),
     RequestCode.LOCK_BATCH_MQ: _LOCKS,
     RequestCode.UNLOCK_BATCH_MQ: _LOCKS,
@@ -130,10 +138,10 @@ _TOPICS_AND_GROUPS: Mapping[int, Row] = {
     RequestCode.QUERY_CORRECTION_OFFSET: row(
         Group("compareGroup", GET), Topic("topic", GET), Names("filterGroups", ",", GET, ResourceType.GROUP)
     ),
-    RequestCode.CONSUME_MESSAGE_DIRECTLY: row(Group("consumerGroup", SUB), TopicOrRecord("topic", SUB)),
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: row(Group("consumerGroup", SUB), TopicAndRecord("topic", SUB)),
     RequestCode.CLONE_GROUP_OFFSET: row(Group("destGroup", UPDATE), Topic("topic", UPDATE, is_optional=True)),
     RequestCode.QUERY_CONSUME_QUEUE: row(Topic("topic", GET), Group("consumerGroup", GET, is_optional=True)),
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: row(TopicOrRecord("topic", UPDATE)),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: row(TopicAndRecord("topic", UPDATE)),
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: row(Group("group", UPDATE), Topic("topic", UPDATE)),
 }
 
@@ -154,7 +162,9 @@ _BROKERS: Mapping[int, Row] = {
 }
 
 _NAMESERVERS: Mapping[int, Row] = {
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: row(Topic("topic", PUB_SUB_OR_GET, on_retry=SUB_OR_GET)),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: row(
+        Topic("topic", PUB_SUB_OR_GET, on_retry=SUB_OR_GET, any_user_of=AUTO_CREATE_TOPIC)
+    ),
     RequestCode.REGISTER_BROKER: row(Cluster(UPDATE, "clusterName")),
     RequestCode.UNREGISTER_BROKER: row(Cluster(UPDATE, "clusterName")),
     RequestCode.QUERY_DATA_VERSION: row(
@@ -193,8 +203,8 @@ REQUESTS: Mapping[int, Row] = {
 
 
 def requirements_of_request(code: int, asked: Asked) -> tuple[Requirement, ...]:
-    """Return what a remoting request requires. Raises RightsRefused, or MalformedBody for a body that cannot be read."""
+    """Return what a remoting request requires. Raises RightsRefused, or MalformedBody or MissingField for what cannot be read."""
     found = REQUESTS.get(code)
     if found is None:
-        raise RightsRefused(NO_ROW)
+        raise RightsRefused(CONTEXT_EMPTY)
     return found.requirements(asked)

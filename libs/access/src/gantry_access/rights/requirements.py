@@ -1,61 +1,19 @@
-"""What a request requires: a list that is never empty, and of which every element must be met.
-
-Besides `Need`, which policies decide, there are four kinds. An evaluation refuses a kind that it does not know.
-"""
+"""Requirements made from the names of a request. A name that is missing or not legal is refused."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gantry_access.errors import MalformedResource
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import Inner, Need, topic_requirement
+from gantry_access.model.resources import Resource
+from gantry_access.rights.errors import RightsRefused
+from gantry_access.texts import CONTEXT_UNREADABLE, GROUP_MISSING, TOPIC_MISSING
+from gantry_wire.names import DLQ_PREFIX, RETRY_PREFIX
 
-from gantry_access.model import Action, Need, ResourceType
-from gantry_access.rights.errors import NO_GROUP, NO_TOPIC, RightsRefused
-from gantry_wire.names import DLQ_PREFIX, GANTRY_SYSTEM_PREFIX, RETRY_PREFIX
-
-EVERY = "*"
-"""The name in a need that covers all resources of a type. Only a policy for all of them matches it."""
-
-CREATE, DELETE, GET, LIST = (
-    frozenset({one}) for one in (Action.CREATE, Action.DELETE, Action.GET, Action.LIST)
-)
-PUB, SUB, UPDATE = (frozenset({one}) for one in (Action.PUB, Action.SUB, Action.UPDATE))
+CREATE, DELETE, GET, LIST = Action.CREATE, Action.DELETE, Action.GET, Action.LIST
+PUB, SUB, UPDATE = Action.PUB, Action.SUB, Action.UPDATE
 SUB_OR_GET, SUB_OR_UPDATE = SUB | GET, SUB | UPDATE
 PUB_OR_GET, PUB_SUB_OR_GET = PUB | GET, PUB | SUB | GET
-
-
-@dataclass(frozen=True, slots=True)
-class Inner:
-    """Only Gantry's own services send this."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnyUser:
-    """Any enabled user may send this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Needs no user."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfRecord:
-    """A right on the topic of a record that the request identifies without naming its topic.
-
-    The part that reads the record checks `on(topic)` before it acts. One that cannot checks `everywhere()` before it starts.
-    """
-
-    actions: frozenset[Action]
-
-    def on(self, topic: str) -> Need:
-        """Return the need once the topic is known."""
-        return topic_need(topic, self.actions, self.actions)
-
-    def everywhere(self) -> Need:
-        """Return the need for all topics."""
-        return Need(ResourceType.TOPIC, EVERY, self.actions)
-
-
-Requirement = Need | Inner | AnyUser | Open | OfRecord
 
 
 def is_missing(name: str | None) -> bool:
@@ -63,38 +21,31 @@ def is_missing(name: str | None) -> bool:
     return not name or name.isspace()
 
 
-def is_retry(topic: str) -> bool:
-    """Return whether a topic holds a group's messages for redelivery."""
-    return topic.startswith(RETRY_PREFIX)
-
-
-def is_own(topic: str) -> bool:
-    """Return whether only Gantry's services use a topic."""
-    return topic.startswith(GANTRY_SYSTEM_PREFIX)
-
-
-def topic_need(topic: str | None, actions: frozenset[Action], on_retry: frozenset[Action]) -> Need:
-    """Return the need for a topic: `on_retry` for the group if it is a retry topic. Raises RightsRefused if the name is missing."""
+def topic_need(topic: str | None, actions: Action, on_retry: Action | None = None) -> Need | Inner:
+    """Return the requirement for a topic: `on_retry`, or the same actions, for the group if it is a retry topic. Raises RightsRefused."""
     if topic is None or is_missing(topic):
-        raise RightsRefused(NO_TOPIC)
-    if is_retry(topic):
-        return group_need(topic, on_retry)
-    return Need(ResourceType.TOPIC, topic, actions)
+        raise RightsRefused(TOPIC_MISSING)
+    if topic.startswith(RETRY_PREFIX):
+        return group_need(topic, on_retry or actions)
+    try:
+        return topic_requirement(topic, actions)
+    except MalformedResource as error:
+        raise RightsRefused(CONTEXT_UNREADABLE) from error
 
 
-def group_need(group: str | None, actions: frozenset[Action]) -> Need:
-    """Return the need for a group, also given by its retry or dead letter topic. Raises RightsRefused if the name is missing."""
-    name = (group or "").removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
-    if is_missing(name):
-        raise RightsRefused(NO_GROUP)
-    return Need(ResourceType.GROUP, name, actions)
+def group_need(group: str | None, actions: Action) -> Need:
+    """Return the need for a group, also given by its retry or dead letter topic. Raises RightsRefused."""
+    if group is None or is_missing(group.replace(RETRY_PREFIX, "").replace(DLQ_PREFIX, "")):
+        raise RightsRefused(GROUP_MISSING)
+    try:
+        return Need(Resource.group(group), actions)
+    except MalformedResource as error:
+        raise RightsRefused(CONTEXT_UNREADABLE) from error
 
 
-def every_topic(actions: frozenset[Action]) -> Need:
-    """Return the need for all topics."""
-    return Need(ResourceType.TOPIC, EVERY, actions)
-
-
-def every_group(actions: frozenset[Action]) -> Need:
-    """Return the need for all groups."""
-    return Need(ResourceType.GROUP, EVERY, actions)
+def cluster_need(cluster: str, actions: Action) -> Need:
+    """Return the need for a cluster. Raises RightsRefused."""
+    try:
+        return Need(Resource.cluster(cluster), actions)
+    except MalformedResource as error:
+        raise RightsRefused(CONTEXT_UNREADABLE) from error

@@ -6,21 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gantry_access.model import Action, Need, ResourceType
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import AnyUser, Inner, Need, OfRecord, Open, Requirement
+from gantry_access.model.resources import Resource, ResourceType
 from gantry_access.rights.asked import Asked
-from gantry_access.rights.requirements import (
-    AnyUser,
-    Inner,
-    OfRecord,
-    Open,
-    Requirement,
-    every_group,
-    every_topic,
-    group_need,
-    is_missing,
-    is_own,
-    topic_need,
-)
+from gantry_access.rights.requirements import cluster_need, group_need, is_missing, topic_need
 
 
 class Rule(Protocol):
@@ -36,9 +26,9 @@ class Rule(Protocol):
         ...
 
 
-def actions_text(actions: frozenset[Action]) -> str:
+def actions_text(actions: Action) -> str:
     """Return actions as alternatives."""
-    return "/".join(action.name.capitalize() for action in Action if action in actions)
+    return "/".join(actions.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +36,12 @@ class Topic:
     """A right on the topic of a field. A topic of Gantry's own is for its services."""
 
     name: str
-    actions: frozenset[Action]
-    on_retry: frozenset[Action] | None = None
+    actions: Action
+    on_retry: Action | None = None
     """On the group of a retry topic; None for the same actions."""
     is_optional: bool = False
+    any_user_of: str | None = None
+    """A topic for which any user may send the request."""
 
     @property
     def text(self) -> str:
@@ -57,36 +49,41 @@ class Topic:
         words = f"Topic {actions_text(self.actions)} (`{self.name}`)"
         if self.on_retry is not None and self.on_retry != self.actions:
             words += f", of a retry topic Group {actions_text(self.on_retry)}"
+        if self.any_user_of is not None:
+            words += f", of {self.any_user_of} any user"
         return f"{words}, if given" if self.is_optional else words
 
     def __call__(self, asked: Asked) -> Iterable[Requirement]:
         """Return the need for the topic."""
         topic = asked.fields.get(self.name)
         if topic is None or is_missing(topic):
-            return () if self.is_optional else (topic_need(topic, self.actions, self.actions),)
-        if is_own(topic):
-            return (Inner(),)
-        return (topic_need(topic, self.actions, self.on_retry or self.actions),)
+            return () if self.is_optional else (topic_need(topic, self.actions),)
+        if topic == self.any_user_of:
+            return (AnyUser(),)
+        return (topic_need(topic, self.actions, self.on_retry),)
 
 
 @dataclass(frozen=True, slots=True)
-class TopicOrRecord:
-    """A right on the topic of a field; without it, on the topic of the record."""
+class TopicAndRecord:
+    """A right on the topic of the record that a request identifies, and on that of a field, if given.
+
+    The named topic alone would not do: the record need not be in it.
+    """
 
     name: str
-    actions: frozenset[Action]
+    actions: Action
 
     @property
     def text(self) -> str:
         """The rule in words."""
-        return f"Topic {actions_text(self.actions)} (`{self.name}`; without it the record's topic)"
+        return f"Topic {actions_text(self.actions)} (the record's topic; `{self.name}`, if given)"
 
     def __call__(self, asked: Asked) -> Iterable[Requirement]:
-        """Return the need for the topic, or for the record's."""
+        """Return the need for the record's topic, after the one for the named topic."""
         topic = asked.fields.get(self.name)
         if topic is None or is_missing(topic):
             return (OfRecord(self.actions),)
-        return (topic_need(topic, self.actions, self.actions),)
+        return topic_need(topic, self.actions), OfRecord(self.actions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class TopicOrEvery:
     """A right on the topic of a field; without it, on all topics."""
 
     name: str
-    actions: frozenset[Action]
+    actions: Action
 
     @property
     def text(self) -> str:
@@ -105,8 +102,8 @@ class TopicOrEvery:
         """Return the need for the topic, or for all."""
         topic = asked.fields.get(self.name)
         if topic is None or is_missing(topic):
-            return (every_topic(self.actions),)
-        return (topic_need(topic, self.actions, self.actions),)
+            return (Need(Resource.every(ResourceType.TOPIC), self.actions),)
+        return (topic_need(topic, self.actions),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ class Group:
     """A right on the group of a field."""
 
     name: str
-    actions: frozenset[Action]
+    actions: Action
     is_optional: bool = False
 
     @property
@@ -137,13 +134,13 @@ class Names:
 
     name: str
     separator: str
-    actions: frozenset[Action]
+    actions: Action
     resource_type: ResourceType
 
     @property
     def text(self) -> str:
         """The rule in words."""
-        return f"{self.resource_type.name.capitalize()} {actions_text(self.actions)} of each in `{self.name}`"
+        return f"{self.resource_type.value} {actions_text(self.actions)} of each in `{self.name}`"
 
     def __call__(self, asked: Asked) -> Iterable[Requirement]:
         """Return the needs for the names."""
@@ -151,7 +148,7 @@ class Names:
             name for name in asked.fields.get(self.name, "").split(self.separator) if not is_missing(name)
         ]
         if self.resource_type is ResourceType.TOPIC:
-            return [topic_need(name, self.actions, self.actions) for name in names]
+            return [topic_need(name, self.actions) for name in names]
         return [group_need(name, self.actions) for name in names]
 
 
@@ -159,7 +156,7 @@ class Names:
 class Cluster:
     """A right on the cluster of the process, or on the one that a nameserver's request is about."""
 
-    actions: frozenset[Action]
+    actions: Action
     name: str = ""
     """The field with the cluster, for nameservers, which serve several."""
 
@@ -172,7 +169,7 @@ class Cluster:
     def __call__(self, asked: Asked) -> Iterable[Requirement]:
         """Return the need for the cluster."""
         named = asked.fields.get(self.name, "") if self.name else ""
-        return (Need(ResourceType.CLUSTER, asked.cluster if is_missing(named) else named, self.actions),)
+        return (cluster_need(asked.cluster if is_missing(named) else named, self.actions),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,17 +177,16 @@ class Every:
     """A right on all topics, or on all groups."""
 
     resource_type: ResourceType
-    actions: frozenset[Action]
+    actions: Action
 
     @property
     def text(self) -> str:
         """The rule in words."""
-        return f"{self.resource_type.name.capitalize()} {actions_text(self.actions)} of all"
+        return f"{self.resource_type.value} {actions_text(self.actions)} of all"
 
     def __call__(self, _asked: Asked) -> Iterable[Requirement]:
         """Return the need."""
-        is_topic = self.resource_type is ResourceType.TOPIC
-        return (every_topic(self.actions) if is_topic else every_group(self.actions),)
+        return (Need(Resource.every(self.resource_type), self.actions),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +240,6 @@ ANY_USER = row(Fixed(AnyUser(), "any user"))
 OPEN = row(Fixed(Open(), "open"))
 
 
-def of_record(actions: frozenset[Action]) -> Fixed:
+def of_record(actions: Action) -> Fixed:
     """Return the rule for the topic of the record that a request identifies."""
     return Fixed(OfRecord(actions), f"Topic {actions_text(actions)} (the record's topic)")

@@ -6,7 +6,7 @@ import hmac
 
 
 class HiddenText:
-    """Holds a secret text. Only `reveal` returns it."""
+    """Holds a secret text. Only `reveal` and `encoded` return it."""
 
     __slots__ = ("_text",)
 
@@ -17,6 +17,10 @@ class HiddenText:
         """Return the text."""
         return self._text
 
+    def encoded(self) -> bytes:
+        """Return other bytes for every other text. Half a surrogate pair has the bytes that UTF-8 would give it, and raises nothing."""
+        return self._text.encode(errors="surrogatepass")
+
     def __repr__(self) -> str:
         return "HiddenText(…)"
 
@@ -24,6 +28,6 @@ class HiddenText:
         """Compare in constant time."""
         if not isinstance(other, HiddenText):
             return NotImplemented
-        return hmac.compare_digest(self._text.encode(errors="replace"), other._text.encode(errors="replace"))
+        return hmac.compare_digest(self.encoded(), other.encoded())
 
     __hash__ = None  # type: ignore[assignment]  # a secret is no key of a table

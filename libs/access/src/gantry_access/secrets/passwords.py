@@ -80,7 +80,7 @@ def _derive(plain: bytes, salt: bytes, cost: ScryptCost) -> bytes:
 
 def _bytes_of(password: HiddenText) -> bytes:
     """Return one form of what keyboards encode in several (Unicode NFC, as RFC 8265 has it)."""
-    return unicodedata.normalize("NFC", password.reveal()).encode(errors="replace")
+    return unicodedata.normalize("NFC", password.reveal()).encode(errors="surrogatepass")
 
 
 def _read(stored: str) -> tuple[ScryptCost, bytes, bytes]:

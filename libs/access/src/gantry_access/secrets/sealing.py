@@ -7,7 +7,6 @@ user is authenticated with it: a record that is moved to another user does not o
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping
 
@@ -54,12 +53,12 @@ class SealingKeys:
 
         Raises ValueError for an empty or overlong secret, and for a nonce of another size.
         """
-        plain = secret.reveal().encode()
+        plain = secret.encoded()
         if not 0 < len(plain) <= SECRET_BYTES_MAX:
             raise ValueError(f"a secret has 1 to {SECRET_BYTES_MAX} bytes, this one {len(plain)}")
         if len(nonce) != NONCE_SIZE:
             raise ValueError(f"the nonce has {len(nonce)} bytes, not {NONCE_SIZE}")
-        sealed = self._ciphers[self._current].encrypt(nonce, plain, user.encode())
+        sealed = self._ciphers[self._current].encrypt(nonce, plain, _bytes_of(user))
         return ".".join((_VERSION, self._current, _text(nonce), _text(sealed)))
 
     def open(self, user: str, sealed: str) -> HiddenText:
@@ -69,9 +68,10 @@ class SealingKeys:
         if cipher is None:
             raise SealedByUnknownKey(key_id)
         try:
-            return HiddenText(cipher.decrypt(nonce, content, user.encode()).decode())
-        except (InvalidTag, UnicodeDecodeError) as error:
-            raise SecretTampered(f"the sealed secret of {user!r} does not open") from error
+            plain = cipher.decrypt(nonce, content, _bytes_of(user))
+        except InvalidTag as error:
+            raise SecretTampered(f"the sealed secret of {user[:64]!r} does not open") from error
+        return HiddenText(plain.decode(errors="surrogatepass"))
 
     def is_current(self, sealed: str) -> bool:
         """Return whether the current key sealed a secret. Raises MalformedSealedSecret."""
@@ -88,6 +88,10 @@ def _parts(sealed: str) -> tuple[str, bytes, bytes]:
     return parts[1], nonce, content
 
 
+def _bytes_of(user: str) -> bytes:
+    return user.encode(errors="surrogatepass")
+
+
 def _text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
@@ -96,7 +100,7 @@ def _bytes(text: str) -> bytes:
     """Decode only the one text that encodes the bytes, so that every changed character is found."""
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise MalformedSealedSecret("the sealed secret is not Base64") from error
     if _text(data) != text:
         raise MalformedSealedSecret("the sealed secret is not Base64")

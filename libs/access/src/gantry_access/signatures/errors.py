@@ -1,11 +1,4 @@
-"""Refusals of requests whose sender is not proven, with RocketMQ's texts."""
-
-NO_USER = "username cannot be null."
-BAD_SIGNATURE = "check signature failed."
-NO_DATE = "datetime is null."
-BAD_HEADER = "authentication header is incorrect."
-BAD_KEY_VALUE = "authentication keyValues length is incorrect, actual length={}."
-BAD_CONTEXT = "create authentication context error."
+"""The refusal of a request whose sender is not proven."""
 
 
 class AuthenticationRefused(Exception):

@@ -11,13 +11,13 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from gantry_access.signatures.errors import (
-    BAD_CONTEXT,
-    BAD_HEADER,
-    BAD_KEY_VALUE,
-    NO_DATE,
-    NO_USER,
-    AuthenticationRefused,
+from gantry_access.signatures.errors import AuthenticationRefused
+from gantry_access.texts import (
+    DATE_MISSING,
+    HEADER_MALFORMED,
+    KEY_VALUE_MALFORMED,
+    SIGNATURE_UNREADABLE,
+    USERNAME_MISSING,
 )
 
 OFFSET_EARLIEST = timedelta(hours=-12)
@@ -45,23 +45,23 @@ class Claim(NamedTuple):
 def read_authorization(authorization: str | None, date_time: str | None) -> Claim:
     """Return the claim of a call's metadata. Raises AuthenticationRefused with RocketMQ's text."""
     if not authorization:
-        raise AuthenticationRefused(NO_USER)
+        raise AuthenticationRefused(USERNAME_MISSING)
     if not date_time:
-        raise AuthenticationRefused(NO_DATE)
+        raise AuthenticationRefused(DATE_MISSING)
     _scheme, space, pairs = authorization.partition(" ")
     if not space:
-        raise AuthenticationRefused(BAD_HEADER)
+        raise AuthenticationRefused(HEADER_MALFORMED)
     user, signature = "", b""
     for pair in _split(pairs):
         name, equals, value = pair.strip().partition("=")
         if not equals:
-            raise AuthenticationRefused(BAD_KEY_VALUE.format(1))
+            raise AuthenticationRefused(KEY_VALUE_MALFORMED)
         if name == "Credential":
             user = value.partition("/")[0]
         elif name == "Signature":
             signature = _from_hex(value)
     if not user or user.isspace():
-        raise AuthenticationRefused(NO_USER)
+        raise AuthenticationRefused(USERNAME_MISSING)
     return Claim(user, signature, date_time.encode(errors="replace"))
 
 
@@ -91,7 +91,7 @@ def _from_hex(text: str) -> bytes:
     try:
         return binascii.unhexlify(text)
     except ValueError as error:
-        raise AuthenticationRefused(BAD_CONTEXT) from error
+        raise AuthenticationRefused(SIGNATURE_UNREADABLE) from error
 
 
 def _read(text: str) -> tuple[datetime, bool] | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import binascii
 from collections.abc import Mapping, Sequence
 
-from gantry_access.signatures.errors import NO_USER, AuthenticationRefused
+from gantry_access.signatures.errors import AuthenticationRefused
 from gantry_access.signatures.signing_key import SigningKey, is_signature
+from gantry_access.texts import USERNAME_MISSING
 
 ACCESS_KEY = "AccessKey"
 SECURITY_TOKEN = "SecurityToken"  # noqa: S105 - the name of a field
@@ -26,7 +27,7 @@ def claimed_user(fields: Mapping[str, str]) -> str:
     """Return the user that a request claims to come from. Raises AuthenticationRefused if it names none."""
     user = fields.get(ACCESS_KEY, "")
     if not user or user.isspace():
-        raise AuthenticationRefused(NO_USER)
+        raise AuthenticationRefused(USERNAME_MISSING)
     return user
 
 

@@ -21,7 +21,7 @@ class SigningKey:
 
     def __init__(self, secret: str) -> None:
         """Prepare a secret. Raises ValueError for an empty one: RocketMQ's clients refuse to sign with it."""
-        key = secret.encode()
+        key = secret.encode(errors="replace")  # as Java's UTF-8; an error would carry the secret
         if not key:
             raise ValueError("a secret key is empty")
         if len(key) > _BLOCK_SIZE:

@@ -5,29 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gantry_access.model import Action, Need, ResourceType
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import AnyUser, Need, OfRecord, Open, Requirement
+from gantry_access.model.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeEntry:
-    """Some actions on a resource by name, on a prefix (`orders*`), or on all (`*`)."""
+    """Some actions on a resource; All for every action."""
 
-    resource_type: ResourceType
-    name: str
-    actions: frozenset[Action]
+    resource: Resource
+    actions: Action
 
     def covers(self, need: Need) -> bool:
         """Return whether the entry allows one of the needed actions."""
-        if self.resource_type not in (need.resource_type, ResourceType.ANY):
-            return False
-        if Action.ALL not in self.actions and not self.actions & need.actions:
-            return False
-        if self.name.endswith("*"):
-            return need.name.startswith(self.name[:-1])
-        return need.name == self.name
+        return bool(self.actions.permitted & need.actions) and self.resource.covers(need.resource)
 
 
-def is_in_scope(scope: Iterable[ScopeEntry], needs: Iterable[Need]) -> bool:
-    """Return whether the scope covers every need. The user's own policies are evaluated as well."""
+def is_in_scope(scope: Iterable[ScopeEntry], requirements: Iterable[Requirement]) -> bool:
+    """Return whether a scope covers every requirement; ask the policies of the user as well.
+
+    No scope covers what only Gantry's services send, or a kind that is not known. Without its topic, a record is in every topic.
+    """
     entries = tuple(scope)
-    return all(any(entry.covers(need) for entry in entries) for need in needs)
+    return all(_covers(entries, one) for one in requirements)
+
+
+def _covers(entries: tuple[ScopeEntry, ...], required: Requirement) -> bool:
+    if isinstance(required, OfRecord):
+        required = required.everywhere
+    if isinstance(required, Need):
+        return any(entry.covers(required) for entry in entries)
+    return isinstance(required, (AnyUser, Open))

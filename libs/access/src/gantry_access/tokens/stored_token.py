@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass, field
 
-from gantry_access.secrets import HiddenText
+from gantry_access.secrets.hidden_text import HiddenText
 from gantry_access.tokens.errors import TokenExpired, TokenUnknown
 from gantry_access.tokens.scope import ScopeEntry
 from gantry_access.tokens.token_text import token_hash

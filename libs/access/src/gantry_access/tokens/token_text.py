@@ -9,7 +9,7 @@ import hashlib
 import re
 from zlib import crc32
 
-from gantry_access.secrets import HiddenText
+from gantry_access.secrets.hidden_text import HiddenText
 from gantry_access.tokens.errors import MalformedToken
 
 TOKEN_PREFIX = "gantry_"  # noqa: S105 - what every token begins with
