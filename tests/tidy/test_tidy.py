@@ -12,6 +12,7 @@ import pytest
 
 from gantry_chassis.settings.loading import describe
 
+from . import rights_tables
 from .settings_tables import GUIDE, SERVICES, section, table
 
 ROOT = Path(__file__).parents[2]
@@ -170,6 +171,12 @@ def anchors(path: Path) -> set[str]:
 def test_every_setting_is_in_the_operations_guide(service: str) -> None:
     words = "run .venv/bin/python tests/tidy/settings_tables.py"
     assert section(GUIDE.read_text(), service).strip() == table(service).strip(), words
+
+
+def test_every_row_of_rights_is_in_the_guide_of_access() -> None:
+    words = "run .venv/bin/python tests/tidy/rights_tables.py"
+    guide = rights_tables.section(rights_tables.GUIDE.read_text())
+    assert guide.strip() == rights_tables.rights_tables().strip(), words
 
 
 @pytest.mark.parametrize("service", SERVICES)
