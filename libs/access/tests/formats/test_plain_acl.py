@@ -138,6 +138,7 @@ def test_of_two_permissions_of_one_name_the_last_counts():
     [
         ({"accessKey": ""}, "account 1 was not read: the user name is blank"),
         ({"accessKey": None}, "account 1 was not read: the user name is blank"),
+        ({"groupPerms": ["g=DENY", "%RETRY%g=SUB"]}, "account 1 ('alice') was not read: groupPerms has two names of Group:g"),
         ({"secretKey": ""}, "account 1 ('alice') was not read: it has no secretKey"),
         ({"secretKey": 123}, "account 1 ('alice') was not read: secretKey is not text; parse the file with every value as text"),
         ({"admin": "maybe"}, "account 1 ('alice') was not read: admin is 'maybe', not true or false"),

@@ -130,7 +130,7 @@ CASES = [
     (308, {"compareGroup": "g", "topic": "t", "filterGroups": "h,i"}, b"",
         [group("g", "GET"), topic("t", "GET"), group("h", "GET"), group("i", "GET")]),
     (309, {"consumerGroup": "g", "msgId": "x"}, b"", [group("g", "SUB"), OfRecord(Action.SUB)]),
-    (314, {"srcGroup": "f", "destGroup": "g"}, b"", [group("g", "UPDATE")]),
+    (314, {"srcGroup": "f", "destGroup": "g"}, b"", [group("f", "GET"), group("g", "UPDATE")]),
     (318, {}, b"k=v\n", [UPDATE_CLUSTER]),
     (400, {}, {"topic": "t", "consumerGroup": "g"}, [topic("t", "SUB"), group("g", "SUB")]),
     (401, {}, {"topic": "t", "consumerGroup": "g", "mode": "PULL"}, [topic("t", "SUB"), group("g", "UPDATE")]),
@@ -193,7 +193,7 @@ def test_no_request_requires_nothing(code):
         "topic": "t",
         "subscriptionData": SUBSCRIPTION,
     }
-    names = ("topic", "b", "group", "groupName", "consumerGroup", "compareGroup", "destGroup")
+    names = ("topic", "b", "group", "groupName", "consumerGroup", "compareGroup", "destGroup", "srcGroup")
     assert ask(code, body, **dict.fromkeys(names, "x"))
 
 

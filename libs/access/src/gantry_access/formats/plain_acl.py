@@ -133,17 +133,21 @@ def _entries(
 def _listed(
     account: Mapping[str, Any], key: str, kind: ResourceType
 ) -> dict[Resource, tuple[Action, Decision]]:
-    """Return the permission of each name; the last one of a name, as in 4.9."""
+    """Return the permission of each name; the last one of a name, as in 4.9. Refuses two names of one group (`g`, `%RETRY%g`)."""
     listed: object = account.get(key) or []
     if not isinstance(listed, list):
         raise IllegalPolicy(f"{key} is not a list of name=PERMISSION")
     make = Resource.topic if kind is ResourceType.TOPIC else Resource.group
     found: dict[Resource, tuple[Action, Decision]] = {}
+    names: dict[Resource, str] = {}
     for item in cast("list[object]", listed):
         name, equals, permission = item.partition("=") if isinstance(item, str) else ("", "", "")
         if not equals:
             raise IllegalPolicy(f"{key} contains {_shown(item)}, not name=PERMISSION")
-        found[make(name.strip())] = _permission(key, permission)
+        resource = make(name.strip())
+        if names.setdefault(resource, name.strip()) != name.strip():
+            raise IllegalPolicy(f"{key} has two names of {resource.text}")
+        found[resource] = _permission(key, permission)
     return found
 
 

@@ -139,7 +139,9 @@ _TOPICS_AND_GROUPS: Mapping[int, Row] = {
         Group("compareGroup", GET), Topic("topic", GET), Names("filterGroups", ",", GET, ResourceType.GROUP)
     ),
     RequestCode.CONSUME_MESSAGE_DIRECTLY: row(Group("consumerGroup", SUB), TopicAndRecord("topic", SUB)),
-    RequestCode.CLONE_GROUP_OFFSET: row(Group("destGroup", UPDATE), Topic("topic", UPDATE, is_optional=True)),
+    RequestCode.CLONE_GROUP_OFFSET: row(
+        Group("srcGroup", GET), Group("destGroup", UPDATE), Topic("topic", UPDATE, is_optional=True)
+    ),
     RequestCode.QUERY_CONSUME_QUEUE: row(Topic("topic", GET), Group("consumerGroup", GET, is_optional=True)),
     RequestCode.RESUME_CHECK_HALF_MESSAGE: row(TopicAndRecord("topic", UPDATE)),
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: row(Group("group", UPDATE), Topic("topic", UPDATE)),
