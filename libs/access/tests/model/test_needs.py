@@ -28,6 +28,12 @@ def test_the_name_of_a_topic_decides_what_is_required():
     assert topic_requirement("GANTRY_SYS_TASKS", PUB) == Inner()
 
 
+@pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC"])
+def test_a_topic_with_messages_of_all_topics_needs_the_right_on_all(topic):
+    assert topic_requirement(topic, SUB) == Need(Resource.parse("Topic:*"), SUB)
+    assert topic_requirement(topic + "2", SUB) == Need(Resource.topic(topic + "2"), SUB)
+
+
 @pytest.mark.parametrize("topic", ["", "*", "t*", "\ud800", "%RETRY%", "x" * 256])
 def test_an_illegal_name_is_malformed(topic):
     with pytest.raises(MalformedResource):

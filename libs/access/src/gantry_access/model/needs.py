@@ -8,7 +8,20 @@ from typing import NamedTuple
 
 from gantry_access.model.actions import Action
 from gantry_access.model.resources import Resource, ResourceType
-from gantry_wire.names import GANTRY_SYSTEM_PREFIX, RETRY_PREFIX
+from gantry_wire.names import (
+    GANTRY_SYSTEM_PREFIX,
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
+
+TOPICS_OF_ALL = frozenset(
+    {SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC}
+)
+"""System topics that hold delayed and half messages of every topic."""
 
 
 class Need(NamedTuple):
@@ -40,6 +53,7 @@ class OfRecord:
     """A right on the topic of a record that the request identifies, whatever topic it names.
 
     The part that reads the record checks `on(topic)` before it acts or answers. A decision without that topic is about all topics.
+    Of a delayed or half message that topic is the one to which it will be delivered, not the system topic that holds it.
     """
 
     actions: Action
@@ -60,12 +74,15 @@ Requirement = Need | Inner | AnyUser | Open | OfRecord
 def topic_requirement(topic: str, actions: Action, on_retry: Action | None = None) -> Need | Inner:
     """Return the requirement for a topic; a topic of Gantry's own is for its services. Raises MalformedResource.
 
-    A retry topic is a need for its group: of the actions `on_retry`, or of the same ones.
+    A retry topic is a need for its group: of the actions `on_retry`, or of the same ones. A topic that holds messages of all topics is a
+    need for all of them.
     """
     if topic.startswith(GANTRY_SYSTEM_PREFIX):
         return Inner()
     if topic.startswith(RETRY_PREFIX):
         return Need(Resource.group(topic), on_retry or actions)
+    if topic in TOPICS_OF_ALL:
+        return Need(Resource.every(ResourceType.TOPIC), actions)
     return Need(Resource.topic(topic), actions)
 
 
