@@ -91,6 +91,26 @@ async def test_what_is_lost_at_the_beginning_is_found_after_a_retention_in_a_sto
         assert found == side.store.index.lookup(index_key_hash("orders", f"U{offset}"), 0, 1 << 60, 9) != []
 
 
+async def test_a_retention_stays_work_until_a_checkpoint_has_saved_its_note():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1)
+    for _ in range(9):
+        side.send(ScriptedPeer(), body=b"x" * 250_000)
+        side.flush()
+    await side.sending.checkpoints.take()
+    side.pass_time(3 * 3600)
+    oldest, *others = side.log.segments
+    side.files.set_modified_ms(oldest.path, 0)
+    for segment in others:
+        side.files.set_modified_ms(segment.path, side.clock.now_ms())
+    assert await side.foundation.care.delete_expired() == 1
+    side.files.faults.append(Fault("pwrite", errno.ENOSPC, "gantry/queues.json"))
+    with pytest.raises(OSError, match="injected"):
+        await side.sending.checkpoints.take()
+    assert side.sending.checkpoints.has_work
+    await side.sending.checkpoints.take()
+    assert not side.sending.checkpoints.has_work
+
+
 async def test_after_a_checkpoint_of_many_queues_their_units_are_durable(monkeypatch):
     monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 8)
     side = await filled(40)

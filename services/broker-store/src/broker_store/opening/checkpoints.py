@@ -68,6 +68,8 @@ class Checkpoints:
         )  # fmt: skip
         self.note = store.note
         """The note of the last checkpoint, from the moment it is to be written."""
+        self._noted_cut = None if store.note is None else store.note.min_position
+        """Where queues and index began at the last complete checkpoint. None before the first one of a directory without a note."""
         self.count = 0
         self._broken = ""
         self._under_way: set[asyncio.Future[int]] = set()
@@ -85,7 +87,7 @@ class Checkpoints:
 
         A start finds what is lost at the beginning of queues and index only if the note names the place where the log begins.
         """
-        is_cut = self.note is not None and self.note.min_position != self._store.queues.cut_to
+        is_cut = self._noted_cut is not None and self._noted_cut != self._store.queues.cut_to
         return self.behind_bytes > 0 or self._saving.needs_files or is_cut
 
     @property
@@ -178,7 +180,7 @@ class Checkpoints:
         files_ms = self._saving.files_ms
         times = Times(newest_ms, newest_ms if files_ms is None else files_ms, newest_ms)
         await in_thread(lambda: self._note(position, end, confirm, times))
-        self.position = position
+        self.position, self._noted_cut = position, note.min_position
         await self._saving.done(plan, position, newest_ms)
         self.count += 1
         return position

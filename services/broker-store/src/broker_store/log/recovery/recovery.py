@@ -76,8 +76,8 @@ class Recovery:
     lack some of them and is dropped. `records_together` returns from a record's properties how many
     records, from it on, were written as one: an unconfirmed tail that lacks some of them is cut before the
     first. The queue files are complete below `units_from`, if that is not the start: the caller has the
-    rest and adds it after `load_queue`, or the walk begins there in a log that another program wrote last. In such a log that another program wrote last, at least the records of the
-    last `again_ms` are walked: the caller keeps of them what no file has.
+    rest and adds it after `load_queue`. In a log that another program wrote last, the walk begins there at the
+    latest, and at least the records of the last `again_ms` are walked: the caller keeps of them what no file has.
     """
 
     def __init__(
