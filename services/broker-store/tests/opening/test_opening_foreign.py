@@ -12,6 +12,7 @@ from gantry_wire.messages.properties import index_key_hash
 pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024
 COUNT = 40
+NOTE = "/store/gantry/queues.json"
 
 
 def queue_of(number):
@@ -151,9 +152,11 @@ async def test_a_file_of_the_index_that_is_damaged_where_the_whole_log_is_walked
     assert [len(found(again, number)) for number in range(COUNT)] == [1] * COUNT
 
 
-@pytest.mark.parametrize("was_ours", [False, True])
+@pytest.mark.parametrize(
+    ("was_ours", "is_noted"), [(False, False), (True, False), (True, True)], ids=["new", "ours", "older"]
+)
 async def test_a_kill_of_the_start_after_a_crash_of_the_other_writer_leaves_no_index_that_lacks_keys(
-    was_ours,
+    was_ours, is_noted
 ):
     small = {"segment_bytes": MIB, "index_entries": 32, "idempotency_window_seconds": 10}
     whole = (await crashed_elsewhere(130, was_ours=was_ours, index_entries=32)).files
@@ -161,6 +164,7 @@ async def test_a_kill_of_the_start_after_a_crash_of_the_other_writer_leaves_no_i
     assert len(names) > 2
     # newer than the other writer's checkpoint: the device has the head of the file, and not all entries
     whole.write_at(f"/store/index/{names[-2]}", 40 + 4 * 64, bytes(20 * 8))
+    note = whole.read_bytes(NOTE)
     traced = whole.killed()
     SendingSide(traced, START_S + 300, **small)
     for step, (operation, path) in enumerate(traced.trace):
@@ -169,5 +173,8 @@ async def test_a_kill_of_the_start_after_a_crash_of_the_other_writer_leaves_no_i
             files.crash_after = step
             with suppress(Crashed):
                 SendingSide(files, START_S + 300, **small)
-            again = SendingSide(files.killed(), START_S + 310, **small)
+            left = files.killed()
+            if is_noted:  # an earlier version left it there until its first checkpoint
+                left.replace_atomically(NOTE, note)
+            again = SendingSide(left, START_S + 310, **small)
             assert [len(found(again, number)) for number in range(COUNT)] == [1] * COUNT, step

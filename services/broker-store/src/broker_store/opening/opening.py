@@ -328,7 +328,7 @@ class Opening:
         last = self._checkpoint.last
         newest_ms = last.times.index_ms if last.foreign and not last.is_clean else None
         # A start after another writer's crash, or one that was rebuilding, may have ended before it dropped all files.
-        is_unknown = self._is_ours and note is None  # and the whole log is walked
+        is_unknown = self._is_ours and (note is None or not last.position)  # and the whole log is walked
         if not is_unknown and not index.load(newest_ms):
             return True
         if is_unknown or start == self.store.log.min_position:
