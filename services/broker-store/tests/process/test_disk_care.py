@@ -84,6 +84,34 @@ async def test_no_segment_is_removed_before_an_older_one_whose_removal_failed():
     assert side.queues.find("orders", 0).min_offset == 8
 
 
+async def test_a_power_cut_after_the_removal_of_a_segment_makes_no_start_miss_its_units():
+    small = {"segment_bytes": MIB, "queue_file_units": 4}
+    side = SendingSide(reserved_hours=1, **small)
+    filled_segments(side, young_from=5)
+    await side.sending.checkpoints.take()
+    assert await side.foundation.care.delete_expired() == 1
+    assert len(side.files.listdir("/store/consumequeue/orders/0")) == 3
+    for left in side.files.crash_states(20):
+        again = SendingSide(left, side.wall_s, **small)
+        assert again.opening.rebuild_reason is None
+        assert [record.queue_offset for record in again.records()] == list(range(4, 14))
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(errno.EIO, LogState.STOPPED), (errno.EMFILE, LogState.RUNNING)]
+)
+async def test_a_failed_sync_of_the_removal_of_a_segment_stops_the_log(error, state):
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1)
+    filled_segments(side)
+    side.files.faults.append(Fault("sync_dir", error, "commitlog"))
+    care = side.foundation.care
+    with pytest.raises(OSError, match="injected"):
+        await care.delete_expired()
+    assert side.log.state is state
+    await care.delete_expired()
+    assert side.queues.find("orders", 0).min_offset == 8
+
+
 def filled_segments(side, young_from=9):
     """Fill four segments. Messages below `young_from` are older than an hour; the files' times say that all are."""
     peer = ScriptedPeer()

@@ -10,6 +10,7 @@ from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.commit_log.segment import Segment
 from broker_store.log.consume_queues.unit_claims import check_record
 from broker_store.log.errors import DamagedRecord, LogError
+from broker_store.log.files.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
@@ -224,10 +225,20 @@ class DiskCare:
         while self._dropped:
             path = self._dropped[0]
             self._removed.discard(path)
-            await self._thread.run(self._files.remove, path)
+            await self._thread.run(self._remove_segment, path)
             if self._dropped[:1] == [path]:  # not by another caller meanwhile
                 del self._dropped[0]
         await self._forget_before(self._log.min_position)
+
+    def _remove_segment(self, path: str) -> None:
+        """Remove a segment's file durably: with it back after a power cut, its units and keys would count as lost. Runs in a thread."""
+        self._files.remove(path)
+        try:
+            self._files.sync_dir(self._log.directory)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                self._log.stop_on(error)  # it may be the name of a new segment that is not durable
+            raise
 
     async def _pass_damaged(self, below: int) -> bool:
         """Count items below a position whose records are damaged as decided. Returns whether there were any.
