@@ -4,7 +4,7 @@ Records memory, handles, threads, disk, lateness, recovery and rates over time, 
 counts the promises and their outcomes. Exit status 1 if a promise was broken or a judged line is not flat. Samples
 are written as they are taken: an aborted run still has a page.
 
-    python bench/soak/endurance.py --minutes 90 [--out endurance] [--pending 1000000] [--kill-seconds 120] [--log-megabytes 768] [--data DIR] [--seed N] [--page DIR]
+    python bench/soak/endurance.py --minutes 90 [--out endurance] [--pending 1000000] [--kill-seconds 120] [--keep-minutes 20] [--data DIR] [--seed N] [--page DIR]
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Run:
         self._writing = threading.Lock()
         self._lines = (out / "samples.jsonl").open("w", buffering=1)
         segment = f"broker-store.segment_bytes={options.segment_megabytes << 20}"
-        self.system = EnduranceSystem(data, "--set", segment)
+        keep = f"broker-store.reserved_hours={options.keep_minutes / 60}"
+        self.system = EnduranceSystem(data, "--set", segment, "--set", keep)
         self.load = EnduranceLoad(self.system.http, options.seed)
         self.waiting = Waiting(options.pending)
         self.began = time.monotonic()
@@ -77,12 +78,8 @@ class Run:
 
     def go(self) -> None:
         seconds = self.options.minutes * 60
-        held = (
-            f"held to {self.options.log_megabytes} MB"
-            if self.options.log_megabytes
-            else "as large as the disk lets it"
-        )
-        words = f"{provenance('sync')}; {self.options.pending:,} pending; the log is {held}"
+        kept = f"the log is kept for {self.options.keep_minutes:g} minutes, or less if the disk is full"
+        words = f"{provenance('sync')}; {self.options.pending:,} pending; {kept}"
         self.note("about", {"words": words, "seed": self.options.seed, "minutes": self.options.minutes})
         self.load.prepare()
         self.load.start()
@@ -122,7 +119,6 @@ class Run:
         held = system.held()
         self.note("sample", {
             "at": round(now, 1), "load": os.getloadavg()[0], "processes": processes, "cpuShare": round(used / took, 3),
-            "aged": system.age_segments(self.options.log_megabytes << 20) if self.options.log_megabytes else 0,
             "logBytes": system.log_bytes(), "firstSegment": system.first_segment(), "diskBytes": system.disk_bytes(),
             "pullsHeld": held.get("gateway_pulls_held"), "receivesHeld": held.get("gateway_receives_held"),
             "pending": system.pending(), "prefilled": self.waiting.sent, "own": sample_process(os.getpid()), **load.figures(),
@@ -288,10 +284,7 @@ def main() -> None:
         "--kill-seconds", type=float, default=120.0, help="approximate time between two kills"
     )
     parser.add_argument(
-        "--log-megabytes",
-        type=int,
-        default=768,
-        help="segments beyond it are aged so that retention deletes them; 0: only the disk decides",
+        "--keep-minutes", type=float, default=20.0, help="retention deletes segments that are older"
     )
     parser.add_argument(
         "--data", default=None, help="folder for the system's data, on a small file system for instance"

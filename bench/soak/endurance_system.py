@@ -1,4 +1,4 @@
-"""The system of an endurance run: starts it with a small log, samples its processes, kills them and waits for them, ages its old segments."""
+"""The system of an endurance run: starts it with a small log, samples its processes, kills them and waits for them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from gantry_launcher.processes import control
 from measuring.system import ROOT, cpu_seconds, stop
 
 ASK_SECONDS = 5.0
-HOUR_SECONDS = 3600
 EVERY_HOUR = ";".join(f"{hour:02}" for hour in range(24))
 SETTINGS = {
-    "broker-store.reserved_hours": 1,
     "broker-store.delete_when": EVERY_HOUR,
     "broker-store.queue_file_units": 50_000,
     "broker-store.index_slots": 200_000,
@@ -33,7 +31,7 @@ SETTINGS = {
     "broker-store.free_bytes_min": 64 << 20,
     "broker-store.ballast_bytes": 32 << 20,
 }
-"""Small files and a retention of one hour, so that retention that usually takes days happens within the run."""
+"""Small files, so that retention that usually takes days happens within the run."""
 HELD = re.compile(r"^(gateway_pulls_held|gateway_receives_held) ([\d.e+]+)", re.MULTILINE)
 PENDING = re.compile(r"^scheduler_pending\{[^}]*\} ([\d.e+]+)", re.MULTILINE)
 
@@ -137,23 +135,6 @@ class EnduranceSystem:
                 with contextlib.suppress(OSError):
                     total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118 - fast
         return total
-
-    def age_segments(self, log_bytes_max: int) -> int:
-        """Date the oldest segments back by two hours while the log is larger than this; return their number.
-
-        Retention then deletes a segment for which a disk of this size would have no room. Their bytes are not touched.
-        """
-        paths = sorted((self.store_folder / "commitlog").glob("[0-9]*"))[:-2]
-        excess, aged = self.log_bytes() - log_bytes_max, 0
-        for path in paths:
-            if excess <= 0:
-                break
-            with contextlib.suppress(OSError):
-                excess -= _size(path)
-                if path.stat().st_mtime > time.time() - HOUR_SECONDS:
-                    os.utime(path, (time.time(), time.time() - 2 * HOUR_SECONDS))
-                    aged += 1
-        return aged
 
 
 def _size(path: Path) -> int:

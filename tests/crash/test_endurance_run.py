@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_short_endurance_run_breaks_no_guarantee_and_writes_its_page(tmp_path: Path, seed: int) -> None:
-    words = "--minutes 1 --pending 5000 --kill-seconds 8 --log-megabytes 2 --segment-megabytes 1"
+    words = "--minutes 1 --pending 5000 --kill-seconds 8 --keep-minutes 0.3 --segment-megabytes 1"
     ran = subprocess.run(
         [sys.executable, str(ROOT / "bench" / "soak" / "endurance.py"), *words.split(), "--seed", str(seed),
          "--out", str(tmp_path / "out"), "--data", str(tmp_path)],

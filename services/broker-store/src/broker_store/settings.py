@@ -118,7 +118,9 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
 
     # retention and disk
     reserved_hours: Annotated[
-        int, Meta(ge=1, le=24 * 3650), _help("CommitLog files older than this are deleted.")
+        float,
+        Meta(ge=0.001, le=24 * 3650),
+        _help("CommitLog files older than this are deleted; 0.5 is half an hour."),
     ] = 72
     delete_when: Annotated[
         str,

@@ -302,7 +302,7 @@ def read_hours(value: str) -> frozenset[int]:
 def retention_settings(settings: Settings) -> RetentionSettings:
     """Return the retention settings. Raises ValueError for an hour that does not exist."""
     return RetentionSettings(
-        keep_ms=settings.reserved_hours * HOUR_MS,
+        keep_ms=round(settings.reserved_hours * HOUR_MS),
         delete_hours=frozenset(int(hour) for hour in settings.delete_when.split(";")),
         full_ratio=settings.disk_ratio_max / 100,
         forced_free_bytes=settings.free_bytes_min + 4 * settings.ballast_bytes,
