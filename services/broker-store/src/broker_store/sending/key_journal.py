@@ -53,7 +53,7 @@ class KeyJournal:
     def load(self, window: Window, below: int, noted: int = 0) -> int:
         """Fill an empty window with keys of records below a position. Later records are replayed in order.
 
-        Chunks that cover more are left out, unless a note that covers `noted` counts on them: only then they are durable.
+        Chunks that cover more are left out, unless a note that covers `noted` counts on them: only then are they durable.
 
         Returns the position up to which the files are complete, 0 when nothing was saved.
         """
