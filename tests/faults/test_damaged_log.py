@@ -159,6 +159,7 @@ def test_a_damaged_configuration_is_read_from_its_backup_and_reported(
     store.start()
     for event in ("configuration file is damaged", "configuration read from its backup"):
         lines = [line for line in log_of(store).splitlines() if event in line]
+        assert len(lines) == 2
         assert all(any(name in line for line in lines) for name in ("topics.json", "consumerOffset.json"))
     check_whole(store, filled)
     with Client(store.port) as client:

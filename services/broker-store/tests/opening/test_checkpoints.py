@@ -59,6 +59,15 @@ async def test_after_a_rebuild_a_checkpoint_has_work_although_nothing_was_sent()
         assert not SendingSide(again).opening.is_rebuild
 
 
+def expire_oldest(side):
+    """Make the oldest segment, and no other, old enough for retention."""
+    side.pass_time(3 * 3600)
+    oldest, *others = side.log.segments
+    side.files.set_modified_ms(oldest.path, 0)
+    for segment in others:
+        side.files.set_modified_ms(segment.path, side.clock.now_ms())
+
+
 @pytest.mark.parametrize("lost", ["consumequeue/orders/0", "index"])
 async def test_what_is_lost_at_the_beginning_is_found_after_a_retention_in_a_store_that_nobody_sends_to(lost):
     small = {"queue_file_units": 4, "index_entries": 8}
@@ -67,11 +76,7 @@ async def test_what_is_lost_at_the_beginning_is_found_after_a_retention_in_a_sto
         side.send(ScriptedPeer(), body=b"x" * 250_000, properties={"UNIQ_KEY": f"U{number}"})
         side.flush()
     await side.sending.checkpoints.take()
-    side.pass_time(3 * 3600)
-    oldest, *others = side.log.segments
-    side.files.set_modified_ms(oldest.path, 0)
-    for segment in others:
-        side.files.set_modified_ms(segment.path, side.clock.now_ms())
+    expire_oldest(side)
     checkpoints, care = side.sending.checkpoints, side.foundation.care
     side.appends.work.clear()  # as in a store at rest
     async with running(side.sending.take_checkpoints), asyncio.timeout(20):
@@ -97,11 +102,7 @@ async def test_a_retention_stays_work_until_a_checkpoint_has_saved_its_note():
         side.send(ScriptedPeer(), body=b"x" * 250_000)
         side.flush()
     await side.sending.checkpoints.take()
-    side.pass_time(3 * 3600)
-    oldest, *others = side.log.segments
-    side.files.set_modified_ms(oldest.path, 0)
-    for segment in others:
-        side.files.set_modified_ms(segment.path, side.clock.now_ms())
+    expire_oldest(side)
     assert await side.foundation.care.delete_expired() == 1
     side.files.faults.append(Fault("pwrite", errno.ENOSPC, "gantry/queues.json"))
     with pytest.raises(OSError, match="injected"):

@@ -19,21 +19,24 @@ class ConfigFile:
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
         self.path = path
+        self.has_lost_newest = False
+        """Whether the last `load` had to do without the file itself: it is missing or damaged."""
+        self._is_reported = False
         self._lock = threading.Lock()  # a flush in a thread and one at shutdown must not share the .tmp file
 
     def load(self) -> object | None:
         """Return the content; that of the .bak, with a log message, when the file is missing or damaged; None without either.
 
-        If both are damaged the start continues: what the log knows is recreated from it.
+        If both are damaged the start continues: what the log knows is recreated from it. A second load, as of a rebuild, reports nothing.
         """
-        value = self.load_newest()
-        if value is None and (value := self.load_backup()) is not None:
-            _log.warning("configuration read from its backup", path=self.path)
+        value = self._load(self.path, reports=not self._is_reported)
+        self.has_lost_newest = value is None
+        if value is None:
+            value = self._load(f"{self.path}.bak", reports=not self._is_reported)
+            if value is not None and not self._is_reported:
+                _log.warning("configuration read from its backup", path=self.path)
+        self._is_reported = True
         return value
-
-    def load_newest(self) -> object | None:
-        """Return the content of the file itself, None when it cannot be read."""
-        return self._load(self.path)
 
     def exists(self) -> bool:
         """Whether the file or its backup exists: it was saved before."""
@@ -41,16 +44,17 @@ class ConfigFile:
 
     def load_backup(self) -> object | None:
         """Return the content of the .bak, None when it cannot be read."""
-        return self._load(f"{self.path}.bak")
+        return self._load(f"{self.path}.bak", reports=True)
 
-    def _load(self, path: str) -> object | None:
+    def _load(self, path: str, *, reports: bool) -> object | None:
         content = self._files.read_bytes(path)
         if content is None:
             return None
         try:
             return fastjson.loads(content)
         except (WireError, ValueError) as error:
-            _log.error("configuration file is damaged", path=path, error=str(error))
+            if reports:
+                _log.error("configuration file is damaged", path=path, error=str(error))
             return None
 
     def store(self, value: object) -> None:

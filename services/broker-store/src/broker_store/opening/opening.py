@@ -75,6 +75,7 @@ class Opening:
         self.is_rebuild = False
         self._boot_count = raise_boot_count(files, self._directory)
         self._events = StoreEvents()
+        self._topics_file = ConfigFile(files, f"{settings.store_dir}/config/topics.json")
         self.rebuild_reason: Reason | None = None
         """Why all derived data is rebuilt from the log, None when it is not."""
         self.began_at = 0
@@ -131,7 +132,7 @@ class Opening:
         if note is None or note.position < covered:  # an older one does not say what this checkpoint covers
             return Loss(Reason.NOTE, "the note of the last checkpoint is missing")
         topics = self.store.topics_file
-        if topics.exists() and topics.load_newest() is None:
+        if topics.exists() and topics.has_lost_newest:
             # An older backup lacks topics that only waiting messages name, perhaps below the checkpoint.
             return Loss(Reason.TOPICS, "topics.json is missing or damaged")
         return None
@@ -204,7 +205,6 @@ class Opening:
             preambles.on_placed,
             self._checkpoint,
         )
-        topics_file = ConfigFile(files, f"{directory}/config/topics.json")
         return OpenedStore(
             settings=settings,
             files=files,
@@ -215,8 +215,8 @@ class Opening:
             log=log,
             queues=queues,
             index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
-            topics=load_topics(topics_file, settings, self._clock, self._events.topic_changed),
-            topics_file=topics_file,
+            topics=load_topics(self._topics_file, settings, self._clock, self._events.topic_changed),
+            topics_file=self._topics_file,
             window=Window(
                 settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max, self._clock.before
             ),
