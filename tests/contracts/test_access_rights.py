@@ -16,7 +16,8 @@ from gantry_access.rights.http_table import GATEWAY, OWN_PORTS
 from gantry_access.rights.request_table import REQUESTS
 from gantry_chassis.http.server import Routes, health_routes
 from gantry_chassis.metrics import Metrics
-from gantry_wire.codes import RequestCode
+from gantry_guard.callers import INTRODUCTION
+from gantry_wire.codes import GantryCode, RequestCode
 from gateway.http.access import OPEN_PATHS
 from gateway.process import worker_health
 from nameserver.handlers import COMMANDS
@@ -27,7 +28,7 @@ from scheduler.orders.task_orders import TaskOrders
 from txn_checker.assembly import CheckerProcess
 
 SERVICES = Path(__file__).parents[2] / "services"
-NOT_SERVED_YET = {int(RequestCode.QUERY_ASSIGNMENT)}
+NOT_SERVED_YET = {int(RequestCode.QUERY_ASSIGNMENT), int(GantryCode.ACCESS_CHANGES)}
 """Have a row, but no service answers them."""
 
 
@@ -61,7 +62,9 @@ def codes_of_checker() -> set[int]:
 
 
 def test_every_answered_code_has_a_row_and_every_row_an_answered_code() -> None:
-    answered = codes_of_store() | set(COMMANDS) | codes_of_scheduler() | codes_of_checker()
+    answered = (
+        codes_of_store() | set(COMMANDS) | codes_of_scheduler() | codes_of_checker() | set(INTRODUCTION)
+    )
     assert answered - set(REQUESTS) == set()
     assert set(REQUESTS) - answered == NOT_SERVED_YET
 

@@ -15,6 +15,7 @@ SOURCES = (
     "libs/link/src",
     "libs/chassis/src",
     "libs/access/src",
+    "libs/guard/src",
     "services/nameserver/src",
     "services/broker-store/src",
     "services/scheduler/src",

@@ -149,6 +149,9 @@ class GantryCode(IntEnum):
     WAIT_FOR_MESSAGES = 9034
     END_PULL = 9035
     MESSAGE_EVENTS = 9040
+    INTRODUCE = 9050
+    PROVE = 9051
+    ACCESS_CHANGES = 9055
 
 
 BINARY_CODE_ALIASES: dict[int, int] = {

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from gantry_access.entries.contents import Content, content_of
-from gantry_access.entries.entry import Entry, Key, Kind
+from gantry_access.entries.entry import DELETED, Entry, Key, Kind
 from gantry_access.evaluation.state import AccessState, Account
 from gantry_access.model.policies import SubjectPolicies
 from gantry_access.model.users import Subject, User
@@ -80,13 +80,22 @@ class AccessTable:
 
     def since(self, version: int) -> list[Entry]:
         """Return the entries that came after a version, oldest first."""
+        return [entry for _, entry in self._after(version)]
+
+    def page(self, version: int, bytes_max: int) -> tuple[list[Entry], int]:
+        """Return entries that came after a version, oldest first, and the version to ask with for the next ones.
+
+        As many as their records have this many bytes, but at least one; the table's version, and none, at the end.
+        """
         newer: list[Entry] = []
-        for came, entry in reversed(self._latest.values()):
-            if came <= version:
-                break
+        last, size = self.version, 0
+        for came, entry in self._after(version):
+            size += len(entry.record or DELETED) + len(entry.name)
+            if newer and size > bytes_max:
+                return newer, last
             newer.append(entry)
-        newer.reverse()
-        return newer
+            last = came
+        return newer, self.version
 
     def next_stamp(self, key: Key, now_ms: int) -> int:
         """Return the stamp of a change that is made now, and that replaces the entry of this key, whatever the clock says."""
@@ -157,6 +166,15 @@ class AccessTable:
                 except SecretError as error:
                     reasons[user.name] = str(error)
         return reasons
+
+    def _after(self, version: int) -> list[tuple[int, Entry]]:
+        newer: list[tuple[int, Entry]] = []
+        for found in reversed(self._latest.values()):
+            if found[0] <= version:
+                break
+            newer.append(found)
+        newer.reverse()
+        return newer
 
     def _open(self, user: User) -> tuple[SigningKey, ...]:
         keys: list[SigningKey] = []

@@ -27,6 +27,7 @@ from gantry_access.rights.requirements import (
 )
 from gantry_access.rights.rules import (
     INNER,
+    OPEN,
     Cluster,
     Every,
     Group,
@@ -200,6 +201,9 @@ REQUESTS: Mapping[int, Row] = {
     **_BROKERS,
     **_NAMESERVERS,
     **dict.fromkeys(GantryCode, INNER),
+    **dict.fromkeys(
+        (GantryCode.INTRODUCE, GantryCode.PROVE), OPEN
+    ),  # with them a service becomes an inner one
 }
 """Every row. Gantry's own codes run between its services; the gateway checks the rights of the user before it sends one."""
 

@@ -224,6 +224,22 @@ class Row:
         """The rules in words."""
         return "; ".join(rule.text for rule in self.rules)
 
+    @property
+    def fields_read(self) -> tuple[str, ...] | None:
+        """The fields whose values alone make the requirements of a process; None if the body or other fields do, too."""
+        names: list[str] = []
+        for rule in self.rules:
+            match rule:
+                case Topic() | TopicAndRecord() | TopicOrEvery() | Group() | Names():
+                    names.append(rule.name)
+                case Cluster():
+                    names += [rule.name] if rule.name else []
+                case Every() | Fixed():
+                    pass
+                case _:
+                    return None
+        return tuple(names)
+
     def requirements(self, asked: Asked) -> tuple[Requirement, ...]:
         """Return what a request requires; any user if nothing more. Raises as the rules do."""
         found = [one for rule in self.rules for one in rule(asked)]

@@ -105,6 +105,12 @@ class Connection(asyncio.Protocol):
         """Whether calls are possible. An attribute, because every send reads it (a property takes 0.1 us more)."""
 
     @property
+    def remote(self) -> tuple[str, int]:
+        """IP address and port of the server, as the socket knows them; `("", 0)` once the connection ended."""
+        name = None if self._transport is None else self._transport.get_extra_info("peername")
+        return (str(name[0]), int(name[1])) if name else ("", 0)
+
+    @property
     def open_calls(self) -> int:
         """Number of calls without an answer."""
         return len(self._calls)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gantry_link.connections.calls import Answer
 from gantry_link.connections.connection import CONNECT_SECONDS, Connection, PushHandler, Signer, connect
-from gantry_link.errors import NotConnected
+from gantry_link.errors import LinkError, NotConnected
 from gantry_link.limits import LinkLimits
 
 BACKOFF_SECONDS_MIN = 0.05
@@ -49,14 +49,19 @@ class ConnectionPool:
         sign: Signer | None = None,
         on_connected: Callable[[Connection, str], None] | None = None,
         on_lost: Callable[[Connection, str], None] | None = None,
+        introduce: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> None:
         """`sign` signs every request. `rng` spreads retries and the choice of nameservers; it need not be secure.
+
+        `introduce` is awaited with each new connection before anybody gets it. If it raises a LinkError, the connection is closed and
+        nobody does.
 
         `on_connected` is called with each new connection and its class, before the first request; `on_lost` with each
         connection that ended, and its class.
         """
         self._on_connected, self._on_lost = on_connected, on_lost
-        self._sign = sign
+        self._sign, self._introduce = sign, introduce
+        self._unintroduced: set[Connection] = set()
         self.limits: LinkLimits = limits or LinkLimits()
         self.connects: int = 0
         self.failed_connects: int = 0
@@ -120,6 +125,8 @@ class ConnectionPool:
                 slot.connection.close()
         for connection in self._retired:
             connection.close()
+        for connection in list(self._unintroduced):
+            connection.close()
         self._slots.clear()
         await asyncio.sleep(0)  # lets the transports leave the loop
 
@@ -129,14 +136,7 @@ class ConnectionPool:
         if now < slot.retry_at:
             raise NotConnected(f"{slot.reason} (next try in {slot.retry_at - now:.2f} s)")
         try:
-            connection = await connect(
-                slot.address,
-                on_push=self._on_push,
-                limits=self.limits,
-                within_seconds=self._connect_seconds,
-                on_lost=lambda lost: self._lost(lost, slot.connection_class),
-                sign=self._sign,
-            )
+            connection = await self._introduced(slot)
         except NotConnected as error:
             self.failed_connects += 1
             self._back_off(slot, str(error))
@@ -152,8 +152,40 @@ class ConnectionPool:
             self._sweeper = loop.call_later(IDLE_SWEEP_SECONDS, self._sweep)
         return connection
 
+    async def _introduced(self, slot: _Slot) -> Connection:
+        """Return a new connection that nobody uses yet. Raises NotConnected."""
+        connection = await connect(
+            slot.address,
+            on_push=self._on_push,
+            limits=self.limits,
+            within_seconds=self._connect_seconds,
+            on_lost=lambda lost: self._lost(lost, slot.connection_class),
+            sign=self._sign,
+        )
+        if self._introduce is None:
+            return connection
+        self._unintroduced.add(connection)
+        is_introduced = False
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                await self._introduce(connection)
+            is_introduced = connection.is_open
+        except TimeoutError as error:
+            raise NotConnected(
+                f"no introduction to {slot.address} within {self._connect_seconds:g} s"
+            ) from error
+        except LinkError as error:
+            raise NotConnected(str(error)) from error
+        finally:
+            if not is_introduced:
+                connection.close()
+            self._unintroduced.discard(connection)
+        if not is_introduced:
+            raise NotConnected(f"{slot.address} closed the connection after the introduction")
+        return connection
+
     def _lost(self, connection: Connection, connection_class: str) -> None:
-        if self._on_lost is not None and not self._closed:
+        if self._on_lost is not None and not self._closed and connection not in self._unintroduced:
             self._on_lost(connection, connection_class)
 
     def _back_off(self, slot: _Slot, reason: str) -> None:

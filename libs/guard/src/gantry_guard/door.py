@@ -1,0 +1,176 @@
+"""Stands before the handler of a remoting port: verifies who sends a frame, and decides whether it may.
+
+Gantry's own services introduce themselves once per connection, and pass at once. Every request of others is verified and decided: no verdict
+about an earlier request counts for a later one. A request that cannot be decided is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from gantry_access.entries.table import AccessTable
+from gantry_access.errors import AccessError
+from gantry_access.evaluation.refusals import REFUSED_CODE, refusal_text
+from gantry_access.model.needs import OfRecord, Requirement
+from gantry_access.rights.asked import Asked
+from gantry_access.rights.errors import RightsRefused
+from gantry_access.rights.request_table import REQUESTS, requirements_of_request
+from gantry_access.signatures.errors import AuthenticationRefused
+from gantry_access.signatures.remoting import ACCESS_KEY, claimed_user, is_signed
+from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG
+from gantry_guard.audit import Asked as Audited
+from gantry_guard.audit import Audit
+from gantry_guard.callers import INTRODUCTION, introduce, request_name, source_of
+from gantry_guard.failures import FailureLimits
+from gantry_guard.introduction import INNER, Introductions
+from gantry_link.serving.peer import Peer
+from gantry_wire.bounded_cache import BoundedCache
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest, WireError
+from gantry_wire.frames.command import Command, decode_whole_command
+from gantry_wire.frames.frame_stream import RawFrame
+
+TopicOfRecord = Callable[[int, Asked], str | None]
+"""Returns the topic of the record that a request (code, fields, body) identifies; None if there is none."""
+NOT_READ_YET: Final = "access control has not read its users yet; try again."
+_REQUIREMENTS_MAX = 4096
+"""Cached requirements, by code and names."""
+_NAMED_KEY = ACCESS_KEY.encode()
+_SIGNED = "access signed"
+
+
+class Door:
+    """Admits the frames of one port, or of several ports of one service."""
+
+    def __init__(
+        self,
+        table: AccessTable,
+        introductions: Introductions,
+        cluster: str,
+        *,
+        failures: FailureLimits,
+        audit: Audit,
+        now_ms: Callable[[], int],
+        topic_of_record: TopicOfRecord | None = None,
+    ) -> None:
+        """`cluster`: the one whose rights count here. `now_ms`: wall time. `topic_of_record`: absent where no request identifies a record."""
+        self._table, self._introductions, self._cluster = table, introductions, cluster
+        self._failures, self._audit, self._now_ms = failures, audit, now_ms
+        self._topic_of_record = topic_of_record
+        self._requirements = _Requirements(cluster)
+
+    def admit(self, peer: Peer, raw: RawFrame) -> bool:
+        """Return whether the handler may handle a frame; False: it is done with. Raises RefusedRequest, and MalformedHeader.
+
+        An inner peer that names no user in its request passes undecoded. The server answers what is raised, unless the request is one-way.
+        """
+        if INNER in peer.attributes and _NAMED_KEY not in raw.header:
+            return True
+        command = decode_whole_command(raw)
+        if command.is_response:
+            return False  # of a call that is no longer open
+        if command.code in INTRODUCTION:
+            introduce(self._introductions, self._audit, peer, command)
+            return False
+        self._decide(peer, command, self._authenticated(peer, command))
+        return True
+
+    def _authenticated(self, peer: Peer, command: Command) -> str:
+        """Return the user that signed a request. Raises RefusedRequest: the text for an unknown user is that of a wrong signature."""
+        source = source_of(peer)
+        fields = cast("dict[str, str]", command.fields or {})
+        try:
+            user = claimed_user(fields)
+        except AuthenticationRefused as refused:
+            raise self._refused(
+                Audited("", source.text, request_name(command.code)), "no_user", refused.remark
+            ) from refused
+        if not self._table.is_complete:
+            asked = Audited(user, source.text, request_name(command.code))
+            self._audit.refused(asked, "not_read_yet")
+            raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_READ_YET)
+        # A connection whose last request the user signed keeps being served while somebody else guesses at the same address.
+        if self._failures.is_paused(user, source.text) and peer.attributes.get(_SIGNED) != user:
+            raise self._refused(
+                Audited(user, source.text, request_name(command.code)), "too_many_failures", CREDENTIALS_WRONG
+            )
+        if is_signed(fields, command.body, self._table.signing_keys(user)):
+            if peer.attributes.get(_SIGNED) != user:
+                peer.attributes[_SIGNED] = user
+                self._failures.succeeded(user, source.text)
+            return user
+        peer.attributes.pop(_SIGNED, None)
+        self._failures.failed(user, source.text)
+        raise self._refused(
+            Audited(user, source.text, request_name(command.code)), "wrong_signature", CREDENTIALS_WRONG
+        )
+
+    def _decide(self, peer: Peer, command: Command, user: str) -> None:
+        """Raise RefusedRequest, or the error of a body that cannot be read, unless a user may send a request."""
+        source = source_of(peer)
+        code = command.code
+        try:
+            required = self._required(command, user)
+        except RightsRefused as refused:
+            raise self._refused(
+                Audited(user, source.text, request_name(code)), "unmapped", refused.remark
+            ) from refused
+        except AccessError as error:
+            raise self._refused(
+                Audited(user, source.text, request_name(code)), "unmapped", CONTEXT_UNREADABLE
+            ) from error
+        except WireError:
+            self._audit.refused(Audited(user, source.text, request_name(code)), "unreadable")
+            raise
+        verdict = self._table.state.decide(user, required, source.address, self._now_ms())
+        asked = Audited(user, source.text, request_name(code), required)
+        if verdict.is_allowed:
+            self._audit.allowed(asked, verdict)
+            return
+        rule = verdict.deciding
+        self._audit.refused(asked, verdict.reason.value, "" if rule is None else rule.text)
+        raise RefusedRequest(REFUSED_CODE, refusal_text(verdict, user, source.address))
+
+    def _required(self, command: Command, user: str) -> tuple[Requirement, ...]:
+        """Return what a request requires, with the topic of the record that it identifies where policies decide about it."""
+        fields = cast("dict[str, str]", command.fields or {})
+        required = self._requirements.of(command.code, fields, command.body)
+        if not any(type(one) is OfRecord for one in required) or self._topic_of_record is None:
+            return required
+        account = self._table.state.find(user)
+        if account is None or account.user.is_super:
+            return required
+        topic = self._topic_of_record(command.code, Asked(fields, command.body, self._cluster))
+        if topic is None:
+            return (
+                required  # all topics: who may not see all of them learns nothing about which records exist
+            )
+        return tuple(one.on(topic) if isinstance(one, OfRecord) else one for one in required)
+
+    def _refused(self, asked: Audited, reason: str, remark: str) -> RefusedRequest:
+        self._audit.refused(asked, reason)
+        return RefusedRequest(REFUSED_CODE, remark)
+
+
+class _Requirements:
+    """What requests require. Remembers it where a few names decide: most requests repeat them."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._cache: BoundedCache[Any, tuple[Requirement, ...]] = BoundedCache(_REQUIREMENTS_MAX)
+        self._names: dict[int, tuple[str, ...]] = {
+            code: names for code, row in REQUESTS.items() if (names := row.fields_read) is not None
+        }
+
+    def of(self, code: int, fields: dict[str, str], body: bytes) -> tuple[Requirement, ...]:
+        """Return what a request requires. Raises as `requirements_of_request` does."""
+        names = self._names.get(code)
+        if names is None:
+            return requirements_of_request(code, Asked(fields, body, self._cluster))
+        key = (code, *[fields.get(name) for name in names])
+        required = self._cache.get(key)
+        if required is None:
+            required = requirements_of_request(code, Asked(fields, body, self._cluster))
+            self._cache.keep(key, required)
+        return required

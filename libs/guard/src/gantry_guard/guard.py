@@ -1,0 +1,85 @@
+"""Everything that a process with access control has once: its keys, table of users, limits of failures, audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gantry_access.entries.table import AccessTable
+from gantry_chassis.machine.environment import Environment
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.start_refusal import StartRefused
+from gantry_guard.audit import Audit
+from gantry_guard.cluster_keys import ClusterKeys
+from gantry_guard.door import Door, TopicOfRecord
+from gantry_guard.exposure import refuse_exposure
+from gantry_guard.failures import FailureLimits
+from gantry_guard.following import AccessFollower
+from gantry_guard.inner_door import InnerDoor
+from gantry_guard.introduction import Introducer, Introductions
+from gantry_guard.settings import AccessSettings
+from gantry_link.connections.pool import ConnectionPool
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Access control of one process. Make it with `open_guard`."""
+
+    keys: ClusterKeys
+    table: AccessTable
+    introductions: Introductions
+    """Answers the introductions of others."""
+    introducer: Introducer
+    """Introduces this process: give it to each ConnectionPool."""
+    failures: FailureLimits
+    audit: Audit
+    now_ms: Callable[[], int]
+    """Wall time."""
+
+    def door(self, cluster: str, topic_of_record: TopicOfRecord | None = None) -> Door:
+        """Return the door of a port for clients."""
+        return Door(
+            self.table,
+            self.introductions,
+            cluster,
+            failures=self.failures,
+            audit=self.audit,
+            now_ms=self.now_ms,
+            topic_of_record=topic_of_record,
+        )
+
+    def inner_door(self) -> InnerDoor:
+        """Return the door of a port for Gantry's own services alone."""
+        return InnerDoor(self.introductions, self.audit)
+
+    def follower(self, stores: Callable[[], Iterable[str]], pool: ConnectionPool) -> AccessFollower:
+        """Return what keeps the table up to date with these stores."""
+        return AccessFollower(self.table, stores, pool)
+
+
+def open_guard(
+    settings: AccessSettings, service: str, listens: Iterable[str], metrics: Metrics, environment: Environment
+) -> Guard | None:
+    """Return the access control of a process; None if it is off. Raises StartRefused.
+
+    `service`: its name, for other services and the audit log. `listens`: the addresses of all its ports.
+    """
+    refuse_exposure(listens, is_guarded=settings.is_guarded, is_insecure=settings.insecure)
+    if not settings.is_guarded:
+        return None
+    keys = ClusterKeys.read(settings.access_key_file)
+    try:
+        audit = Audit.of(settings.access_audit_file, service, metrics, environment)
+    except OSError as error:
+        raise StartRefused(
+            f"cannot write the audit log {settings.access_audit_file}: {error.strerror}; set access_audit_file"
+        ) from error
+    return Guard(
+        keys=keys,
+        table=AccessTable(keys.sealing),
+        introductions=Introductions(keys.inner, environment.secret_bytes, settings.further_addresses),
+        introducer=Introducer(keys.inner, service, environment.secret_bytes),
+        failures=FailureLimits(environment.steady),
+        audit=audit,
+        now_ms=environment.wall_ms,
+    )

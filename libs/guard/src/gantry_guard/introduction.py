@@ -1,0 +1,202 @@
+"""How Gantry's own services prove to each other, once per connection, that they have the cluster's keys.
+
+The client sends a nonce. The server answers with its own and an HMAC over both, which proves it; then the client proves itself. Each proof names
+its maker's side, so that one is useless as the other, and a nonce is used once. The client's proof names the address to which it connected: a
+server cannot pass it on to another one and take the client's place there.
+
+A machine between two services that changes their bytes can still use the connection once it is introduced. Only TLS prevents that.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from gantry_access.errors import AccessError
+from gantry_access.model.networks import SourceAddress
+from gantry_link.connections.connection import Connection
+from gantry_link.errors import LinkError, NotConnected
+from gantry_link.serving.peer import Peer
+from gantry_wire.codes import GantryCode, ResponseCode
+from gantry_wire.errors import RefusedRequest, WireError
+from gantry_wire.frames.command import Command
+from gantry_wire.frames.encode import encode_response
+from gantry_wire.private_requests.introduction import (
+    NONCE_SIZE,
+    ROLE_CHARS_MAX,
+    IntroduceHeader,
+    IntroduceReplyHeader,
+    ProveHeader,
+)
+
+INNER: Final = "inner"
+"""Attribute of a peer that is one of Gantry's own services: its role."""
+NOT_PROVEN: Final = "the introduction failed: the proof is not made with a key of this cluster."
+UNREADABLE: Final = "the introduction is unreadable."
+EVERY_ADDRESS: Final = "*"
+
+_PENDING = "introduction"
+_SERVER, _CLIENT = b"gantry introduction 1, server", b"gantry introduction 1, client"
+_TEXT_MAX = 256
+"""Characters of a nonce, a proof or an address."""
+
+
+class Introductions:
+    """The server's side."""
+
+    def __init__(
+        self, inner: Sequence[bytes], secret_bytes: Callable[[int], bytes], addresses: Collection[str] = ()
+    ) -> None:
+        """`inner`: the secrets of ClusterKeys. `addresses`: `IP:port` under which others reach this service besides the connection's own; `*`: any."""
+        assert inner, "a cluster has a key"
+        self._inner = tuple(inner)
+        self._secret_bytes = secret_bytes
+        self._addresses = frozenset(addresses)
+
+    def introduce(self, peer: Peer, command: Command) -> None:
+        """Answer 9050 with a nonce and the server's proofs. Raises RefusedRequest."""
+        peer.attributes.pop(_PENDING, None)
+        header = command.read(IntroduceHeader)
+        role = header.role
+        if not 0 < len(role) <= ROLE_CHARS_MAX or not role.isascii() or not role.isprintable():
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, UNREADABLE)
+        theirs = _nonce(header.nonce)
+        if theirs is None:
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, UNREADABLE)
+        ours = self._secret_bytes(NONCE_SIZE)
+        said = role.encode(), theirs, ours
+        proofs = " ".join(_text(_proof(key, _SERVER, *said)) for key in self._inner)
+        peer.attributes[_PENDING] = said
+        _answer(peer, command, IntroduceReplyHeader(nonce=_text(ours), proofs=proofs))
+
+    def prove(self, peer: Peer, command: Command) -> None:
+        """Accept 9051 if the client has proven itself: from then on the peer has the attribute INNER. Raises RefusedRequest.
+
+        The nonces of the connection are used up, whatever the answer.
+        """
+        said: tuple[bytes, bytes, bytes] | None = peer.attributes.pop(_PENDING, None)
+        header = command.read(ProveHeader)
+        proof = _bytes(header.proof)
+        if said is None or len(header.address) > _TEXT_MAX:
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, NOT_PROVEN)
+        expected = [_proof(key, _CLIENT, *said, header.address.encode()) for key in self._inner]
+        if not _is_one_of(proof, expected):
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, NOT_PROVEN)
+        here = endpoint_text(peer.local)
+        if header.address != here and self._addresses.isdisjoint((header.address, EVERY_ADDRESS)):
+            remark = (
+                f"the introduction failed: the client connected to {header.address[:64]}, this is {here}. If a "
+                "service or a router passes connections on, add that address to access_addresses."
+            )
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
+        peer.attributes[INNER] = said[0].decode()
+        _answer(peer, command, None)
+
+
+class Introducer:
+    """The client's side: call it with each new connection (`ConnectionPool(introduce=…)`)."""
+
+    def __init__(self, inner: Sequence[bytes], role: str, secret_bytes: Callable[[int], bytes]) -> None:
+        """`role`: the service's name, at most 64 characters."""
+        assert inner, "a cluster has a key"
+        assert 0 < len(role) <= ROLE_CHARS_MAX
+        self._inner = tuple(inner)
+        self._role = role
+        self._secret_bytes = secret_bytes
+
+    async def __call__(self, connection: Connection) -> None:
+        """Prove the server and this service to each other. Raises NotConnected, which says why they do not trust each other."""
+        ours = self._secret_bytes(NONCE_SIZE)
+        asked = IntroduceHeader(role=self._role, nonce=_text(ours))
+        answer = await _ask(connection, GantryCode.INTRODUCE, asked)
+        try:
+            reply = answer.read(IntroduceReplyHeader)
+        except WireError as error:
+            raise NotConnected(
+                f"{connection.address} answered no introduction: is access control on there?"
+            ) from error
+        theirs = _nonce(reply.nonce)
+        if theirs is None or theirs == ours:
+            raise NotConnected(f"{connection.address} answered the introduction without a nonce of its own")
+        said = self._role.encode(), ours, theirs
+        key = self._key_of(reply.proofs, said)
+        if key is None:
+            raise NotConnected(f"{connection.address} does not have the keys of this cluster")
+        address = endpoint_text(connection.remote)
+        proof = _text(_proof(key, _CLIENT, *said, address.encode()))
+        await _ask(connection, GantryCode.PROVE, ProveHeader(address=address, proof=proof))
+
+    def _key_of(self, proofs: str, said: tuple[bytes, bytes, bytes]) -> bytes | None:
+        """Return our first key with which the server proved itself, or None."""
+        made = [_bytes(text) for text in proofs[: 16 * _TEXT_MAX].split(" ")]
+        for key in self._inner:
+            expected = _proof(key, _SERVER, *said)
+            if _is_one_of(expected, made):
+                return key
+        return None
+
+
+def endpoint_text(endpoint: tuple[str, int]) -> str:
+    """Return an IP address and a port as both sides of a connection write them."""
+    host, port = endpoint
+    try:
+        host = SourceAddress.parse(host).text
+    except AccessError:
+        return f"{host}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _ask(connection: Connection, code: GantryCode, header: IntroduceHeader | ProveHeader) -> Command:
+    try:
+        answer = await connection.request(code, header)
+    except NotConnected:
+        raise
+    except LinkError as error:
+        raise NotConnected(f"no introduction to {connection.address}: {error}") from error
+    if answer.code == ResponseCode.SUCCESS:
+        return answer
+    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        raise NotConnected(f"access control is off at {connection.address}, and on here")
+    raise NotConnected(f"{connection.address} refused the introduction: {answer.remark}")
+
+
+def _proof(key: bytes, side: bytes, *said: bytes) -> bytes:
+    """Return the HMAC over a side and what was said. Each part follows its length, so no two lists of parts are the same bytes."""
+    content = b"".join(len(part).to_bytes(4) + part for part in (side, *said))
+    return hmac.digest(key, content, hashlib.sha256)
+
+
+def _is_one_of(proof: bytes, expected: Sequence[bytes]) -> bool:
+    """Compare with all of them, each in constant time."""
+    is_equal = False
+    for one in expected:
+        is_equal |= hmac.compare_digest(one, proof)
+    return is_equal
+
+
+def _nonce(text: str) -> bytes | None:
+    found = _bytes(text)
+    return found if len(found) == NONCE_SIZE else None
+
+
+def _text(data: bytes) -> str:
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes of a Base64 text; none for any other text."""
+    if len(text) > _TEXT_MAX:
+        return b""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
+
+
+def _answer(peer: Peer, command: Command, header: IntroduceReplyHeader | None) -> None:
+    if not command.is_oneway:
+        peer.send(encode_response(ResponseCode.SUCCESS, command.opaque, header))
