@@ -1,11 +1,10 @@
-"""A wildcard address is never advertised, and a port open to others is warned about."""
+"""A wildcard address is never advertised."""
 
 import asyncio
 import ipaddress
 import socket
 
 import pytest
-from structlog.testing import capture_logs
 
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.machine.addresses import (
@@ -13,7 +12,6 @@ from gantry_chassis.machine.addresses import (
     joined,
     listening_socket,
     reachable_address,
-    warn_if_open,
 )
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.peers.budget import Budget
@@ -28,13 +26,6 @@ def test_a_wildcard_listen_address_becomes_one_real_address(listen: str) -> None
 def test_a_named_address_stays_as_it_is() -> None:
     assert reachable_address("127.0.0.1") == "127.0.0.1"
     assert reachable_address("mq.example") == "mq.example"
-
-
-@pytest.mark.parametrize(("listen", "is_open"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True)])
-def test_a_port_open_to_others_is_warned_about(listen: str, *, is_open: bool) -> None:
-    with capture_logs() as logged:
-        warn_if_open(listen)
-    assert [event["listen"] for event in logged] == [listen] * is_open
 
 
 def test_an_ipv6_address_has_brackets_before_its_port() -> None:

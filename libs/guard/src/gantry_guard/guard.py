@@ -8,22 +8,21 @@ from dataclasses import dataclass
 from gantry_access.entries.table import AccessTable
 from gantry_chassis.machine.environment import Environment
 from gantry_chassis.metrics import Metrics
+from gantry_chassis.settings.access import AccessSettings
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Audit
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door, TopicOfRecord
-from gantry_guard.exposure import refuse_exposure
 from gantry_guard.failures import FailureLimits
 from gantry_guard.following import AccessFollower
 from gantry_guard.inner_door import InnerDoor
 from gantry_guard.introduction import Introducer, Introductions
-from gantry_guard.settings import AccessSettings
 from gantry_link.connections.pool import ConnectionPool
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Access control of one process. Make it with `open_guard`."""
+    """Access control of one process. Make it with `opening.open_guard`."""
 
     keys: ClusterKeys
     table: AccessTable
@@ -35,6 +34,31 @@ class Guard:
     audit: Audit
     now_ms: Callable[[], int]
     """Wall time."""
+
+    @classmethod
+    def of(cls, settings: AccessSettings, service: str, metrics: Metrics, environment: Environment) -> Guard:
+        """Return the access control of a process. Raises StartRefused."""
+        keys = ClusterKeys.read(settings.access_key_file)
+        try:
+            audit = Audit.of(settings.access_audit_file, service, metrics, environment)
+        except OSError as error:
+            raise StartRefused(
+                f"cannot write the audit log {settings.access_audit_file}: {error.strerror}; set access_audit_file"
+            ) from error
+        table = AccessTable(keys.sealing)
+        metrics.gauge("access_users", "Users known.", lambda: len(table.state))
+        metrics.gauge(
+            "access_complete", "1 once the users of a store were read.", lambda: float(table.is_complete)
+        )
+        return cls(
+            keys=keys,
+            table=table,
+            introductions=Introductions(keys.inner, environment.secret_bytes, settings.further_addresses),
+            introducer=Introducer(keys.inner, service, environment.secret_bytes),
+            failures=FailureLimits(environment.steady),
+            audit=audit,
+            now_ms=environment.wall_ms,
+        )
 
     def door(self, cluster: str, topic_of_record: TopicOfRecord | None = None) -> Door:
         """Return the door of a port for clients."""
@@ -52,34 +76,19 @@ class Guard:
         """Return the door of a port for Gantry's own services alone."""
         return InnerDoor(self.introductions, self.audit)
 
-    def follower(self, stores: Callable[[], Iterable[str]], pool: ConnectionPool) -> AccessFollower:
+    def follower(
+        self, stores: Callable[[], Iterable[str]], pool: ConnectionPool, metrics: Metrics
+    ) -> AccessFollower:
         """Return what keeps the table up to date with these stores."""
-        return AccessFollower(self.table, stores, pool)
-
-
-def open_guard(
-    settings: AccessSettings, service: str, listens: Iterable[str], metrics: Metrics, environment: Environment
-) -> Guard | None:
-    """Return the access control of a process; None if it is off. Raises StartRefused.
-
-    `service`: its name, for other services and the audit log. `listens`: the addresses of all its ports.
-    """
-    refuse_exposure(listens, is_guarded=settings.is_guarded, is_insecure=settings.insecure)
-    if not settings.is_guarded:
-        return None
-    keys = ClusterKeys.read(settings.access_key_file)
-    try:
-        audit = Audit.of(settings.access_audit_file, service, metrics, environment)
-    except OSError as error:
-        raise StartRefused(
-            f"cannot write the audit log {settings.access_audit_file}: {error.strerror}; set access_audit_file"
-        ) from error
-    return Guard(
-        keys=keys,
-        table=AccessTable(keys.sealing),
-        introductions=Introductions(keys.inner, environment.secret_bytes, settings.further_addresses),
-        introducer=Introducer(keys.inner, service, environment.secret_bytes),
-        failures=FailureLimits(environment.steady),
-        audit=audit,
-        now_ms=environment.wall_ms,
-    )
+        follower = AccessFollower(self.table, stores, pool)
+        metrics.gauge(
+            "access_stores_followed",
+            "Stores whose changes of users are read.",
+            lambda: len(follower.following),
+        )
+        metrics.counted(
+            "access_entries_unreadable",
+            "Entries of access control that were left out.",
+            lambda: follower.unreadable,
+        )
+        return follower

@@ -1,46 +1,5 @@
-"""Settings of access control. A service's own settings extend them."""
+"""The settings of access control, where the code that uses them looks for them. They stand in the chassis, so that its settings of workers extend them."""
 
-from typing import Annotated
+from gantry_chassis.settings.access import AccessSettings
 
-from msgspec import Meta
-
-from gantry_chassis.settings.peers import PeerSettings
-
-
-class AccessSettings(PeerSettings, frozen=True, kw_only=True):
-    """Access control is on where a key file is named."""
-
-    access_key_file: Annotated[
-        str,
-        Meta(
-            description="File with the cluster's keys, one a line: key id and Base64 of 32 random bytes, the current one first; mode 0600. Empty: access control is off."
-        ),
-    ] = ""
-    access_audit_file: Annotated[
-        str,
-        Meta(
-            description="File of JSON lines with refused requests, allowed ones by count, and changes; renamed to .1 at 64 MiB. Empty: none."
-        ),
-    ] = ""
-    access_addresses: Annotated[
-        str,
-        Meta(
-            description="Further addresses, as IP:port separated by commas, at which Gantry's own services reach this one, such as that of a router that passes connections on; *: any."
-        ),
-    ] = ""
-    insecure: Annotated[
-        bool,
-        Meta(
-            description="Listen on addresses that other machines reach although access control is off. Each start logs it."
-        ),
-    ] = False
-
-    @property
-    def is_guarded(self) -> bool:
-        """Whether access control is on."""
-        return bool(self.access_key_file)
-
-    @property
-    def further_addresses(self) -> tuple[str, ...]:
-        """The addresses of access_addresses."""
-        return tuple(one.strip() for one in self.access_addresses.split(",") if one.strip())
+__all__ = ["AccessSettings"]

@@ -6,16 +6,15 @@ import sys
 from pathlib import Path
 
 from gantry_chassis.logs.structured import configure, get_logger
-from gantry_chassis.machine.addresses import warn_if_open
 from gantry_chassis.machine.descriptors import fill_standard_streams
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings.loading import SettingsRefused, masked, parse_arguments, settings_or_exit
 from gantry_chassis.start_refusal import refuse_start
-from nameserver.assembly import serve
+from gantry_guard.exposure import refuse_exposure
+from nameserver.assembly import SERVICE, serve
 from nameserver.run_config import RunConfig
 from nameserver.settings import NameserverSettings, read_conf
 
-SERVICE = "nameserver"
 HELP, PRINT = ("-h", "--help"), "-p"
 
 
@@ -42,9 +41,9 @@ def main() -> None:
     if ignored:
         get_logger().warning("ignored unknown settings of the file", names=", ".join(ignored))
     get_logger().debug("settings", **masked(settings))
-    warn_if_open(settings.listen)
 
     async def live(life: Life) -> None:
+        refuse_exposure([settings.listen], is_guarded=settings.is_guarded, is_insecure=settings.insecure)
         await serve(settings, life)
 
     run(live, service=SERVICE)

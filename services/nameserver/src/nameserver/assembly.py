@@ -15,6 +15,7 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import Budget, show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
+from gantry_guard.opening import open_guard
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.limits import LinkLimits
 from gantry_link.serving.peer import Peer
@@ -33,6 +34,7 @@ from nameserver.routes.views import Views
 from nameserver.run_config import CONFIG_FILE, KV_FILE, RunConfig
 from nameserver.settings import NameserverSettings
 
+SERVICE = "nameserver"
 LOCK_FILE = "lock"
 
 _log = get_logger()
@@ -42,8 +44,10 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     """Run until `life.stopping`. Raises StartRefused when the directory or a port is unavailable."""
     lock = _take_directory(settings)
     writer = life.environment.workers(1, "durable-file")
-    pool, metrics, tables = ConnectionPool(rng=life.environment.rng), Metrics(), Tables()
-    hints = Hints(settings.nats_url, "nameserver", life.environment.rng, settings.nats_token_file)
+    metrics, tables = Metrics(), Tables()
+    guard = open_guard(settings, SERVICE, metrics, life.environment)
+    pool = ConnectionPool(rng=life.environment.rng, introduce=None if guard is None else guard.introducer)
+    hints = Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file)
     peers: dict[int, Peer] = {}
     outside = Outside(hints, pool, peers)
     config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)
@@ -52,8 +56,9 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     kv_file = DurableFile(settings.data_dir / KV_FILE, writer)
     commands = make_commands(tables, registry, config, config_file, kv_file, outside)
     budget = settings.make_budget(life.environment.steady)
-    show_budget(metrics, "nameserver", budget)
-    server = make_server(settings, registry, outside, Remoting(commands, metrics), budget, peers)
+    show_budget(metrics, SERVICE, budget)
+    remoting = Remoting(commands, metrics, None if guard is None else guard.door(settings.access_cluster))
+    server = make_server(settings, registry, outside, remoting, budget, peers)
     add_gauges(metrics, tables, server, hints)
     http = HttpServer(
         settings.listen,
@@ -65,6 +70,10 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     )
     life.supervise("hints", hints.run)
     life.supervise("notices", outside.tell_brokers)
+    if guard is not None:
+        follower = guard.follower(lambda: {place.address for place in tables.live}, pool, metrics)
+        life.supervise("access", follower.run)
+        life.supervise("audit", guard.audit.run)
     life.supervise("expiry", lambda: _expire(registry, config, outside, life))
     port, http_port = await _listen(settings, server, http)
     _log.info(
@@ -74,6 +83,8 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     await server.close(settings.drain_seconds)
     await http.close()
     await pool.close()
+    if guard is not None:
+        guard.audit.close()
     writer.close()
     lock.close()
 

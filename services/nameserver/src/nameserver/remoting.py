@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.metrics import Counter, Family, Metrics
@@ -15,6 +16,9 @@ from gantry_wire.frames.frame_stream import RawFrame
 from nameserver.handlers import COMMANDS, Commands, Reply
 from nameserver.routes.registry import BrokerIsAlive
 
+if TYPE_CHECKING:
+    from gantry_guard.door import Door
+
 OTHER = "other"
 
 _log = get_logger()
@@ -23,8 +27,9 @@ _log = get_logger()
 class Remoting:
     """The handler of the remoting server."""
 
-    def __init__(self, commands: Commands, metrics: Metrics) -> None:
-        self._commands = commands
+    def __init__(self, commands: Commands, metrics: Metrics, door: Door | None) -> None:
+        """`door`: None where access control is off."""
+        self._commands, self._door = commands, door
         self._requests: Family[Counter] = metrics.counters(
             "nameserver_requests", "Requests by code.", ("code",)
         )
@@ -33,6 +38,8 @@ class Remoting:
 
     def receive(self, peer: Peer, raw: RawFrame) -> None:
         """Handle one frame. The server answers exceptions."""
+        if self._door is not None and not self._door.admit(peer, raw):
+            return
         command = decode_command(raw)
         if command.is_response:
             return

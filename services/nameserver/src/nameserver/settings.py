@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
+from gantry_chassis.settings.access import AccessSettings
 from gantry_chassis.settings.loading import SettingsRefused
-from gantry_chassis.settings.peers import PeerSettings
 from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.errors import MalformedBody
 from nameserver.switches import ScanMs, Switches, WaitSeconds
@@ -18,7 +18,7 @@ from nameserver.switches import ScanMs, Switches, WaitSeconds
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
-class NameserverSettings(PeerSettings, frozen=True, kw_only=True):
+class NameserverSettings(AccessSettings, frozen=True, kw_only=True):
     """Settings, as `name=value` lines in the file of -c, NAMESERVER_NAME in the environment, or --set name=value."""
 
     listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"
@@ -27,6 +27,13 @@ class NameserverSettings(PeerSettings, frozen=True, kw_only=True):
         Port | None, Meta(description="Port of health and metrics; by default the remoting port + 1.")
     ] = None
     allowed_hosts: AllowedHosts = ""
+    access_cluster: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="Cluster whose rights count here for requests that name none.",
+        ),
+    ] = "DefaultCluster"
     data_dir: Annotated[Path, Meta(description="Directory of kvConfig.json and namesrv.properties.")] = Path(
         "data/nameserver"
     )

@@ -17,6 +17,7 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
+from gantry_guard.opening import open_guard
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.service_listener import ServiceListener
@@ -34,6 +35,7 @@ from scheduler.terms.keepers import Keepers, KnownStores
 from scheduler.terms.store_keeper import Identity
 from scheduler.terms.term import TermContext
 
+SERVICE = "scheduler"
 LOCK_FILE = "lock"
 GC_THRESHOLDS = (50_000, 20, 100)
 """Waiting messages form no reference cycles. Scanning 100,000 of them would delay other work."""
@@ -50,16 +52,19 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = Metrics()
-    scheduler_metrics, pool = SchedulerMetrics(metrics), ConnectionPool(rng=life.environment.rng)
-    hints = Hints(settings.nats_url, "scheduler", life.environment.rng, settings.nats_token_file)
+    scheduler_metrics = SchedulerMetrics(metrics)
+    guard = open_guard(settings, SERVICE, metrics, life.environment)
+    pool = ConnectionPool(rng=life.environment.rng, introduce=None if guard is None else guard.introducer)
+    hints = Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file)
     stores = KnownStores()
     budget = settings.make_budget(life.environment.steady)
-    show_budget(metrics, "scheduler", budget)
+    show_budget(metrics, SERVICE, budget)
     listener = ServiceListener(
         routes_of(Orders(stores.terms, scheduler_metrics), TaskOrders(stores.terms)),
         count=lambda name, code: scheduler_metrics.requests.labels(name, str(code)).add(),
         failed=lambda name, error: _log.error("request failed", request=name, exc_info=error),
         budget=budget,
+        admit=None if guard is None else guard.inner_door().admit,
     )
     port = await _listen(settings, listener)
     identity = _identity(settings, life.environment, port, scheduler_metrics, stores)
@@ -86,6 +91,8 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         raise _taken(settings.listen, settings.http_port_or_next, error) from error
     life.supervise("hints", hints.run)
     life.supervise("fleet", fleet.run)
+    if guard is not None:
+        life.supervise("audit", guard.audit.run)
     _log.info(
         "ready", remoting=joined(settings.listen, port), http=f"http://{joined(settings.listen, http_port)}"
     )
@@ -94,6 +101,8 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     await listener.close(settings.drain_seconds)
     await http.close()
     await pool.close()
+    if guard is not None:
+        guard.audit.close()
     lock.close()
 
 

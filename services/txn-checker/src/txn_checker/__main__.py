@@ -3,14 +3,12 @@
 import sys
 
 from gantry_chassis.logs.structured import configure, get_logger
-from gantry_chassis.machine.addresses import warn_if_open
 from gantry_chassis.machine.descriptors import fill_standard_streams
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings.loading import masked, settings_or_exit
-from txn_checker.assembly import serve
+from gantry_guard.exposure import refuse_exposure
+from txn_checker.assembly import SERVICE, serve
 from txn_checker.settings import CheckerSettings
-
-SERVICE = "txn-checker"
 
 
 def main() -> None:
@@ -19,9 +17,9 @@ def main() -> None:
     settings = settings_or_exit(CheckerSettings, SERVICE, sys.argv[1:])
     configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     get_logger().debug("settings", **masked(settings))
-    warn_if_open(settings.listen)
 
     async def live(life: Life) -> None:
+        refuse_exposure([settings.listen], is_guarded=settings.is_guarded, is_insecure=settings.insecure)
         await serve(settings, life)
 
     run(live, service=SERVICE)

@@ -12,6 +12,7 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
+from gantry_guard.opening import open_guard
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.service_listener import Route, Routes, ServiceListener
@@ -26,6 +27,7 @@ from txn_checker.link_store import LinkStore
 from txn_checker.settings import CheckerSettings
 from txn_checker.store_watch import StoreWatch
 
+SERVICE = "txn-checker"
 HALF_QUEUE: QueueKey = (HALF_TOPIC, 0)
 
 _log = get_logger()
@@ -36,8 +38,12 @@ class CheckerProcess:
 
     def __init__(self, settings: CheckerSettings, life: Life) -> None:
         self._settings, self._life = settings, life
-        self._pool = ConnectionPool(rng=life.environment.rng)
-        self._hints = Hints(settings.nats_url, "txn-checker", life.environment.rng, settings.nats_token_file)
+        self._metrics = Metrics()
+        self._guard = guard = open_guard(settings, SERVICE, self._metrics, life.environment)
+        self._pool = ConnectionPool(
+            rng=life.environment.rng, introduce=None if guard is None else guard.introducer
+        )
+        self._hints = Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file)
         names = NameserverClient(self._pool, settings.nameservers)
         self._fleet = Fleet(names, self._joined, self._left, poll_seconds=settings.poll_seconds)
         self._watches: dict[str, StoreWatch] = {}
@@ -45,10 +51,14 @@ class CheckerProcess:
         self._leaving: dict[str, asyncio.Event] = {}
         self._producers = Producers(self._stores.values)
         self._answers = Answers(self._watches.values)
-        self._metrics = Metrics()
         self._address = ""
         self._budget = settings.make_budget(life.environment.steady)
-        self._listener = ServiceListener(self._routes(), failed=_failed, budget=self._budget)
+        self._listener = ServiceListener(
+            self._routes(),
+            failed=_failed,
+            budget=self._budget,
+            admit=None if guard is None else guard.inner_door().admit,
+        )
 
     async def run(self) -> None:
         """Run until a signal stops it. Raises StartRefused when a port is unavailable."""
@@ -69,6 +79,8 @@ class CheckerProcess:
         self._hints.subscribe("gantry.route.*", lambda _subject, _payload: self._fleet.hint())
         self._life.supervise("hints", self._hints.run)
         self._life.supervise("fleet", self._fleet.run)
+        if self._guard is not None:
+            self._life.supervise("audit", self._guard.audit.run)
         _log.info(
             "ready",
             remoting=joined(settings.listen, port),
@@ -80,6 +92,8 @@ class CheckerProcess:
         await self._life.end_loops()
         await http.close()
         await self._pool.close()
+        if self._guard is not None:
+            self._guard.audit.close()
 
     def _routes(self) -> Routes:
         return {

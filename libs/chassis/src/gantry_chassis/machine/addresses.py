@@ -1,17 +1,12 @@
-"""The listen address of a process: its text form, the address to advertise, and a warning when it is open to others."""
+"""The listen address of a process: its text form and the address to advertise."""
 
 import socket
 from typing import Protocol
-
-from gantry_chassis.logs.structured import get_logger
 
 EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared only
 EVERY_ADDRESS = "::"
 """IPv4 and IPv6, whatever the system's default for IPv6 sockets."""
 LOOPBACK = "127.0.0.1"
-LOOPBACKS = ("127.", "::1", "localhost")
-
-_log = get_logger()
 
 
 def joined(host: str, port: int) -> str:
@@ -61,10 +56,3 @@ def reachable_address(listen: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return LOOPBACK
-
-
-def warn_if_open(listen: str) -> None:
-    """Warn that a remoting port reachable from other machines has no access control."""
-    if not listen.startswith(LOOPBACKS):
-        message = "no access control: anyone who can reach the remoting port may read and change everything"
-        _log.warning(message, listen=listen)

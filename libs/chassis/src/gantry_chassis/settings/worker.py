@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
-from gantry_chassis.settings.peers import PeerSettings
+from gantry_chassis.settings.access import AccessSettings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 HTTP_PORT_ABOVE = 2
 
 
-class WorkerSettings(PeerSettings, frozen=True, kw_only=True):
+class WorkerSettings(AccessSettings, frozen=True, kw_only=True):
     """The settings all workers have; `settings` reads them."""
 
     listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"

@@ -55,9 +55,13 @@ class ServiceListener:
         failed: Callable[[str, Exception], None] | None = None,
         limits: LinkLimits | None = None,
         budget: Budget | None = None,
+        admit: Callable[[Peer, RawFrame], bool] | None = None,
     ) -> None:
-        """Call `failed(route name, error)` for an exception that is our own bug; the client gets code 1."""
-        self._routes = routes
+        """Call `failed(route name, error)` for an exception that is our own bug; the client gets code 1.
+
+        `admit` gets each frame first. It returns False for one that it has answered, and raises RefusedRequest to refuse one.
+        """
+        self._routes, self._admit = routes, admit
         self._count, self._failed = count, failed
         self.server = RemotingServer(self._receive, on_close=self._peer_closed, limits=limits, budget=budget)
 
@@ -70,6 +74,8 @@ class ServiceListener:
         await self.server.close(drain_seconds)
 
     def _receive(self, peer: Peer, raw: RawFrame) -> None:
+        if self._admit is not None and not self._admit(peer, raw):
+            return
         command = decode_command(raw)
         if command.is_response:
             return

@@ -1,0 +1,46 @@
+"""Settings of access control and what they mean. `gantry_guard` reads them."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gantry_chassis.settings.peers import PeerSettings
+
+
+class AccessSettings(PeerSettings, frozen=True, kw_only=True):
+    """A service's own settings extend these. Access control is on where a key file is named."""
+
+    access_key_file: Annotated[
+        str,
+        Meta(
+            description="File with the cluster's keys, one a line: key id and Base64 of 32 random bytes, the current one first; mode 0600. Empty: access control is off."
+        ),
+    ] = ""
+    access_audit_file: Annotated[
+        str,
+        Meta(
+            description="File of JSON lines with refused requests, allowed ones by count, and changes; renamed to .1 at 64 MiB. Empty: none."
+        ),
+    ] = ""
+    access_addresses: Annotated[
+        str,
+        Meta(
+            description="Further addresses, as IP:port separated by commas, at which Gantry's own services reach this one, such as that of a router that passes connections on; *: any."
+        ),
+    ] = ""
+    insecure: Annotated[
+        bool,
+        Meta(
+            description="Listen on addresses that other machines reach although access control is off. Each start logs it."
+        ),
+    ] = False
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether access control is on."""
+        return bool(self.access_key_file)
+
+    @property
+    def further_addresses(self) -> tuple[str, ...]:
+        """The addresses of access_addresses."""
+        return tuple(one.strip() for one in self.access_addresses.split(",") if one.strip())
