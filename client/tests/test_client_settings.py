@@ -108,3 +108,16 @@ def test_settings_are_shown_without_secrets():
     assert "me" in shown
     assert "hidden" not in shown
     assert "too" not in shown
+
+
+def test_keys_come_from_the_environment_unless_they_are_options(monkeypatch):
+    monkeypatch.setenv("GANTRY_ACCESS_KEY", "me")
+    with pytest.raises(
+        ConfigurationError, match="GANTRY_ACCESS_KEY and GANTRY_SECRET_KEY: set both or neither"
+    ):
+        client_settings({"nameservers": "a:1"})
+    monkeypatch.setenv("GANTRY_SECRET_KEY", "hidden")
+    found = client_settings({"nameservers": "a:1"})
+    assert (found.access_key, found.secret_key) == ("me", "hidden")
+    given = client_settings({"nameservers": "a:1", "access_key": "you", "secret_key": "other"})
+    assert (given.access_key, given.secret_key) == ("you", "other")

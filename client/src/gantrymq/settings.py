@@ -15,6 +15,7 @@ from gantrymq.machine import THIS_MACHINE, Machine
 
 DEFAULT_INSTANCE = "DEFAULT"
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"
+ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE = "GANTRY_ACCESS_KEY", "GANTRY_SECRET_KEY"
 _NAME = re.compile(r"[%|a-zA-Z0-9_.#-]*")
 SettingsT = TypeVar("SettingsT")
 
@@ -54,7 +55,7 @@ class ClientSettings:
     """Separates clients of one process that must not share connections."""
     access_key: str = ""
     secret_key: str = field(default="", repr=False)
-    """With an access key it signs every request (HMAC-SHA1)."""
+    """With an access key it signs every request (HMAC-SHA1). Default of both: GANTRY_ACCESS_KEY and GANTRY_SECRET_KEY of the environment."""
     security_token: str = field(default="", repr=False)
     vip_channel: bool = False
     """Sends go to the broker's second listener, whose port is two below the first."""
@@ -93,7 +94,19 @@ def client_settings(options: ClientOptions) -> ClientSettings:
             raise ConfigurationError(f"nameservers: must be text or a list of text, not {servers!r}")
         servers = ";".join(map(str, cast("Sequence[object]", servers)))
     chosen["nameservers"] = servers
+    take_keys(chosen)
     return make_settings(ClientSettings, chosen)
+
+
+def take_keys(chosen: dict[str, Any]) -> None:
+    """Add the access key and its secret of the environment to options that have neither. Raises ConfigurationError for one without the other."""
+    if chosen.get("access_key") or chosen.get("secret_key"):
+        return
+    access_key, secret_key = os.environ.get(ACCESS_KEY_VARIABLE, ""), os.environ.get(SECRET_KEY_VARIABLE, "")
+    if bool(access_key) != bool(secret_key):
+        raise ConfigurationError(f"{ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}: set both or neither")
+    if access_key:
+        chosen["access_key"], chosen["secret_key"] = access_key, secret_key
 
 
 CLIENT_OPTIONS = frozenset(ClientOptions.__annotations__)

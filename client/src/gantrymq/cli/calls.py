@@ -101,11 +101,10 @@ def unreached(error: Exception, base: str, sent_bytes: int = 0) -> Stop:
 class Calls:
     """Calls of one gateway, one after the other, over a persistent connection."""
 
-    def __init__(self, base: str, token: str | None) -> None:
+    def __init__(self, base: str, authorization: str) -> None:
+        """Use the header `authorization`, if it is not empty. Raises Stop for an invalid address."""
         self.base: str = base_of(base)
-        if token and not (token.isascii() and token.isprintable()):
-            raise Stop("--token: a token consists of printable ASCII characters", WRONG_USE)
-        self.headers: dict[str, str] = {"authorization": f"Bearer {token}"} if token else {}
+        self.headers: dict[str, str] = {"authorization": authorization} if authorization else {}
         self._connection: HTTPConnection | None = None
 
     def call(
@@ -135,6 +134,20 @@ class Calls:
             raise unreached(error, self.base, len(content or b"")) from error
         status = 200 if is_report else response.status
         return answer_of(status, response.headers.get("content-type", ""), answered, self.base)
+
+    def status(self, path: str) -> int:
+        """Return the HTTP status of GET. Raises Stop if there is no answer."""
+        import http.client
+
+        try:
+            connection = self._connected(CALL_SECONDS)
+            connection.request("GET", urlsplit(self.base).path + path, headers=self.headers)
+            response = connection.getresponse()
+            response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise unreached(error, self.base) from error
+        return response.status
 
     def close(self) -> None:
         """Close the connection."""

@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_wire.codes import ResponseCode
 from gantrymq.cli.calls import Calls, path_of
 from gantrymq.cli.stops import Stop
 
 ANSWER_SECONDS = 5.0
 MASTER_ID = 0
 FAST_PORT_STEP = -2
-SECRETS = "or give the credentials that the system's access control requires"
+UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,13 @@ class Finding:
     took_ms: float = 0.0
     words: str = ""
     remedy: str = ""
+    is_open: bool = False
+    """Whether it answers without credentials."""
 
     def shown(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {
-            {"is_well": "ok", "took_ms": "tookMs"}.get(name, name): value
+            {"is_well": "ok", "took_ms": "tookMs", "is_open": "open"}.get(name, name): value
             for name, value in asdict(self).items()
         }
 
@@ -49,6 +54,7 @@ async def examine(calls: Calls) -> list[Finding]:
     found = [await _tried("gateway", calls.base, lambda: _live(calls), "")]
     if not found[0].is_well:
         return found
+    found = [replace(found[0], is_open=await asyncio.to_thread(_is_open, calls))]
     found.append(await _round_trip(calls))
     cluster = calls.call("GET", path_of("cluster"))
     pool = ConnectionPool(connect_seconds=ANSWER_SECONDS)
@@ -66,6 +72,37 @@ async def examine(calls: Calls) -> list[Finding]:
 async def _live(calls: Calls) -> None:
     await asyncio.to_thread(calls.call, "GET", "/health/live")
     await asyncio.to_thread(calls.call, "GET", path_of("topics"))  # needs the token; health does not
+
+
+def _is_open(calls: Calls) -> bool:
+    """Whether the gateway answers without credentials."""
+    without = Calls(calls.base, "")
+    try:
+        return without.status(path_of("topics")) != UNAUTHORIZED
+    finally:
+        without.close()
+
+
+def exposure(findings: list[Finding]) -> str:
+    """Return what access control closes: everything, or which addresses are open."""
+    opened = [one for one in findings if one.is_open]
+    if not opened:
+        return "access control: on"
+    abroad = [one.address for one in opened if not _is_loopback(one.address)]
+    if abroad:
+        words = f"access control: off: anyone who reaches {', '.join(abroad)} may read, change and delete everything"
+        return f"{words}; ./gantry access init switches it on"
+    if opened[0].part != "gateway":
+        return "access control: off, except for the gateway; only this machine reaches the other ports"
+    return "access control: off; only this machine reaches the ports"
+
+
+def _is_loopback(address: str) -> bool:
+    host = urlsplit(address if "//" in address else f"//{address}").hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def _round_trip(calls: Calls) -> Finding:
@@ -178,13 +215,9 @@ async def _tried(part: str, address: str, do: Callable[[], Awaitable[None]], rem
         async with asyncio.timeout(ANSWER_SECONDS * 3):
             await do()
     except BrokerRefused as error:
-        return Finding(
-            part,
-            address,
-            False,
-            words=f"it refuses: {error.remark}",
-            remedy=f"{remedy}; {SECRETS}" if remedy else SECRETS,
-        )
+        if error.code == ResponseCode.NO_PERMISSION:  # it answers, and wants credentials: clients reach it
+            return Finding(part, address, True, (time.perf_counter() - began) * 1000)
+        return Finding(part, address, False, words=f"it refuses: {error.remark}", remedy=remedy)
     except Stop as stop:  # a message that ends with what to do
         words, _, fix = stop.words.partition("): ")
         return Finding(part, address, False, words=f"{words})" if fix else words, remedy=remedy or fix)
@@ -196,4 +229,4 @@ async def _tried(part: str, address: str, do: Callable[[], Awaitable[None]], rem
             words=f"this machine cannot reach it: {error or type(error).__name__}",
             remedy=remedy,
         )
-    return Finding(part, address, True, (time.perf_counter() - began) * 1000)
+    return Finding(part, address, True, (time.perf_counter() - began) * 1000, is_open=True)

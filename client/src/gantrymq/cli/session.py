@@ -12,7 +12,8 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand
 
-from gantrymq.cli.calls import DEFAULT_HTTP, Calls, Query, path_of
+from gantrymq.cli.calls import DEFAULT_HTTP, Calls, Query, base_of, path_of
+from gantrymq.cli.credentials import authorization_of
 from gantrymq.cli.screen import Screen
 from gantrymq.cli.stops import FAILED, UNREACHABLE, Stop
 from gantrymq.cli.wording import NAME, as_started, help_words
@@ -39,7 +40,27 @@ Data = Annotated[
 Token = Annotated[
     str,
     typer.Option(
-        "--token", envvar="GANTRY_TOKEN", metavar="TOKEN", help="The gateway's token, if it has one."
+        "--token",
+        envvar="GANTRY_TOKEN",
+        metavar="TOKEN",
+        help="Token for the gateway, if it requires one.",
+        show_default=False,
+    ),
+]
+AccessKey = Annotated[
+    str,
+    typer.Option(
+        "--access-key",
+        envvar="GANTRY_ACCESS_KEY",
+        metavar="USER",
+        help="User instead of a token; its secret is that of --secret-file or GANTRY_SECRET_KEY, else typed.",
+        show_default=False,
+    ),
+]
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret-file", metavar="FILE", help="File with the secret of --access-key; - is standard input."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
@@ -56,8 +77,9 @@ class Command(TyperCommand):
 class Session:
     """The state of one command line."""
 
-    def __init__(self, http: str, token: str, *, as_json: bool) -> None:
-        self.calls: Calls = Calls(http, token or None)
+    def __init__(self, base: str, authorization: str, *, as_json: bool) -> None:
+        """Use the header `authorization`, if it is not empty."""
+        self.calls: Calls = Calls(base, authorization)
         self.screen: Screen = Screen(as_json=as_json)
 
     def get(self, path: str, *, hold_seconds: float = 0, **query: Query) -> Any:
@@ -128,8 +150,19 @@ def command(
     ) -> Callable[Concatenate[Session, Words], None]:
         do: Callable[..., None] = function
 
-        def run(*, http: str, data: Path | None, token: str, as_json: bool, **words: Any) -> None:
-            session = Session(gateway_of(http, data), token, as_json=as_json)
+        def run(
+            *,
+            http: str,
+            data: Path | None,
+            token: str,
+            access_key: str,
+            secret_file: Path | None,
+            as_json: bool,
+            **words: Any,
+        ) -> None:
+            base = base_of(gateway_of(http, data))
+            authorization = authorization_of(base, token, access_key, secret_file)
+            session = Session(base, authorization, as_json=as_json)
             try:
                 do(session, **words)
             finally:
@@ -137,7 +170,10 @@ def command(
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         given = [(one.name, one.default, one.annotation) for one in own]
-        common = [("http", "", Http), ("data", None, Data), ("token", "", Token), ("as_json", False, Json)]
+        common = [
+            ("http", "", Http), ("data", None, Data), ("token", "", Token), ("access_key", "", AccessKey),
+            ("secret_file", None, SecretFile), ("as_json", False, Json),
+        ]  # fmt: skip
         parameters = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             for name, default, annotation in [*given, *common]

@@ -39,8 +39,8 @@ class Gateway:
         """Prepare for calls; the first one connects."""
         if self._client is None:
             headers = {"content-type": "application/json"}
-            if self.settings.token:
-                headers["authorization"] = f"Bearer {self.settings.token}"
+            if authorization := self.settings.authorization():
+                headers["authorization"] = authorization
             limits = httpx.Limits(
                 max_connections=self.settings.connections, max_keepalive_connections=self.settings.connections
             )

@@ -8,8 +8,9 @@ from typing import TypedDict
 from urllib.parse import urlsplit
 
 from gantrymq.errors import ConfigurationError
+from gantrymq.formats.basic_credentials import basic
 from gantrymq.machine import THIS_MACHINE, Machine
-from gantrymq.settings import check_number
+from gantrymq.settings import check_number, take_keys
 
 ADDRESS_VARIABLE = "GANTRY_HTTP"
 TOKEN_VARIABLE = "GANTRY_TOKEN"  # noqa: S105 - the name of a variable
@@ -21,6 +22,8 @@ class HttpOptions(TypedDict, total=False):
 
     http: str
     token: str
+    access_key: str
+    secret_key: str
     timeout: float
     retries: int
     connections: int
@@ -33,8 +36,11 @@ class HttpSettings:
 
     http: str = ""
     """Address of the gateway, as http://127.0.0.1:8080. Default: GANTRY_HTTP of the environment."""
-    token: str = ""
-    """The gateway's token, if it has one. Default: GANTRY_TOKEN of the environment."""
+    token: str = field(default="", repr=False)
+    """A bearer token. Default: GANTRY_TOKEN of the environment."""
+    access_key: str = ""
+    secret_key: str = field(default="", repr=False)
+    """A user and its secret, instead of a token. Default: GANTRY_ACCESS_KEY and GANTRY_SECRET_KEY of the environment, unless there is a token."""
     timeout: float = 10.0
     """Seconds for a call, all tries together; the wait of a receive is added."""
     retries: int = 5
@@ -58,7 +64,28 @@ class HttpSettings:
         if not is_address:
             raise ConfigurationError(f"http: must be an address as http://127.0.0.1:8080, not {address!r}")
         object.__setattr__(self, "http", address.rstrip("/"))
-        object.__setattr__(self, "token", self.token or os.environ.get(TOKEN_VARIABLE, ""))
+        self._take_credentials()
         check_number("timeout", self.timeout, 0.001, SECONDS_MAX)
         check_number("retries", self.retries, 0, 100)
         check_number("connections", self.connections, 1, 10_000)
+
+    def authorization(self) -> str:
+        """Return the value of the header `Authorization`; empty without credentials."""
+        if self.token:
+            return f"Bearer {self.token}"
+        return basic(self.access_key, self.secret_key) if self.access_key else ""
+
+    def _take_credentials(self) -> None:
+        """Complete the credentials from the environment: what is given as an option counts first, then a token."""
+        if bool(self.access_key) != bool(self.secret_key):
+            raise ConfigurationError("access_key and secret_key: give both or neither")
+        if self.token and self.access_key:
+            raise ConfigurationError("token, or access_key and secret_key: give one of the two")
+        if not self.token and not self.access_key:
+            chosen: dict[str, str] = {"token": os.environ.get(TOKEN_VARIABLE, "")}
+            if not chosen["token"]:
+                take_keys(chosen)
+            for name, value in chosen.items():
+                object.__setattr__(self, name, value)
+        if ":" in self.access_key:
+            raise ConfigurationError("access_key: HTTP cannot carry a user name with a colon; use a token")

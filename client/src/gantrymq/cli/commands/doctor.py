@@ -18,10 +18,10 @@ def add_to(app: typer.Typer) -> None:
 
 def doctor(session: Session) -> None:
     """Check the path from here to the gateway, the nameservers, and each broker's advertised address."""
-    from gantrymq.cli.examining import examine
+    from gantrymq.cli.examining import examine, exposure
 
     findings = asyncio.run(examine(session.calls))
-    screen = session.screen
+    screen, access = session.screen, exposure(findings) if findings[0].is_well else ""
 
     def people() -> None:
         rows = [
@@ -34,6 +34,8 @@ def doctor(session: Session) -> None:
             for one in findings
         ]
         screen.table(("part", "address", "state", "took>"), rows)
+        if access:
+            screen.line(access)
         for one in findings:
             if not one.is_well:
                 screen.line(
@@ -41,7 +43,8 @@ def doctor(session: Session) -> None:
                 )
 
     bad = [one for one in findings if not one.is_well]
-    screen.show({"healthy": not bad, "checks": [one.shown() for one in findings]}, people)
+    opened = [one.address for one in findings if one.is_open]
+    screen.show({"healthy": not bad, "open": opened, "checks": [one.shown() for one in findings]}, people)
     if bad:
         raise Stop(f"{len(bad)} of {counted(len(findings), 'check')} failed", UNREACHABLE)
     screen.say("all is well")
