@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,18 @@ def test_every_container_has_a_healthcheck_and_limits_and_writes_only_its_data(n
         assert re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE)[-1] == "10001:10001"
     else:
         assert service["user"] == "10001:10001"
+
+
+@pytest.mark.parametrize(
+    "path", sorted({one["build"]["dockerfile"] for one in COMPOSE.values() if "build" in one})
+)
+def test_an_image_starts_a_module_that_exists(path: str) -> None:
+    [words] = re.findall(r"^ENTRYPOINT (.*)$", (ROOT / path).read_text(), re.MULTILINE)
+    command: list[str] = json.loads(words)
+    assert command[:3] == ["python", "-P", "-m"]
+    modules = command[3:] or re.findall(r"gantry_spark\.\w+", str(COMPOSE["spark-job"]["command"]))
+    assert modules
+    assert all(find_spec(module) for module in modules)
 
 
 def test_spark_runs_only_on_request_and_mounts_the_stores_read_only() -> None:

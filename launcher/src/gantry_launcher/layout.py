@@ -100,6 +100,16 @@ class DataDir(NamedTuple):
         """The configuration of a Spark cluster."""
         return self.path / "secrets" / "spark" / "spark-defaults.conf"
 
+    @property
+    def access_marker(self) -> Path:
+        """Says that access control is on; contains the folder of its keys, or nothing if that is beside the data directory."""
+        return self.path / "access-control"
+
+    @property
+    def audit(self) -> Path:
+        """The folder of the audit logs, one file for each process."""
+        return self.path / "audit"
+
     def log_of(self, process: str) -> Path:
         """Return the file one process logs into."""
         return self.path / "logs" / f"{process}.log"

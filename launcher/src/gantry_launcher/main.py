@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from gantry_launcher.errors import Refused
 from gantry_launcher.output.terminal import fill_standard_streams, write_out
-from gantry_launcher.usage import CLIENT_COMMANDS, COMPLETING, USAGE
+from gantry_launcher.usage import ACCESS_WORDS, CLIENT_COMMANDS, COMPLETING, USAGE
 
 INTERRUPTED = 130
 
@@ -19,8 +19,9 @@ def main(words: list[str]) -> int:
     try:
         if COMPLETING in os.environ:
             return _complete(words)
-        if command in CLIENT_COMMANDS:
-            return _client(words)
+        is_own = command == "access" and rest and rest[0] in ACCESS_WORDS
+        if is_own or command in CLIENT_COMMANDS:
+            return _access(rest) if is_own else _client(words)
         if command in {"help", "-h", "--help"} or (
             command not in WITH_OWN_HELP and {"-h", "--help"} & set(rest[:1])
         ):
@@ -106,6 +107,12 @@ def _simulate(words: list[str]) -> NoReturn:
     from gantry_launcher.commands.simulate import simulate
 
     simulate(words)
+
+
+def _access(words: list[str]) -> int:
+    from gantry_launcher.commands.access import access
+
+    return access(words)
 
 
 def _complete(words: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ TEST_WORKERS_WAITING = 1
 """A third of the time of the tests is waiting: for timers, for disks, for processes that start. One more worker uses it."""
 _AT_A_TERMINAL = ("--pdb", "--trace")
 """Words of pytest that several processes cannot follow."""
+DEFAULT_USER = "admin"
+_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,254}")
 HUNG_SECONDS_MAX = 86_400
 TIMEOUT_SECONDS_MAX = 86_400
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
@@ -44,6 +47,10 @@ class UpOptions:
     gateway_workers: int = 1
     flush: str = "sync"
     listen: str = "127.0.0.1"
+    access: bool = False
+    """Switch access control on before the start, if it is off."""
+    insecure: bool = False
+    """Let other machines reach a system without access control."""
     hung_seconds: int = 30
     """A process that answers nothing for so long is killed and started again; 0: never."""
     timeout_seconds: int = 0
@@ -52,6 +59,17 @@ class UpOptions:
     json: bool = False
     sets: tuple[Set, ...] = ()
     asked_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True)
+class AccessOptions:
+    """What `access init` or `access off` was asked for."""
+
+    data: Path
+    user: str = DEFAULT_USER
+    keys: Path | None = None
+    rotate_key: bool = False
+    json: bool = False
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,6 +90,9 @@ def parse_up(words: list[str]) -> UpOptions:
     parser.add_argument("--gateway-workers", type=_between(1, GATEWAY_WORKERS_MAX), default=1)
     parser.add_argument("--flush", choices=("sync", "async"), default="sync")
     parser.add_argument("--listen", default="127.0.0.1")
+    secured = parser.add_mutually_exclusive_group()
+    secured.add_argument("--access", action="store_true")
+    secured.add_argument("--insecure", action="store_true")
     parser.add_argument("--hung-seconds", type=_between(0, HUNG_SECONDS_MAX), default=30)
     parser.add_argument("--timeout", dest="timeout_seconds", type=_between(0, TIMEOUT_SECONDS_MAX), default=0)
     parser.add_argument("--detach", action="store_true")
@@ -79,6 +100,18 @@ def parse_up(words: list[str]) -> UpOptions:
     given = parser.parse_args(words)
     words_given: dict[str, Any] = {**vars(given), "data": _data(given.data), "sets": tuple(given.sets)}
     return UpOptions(**words_given)
+
+
+def parse_access(word: str, words: list[str]) -> AccessOptions:
+    """Return the options of `access init` or `access off`, or raise Refused."""
+    parser = _parser(f"access {word}")
+    if word == "init":
+        parser.add_argument("--user", type=_user, default=DEFAULT_USER)
+        parser.add_argument("--keys", type=lambda text: Path(text).absolute())
+        parser.add_argument("--rotate-key", action="store_true")
+    given = parser.parse_args(words)
+    words_given: dict[str, Any] = {**vars(given), "data": _data(given.data)}
+    return AccessOptions(**words_given)
 
 
 def parse_data(command: str, words: list[str]) -> tuple[Path, bool]:
@@ -121,6 +154,12 @@ def _set(words: str) -> Set:
     key = key.replace("-", "_")
     # A path is meant from where the command was typed, not from where the service will run.
     return Set(service, key, str(Path(value).absolute()) if key.endswith("_dir") else value)
+
+
+def _user(words: str) -> str:
+    if not _USER.fullmatch(words):
+        raise argparse.ArgumentTypeError(f"{words!r}: a user name has 1 to 255 letters, digits, . _ @ or -")
+    return words
 
 
 def _between(low: int, high: int) -> Callable[[str], int]:

@@ -10,7 +10,9 @@ usage: ./gantry COMMAND [options]
               --brokers N          number of broker-stores (default 1)
               --gateway-workers N  number of gateway processes on the HTTP port (default 1)
               --flush sync|async   acknowledge sends after fdatasync (default) or after the write
-              --listen ADDR        address to bind instead of 127.0.0.1
+              --listen ADDR        address to bind instead of 127.0.0.1; needs --access or --insecure
+              --access             switch access control on first (as `access init`)
+              --insecure           let other machines reach a system without access control
               --hung-seconds N     kill and restart a process without a response for N seconds (default 30; 0: never)
               --timeout N          stop with exit status 1 if the system is not ready N seconds after its processes started
                                    (default 0: wait forever, for example for space on a full disk)
@@ -18,6 +20,12 @@ usage: ./gantry COMMAND [options]
               --json               print one JSON line on stdout when ready
               --set service.key=value   any setting of nameserver, broker-store (or broker-a, …),
                                         scheduler, txn-checker, gateway
+  access init     [--data DIR] [--user NAME] [--keys DIR] [--json]   switch access control on at the next start: make the
+                                   keys and the first user, and show its secret once (docs/operations.md#access-control)
+              --rotate-key         add a new current key
+  access off      [--data DIR]     switch access control off at the next start; the keys are kept
+  access dry-run  FILE...          show which requests of the last hour the policies in these files would have decided differently
+              --minutes N, --audit FILE..., --json    the time to look at (default 60); the audit logs to read; one JSON line
   status    [--data DIR] [--json]  show the processes and their state
   down      [--data DIR]           stop the system and wait for its end
   test      [pytest arguments]     run check, then all tests (long runs: -m soak)
@@ -52,5 +60,7 @@ CLIENT_COMMANDS = (
     "message", "dlq", "schedule", "txn", "task", "doctor", "completion",
 )  # fmt: skip
 """Commands of the client; the launcher passes them to it."""
+ACCESS_WORDS = ("init", "off", "dry-run")
+"""Words after `access` that the launcher does itself; the client does the others."""
 COMPLETING = "_GANTRY_COMPLETE"
 """Set by a shell that asks for completions at the cursor."""

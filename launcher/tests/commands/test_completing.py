@@ -10,11 +10,17 @@ import pytest
 
 from gantry_launcher import install, options
 from gantry_launcher.commands import bench
-from gantry_launcher.commands.completing import OWN_COMMANDS, bench_options, complete
+from gantry_launcher.commands.completing import (
+    CLIENT_ACCESS,
+    OWN_ACCESS,
+    OWN_COMMANDS,
+    bench_options,
+    complete,
+)
 from gantry_launcher.commands.spark import MODULES
 from gantry_launcher.layout import ROOT, SOURCES
 from gantry_launcher.main import COMMANDS, main
-from gantry_launcher.usage import CLIENT_COMMANDS, USAGE
+from gantry_launcher.usage import ACCESS_WORDS, CLIENT_COMMANDS, USAGE
 from gantrymq.cli.commands.completion import SCRIPTS
 
 
@@ -70,7 +76,7 @@ def test_each_shell_gets_its_own_format() -> None:
     assert other("fish", "./gantry do", _TYPER_COMPLETE_FISH_ACTION="is-args") == ("", 0)
 
 
-@pytest.mark.parametrize("word", ["up", "status", "down"])
+@pytest.mark.parametrize("word", ["up", "status", "down", "init", "off"])
 def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, Any] = {}
     add = options.Parser.add_argument
@@ -81,8 +87,11 @@ def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: p
 
     monkeypatch.setattr(options.Parser, "add_argument", note)
     monkeypatch.setattr(options.argparse._MutuallyExclusiveGroup, "add_argument", note, raising=True)
-    options.parse_up([]) if word == "up" else options.parse_data(word, [])
-    offered = OWN_COMMANDS[word].options
+    if word in OWN_ACCESS:
+        options.parse_access(word, [])
+    else:
+        options.parse_up([]) if word == "up" else options.parse_data(word, [])
+    offered = (OWN_ACCESS | OWN_COMMANDS)[word].options
     assert set(offered) | {"--json"} == set(taken)
     for name, values in offered.items():
         assert (values is None) == (taken[name].get("action") == "store_true"), name
@@ -101,6 +110,15 @@ def help_of(word: str) -> str:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / source) for source in SOURCES)}
     command = [sys.executable, "-S", "-m", MODULES[word], "--help"]
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def test_after_access_stand_the_words_of_both() -> None:
+    assert tuple(OWN_ACCESS) == ACCESS_WORDS
+    assert bash("access", "") == [*ACCESS_WORDS, *CLIENT_ACCESS]
+    assert bash("access", "init", "--us") == ["--user"]
+    assert bash("access", "init", "--rotate-key", "--r") == []
+    for own in OWN_ACCESS.values():
+        assert all(option in USAGE for option in own.options)
 
 
 def test_the_benchmarks_are_those_that_bench_knows() -> None:

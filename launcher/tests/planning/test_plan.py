@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gantry_launcher.access.exposure import AccessControl
+from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import parse_up
 from gantry_launcher.planning.plan import ProcessPlan, SystemPlan, make_plan
@@ -23,8 +25,8 @@ class AnyPorts:
         return port
 
 
-def plan(words: str) -> SystemPlan:
-    return make_plan(parse_up(["--data", "/d", *words.split()]), AnyPorts())  # type: ignore[arg-type]
+def plan(words: str, keys: KeyFolder | None = None) -> SystemPlan:
+    return make_plan(parse_up(["--data", "/d", *words.split()]), AnyPorts(), keys)  # type: ignore[arg-type]
 
 
 def settings(process: ProcessPlan) -> dict[str, str]:
@@ -122,3 +124,38 @@ def test_contradictions_are_refused(words: str, complaint: str) -> None:
 
 def test_every_process_keeps_its_files_in_the_data_directory() -> None:
     assert {Path(process.folder).parent for process in plan("--brokers 2").processes} == {Path("/d")}
+
+
+OWN_SERVICES = ("nameserver", "broker-a", "scheduler", "txn-checker", "gateway")
+
+
+def test_without_access_control_no_process_gets_a_setting_of_it() -> None:
+    system = plan("")
+    assert system.access is AccessControl.OFF
+    for name in OWN_SERVICES:
+        assert not {"access_key_file", "insecure", "access_audit_file"} & set(settings(by_name(system)[name]))
+
+
+def test_with_keys_every_process_gets_their_file_and_an_audit_log_of_its_own() -> None:
+    system = plan("--brokers 2 --gateway-workers 2", KeyFolder(Path("/k")))
+    assert system.access is AccessControl.ON
+    processes = [process for process in system.processes if process.role not in {"nats", "redis"}]
+    assert {settings(one)["access_key_file"] for one in processes} == {"/k/access.key"}
+    assert len({settings(one)["access_audit_file"] for one in processes}) == len(processes) == 7
+    takers = {one.name for one in processes if settings(one).get("access_initial_user_file")}
+    assert takers == {"broker-a", "broker-b"}
+    assert not [one for one in processes if "insecure" in settings(one)]
+
+
+def test_insecure_is_passed_to_every_process_unless_access_control_is_on() -> None:
+    system = plan("--listen 0.0.0.0 --insecure")
+    assert system.access is AccessControl.INSECURE
+    for name in OWN_SERVICES:
+        assert settings(by_name(system)[name])["insecure"] == "true"
+    assert plan("--listen 0.0.0.0 --insecure", KeyFolder(Path("/k"))).access is AccessControl.ON
+
+
+@pytest.mark.parametrize("name", ["access_key_file", "access_initial_user_file"])
+def test_the_launcher_alone_names_the_keys(name: str) -> None:
+    with pytest.raises(Refused, match=rf"broker-store\.{name}: the launcher itself sets it"):
+        plan(f"--set broker-store.{name}=/elsewhere")

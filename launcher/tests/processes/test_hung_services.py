@@ -29,7 +29,7 @@ class Services(Stepped):
         data = DataDir(folder)
         options = UpOptions(folder, free_ports=True, gateway_workers=2, hung_seconds=6, asked_at=self.now)
         self.lock, self.ports = claim(data), Ports(("127.0.0.1",))
-        plan = make_plan(options, self.ports)
+        plan = make_plan(options, self.ports, None)
         make_side_secrets(data)
         self.listener, self.output = control.listen(folder), Output(data.log, echo=False)
         self.supervisor = supervisor_of(options, plan, self.output, self.lock, self.listener, self.clock)

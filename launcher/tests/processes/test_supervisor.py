@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gantry_launcher.access.exposure import AccessControl
 from gantry_launcher.errors import Refused
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Check, Health
@@ -36,7 +37,7 @@ def make(tmp_path: Path):
     def supervisor(*names: tuple[str, str]) -> Supervisor:
         processes = tuple(process(tmp_path, *name) for name in names)
         store = StorePlan("broker-a", "", "", str(tmp_path), names[0][0])
-        plan = SystemPlan(processes, "", "", "", "", (store,), "127.0.0.1")
+        plan = SystemPlan(processes, "", "", "", "", (store,), "127.0.0.1", AccessControl.OFF)
         made.append(Supervisor(plan, output, lock, listener, 0.0, 30.0, Waiting([], 0.0)))
         return made[-1]
 

@@ -23,6 +23,7 @@ from gantry_launcher.serving import ending, serve
 LAUNCHER = """
 import sys
 from pathlib import Path
+from gantry_launcher.access.exposure import AccessControl
 from gantry_launcher.processes import control
 from gantry_launcher.planning.health import Check
 from gantry_launcher.layout import DataDir
@@ -37,7 +38,7 @@ lock = claim(DataDir(data))
 check = Check("http", "127.0.0.1", 1)
 command = (sys.executable, "-c", service, str(data / "started"))
 process = ProcessPlan("trial", "broker", command, str(data / "trial"), check, 0, 1, str(data / "trial.log"))
-plan = SystemPlan((process,), "", "", "", "", (), "127.0.0.1")
+plan = SystemPlan((process,), "", "", "", "", (), "127.0.0.1", AccessControl.OFF)
 output = Output(data / "gantry.log", echo=False)
 listener = control.listen(data)
 class Deaf(Supervisor):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gantry_launcher.access.keys import KeyFolder, keys_in_use, switch_on
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.layout import ROOT, DataDir, nats_server
 from gantry_launcher.options import UpOptions
@@ -185,9 +186,14 @@ def test_no_secret_stands_in_a_command_line(tmp_path: Path) -> None:
     data = DataDir(tmp_path)
     make_side_secrets(data)
     ports = Ports(("127.0.0.1",))
-    plan = make_plan(UpOptions(tmp_path, free_ports=True), ports)
+    first = switch_on(data, KeyFolder(tmp_path.parent / "keys"), "admin")
+    keys = keys_in_use(data)
+    assert first is not None
+    assert keys is not None
+    plan = make_plan(UpOptions(tmp_path, free_ports=True), ports, keys)
     ports.close()
-    secrets = {data.nats_token.read_text(), data.redis_password.read_text()}
+    key = keys.key_file.read_text().split()[-1]
+    secrets = {data.nats_token.read_text(), data.redis_password.read_text(), first.secret, key}
     for process in plan.processes:
         assert not [word for word in process.command if any(secret in word for secret in secrets)]
 

@@ -50,6 +50,10 @@ class System:
     nameserver: str
     brokers: tuple[BrokerPlace, ...]
     data: Path
+    access_key: str = ""
+    """With access control: a user that may do everything. Else empty."""
+    secret_key: str = field(default="", repr=False)
+    """The user's secret."""
 
     @property
     def log(self) -> Path:
@@ -63,7 +67,10 @@ class System:
 
 @dataclass(frozen=True)
 class SystemOptions:
-    """What to start. `settings` are `service.key` → value as for `up --set`; `data` None is a new directory, removed at the end."""
+    """What to start. `settings` are `service.key` → value as for `up --set`; `data` None is a new directory, removed at the end.
+
+    `access` switches access control on, and `data` must then be None: the keys of a kept directory are its user's.
+    """
 
     brokers: int = 1
     flush: str = "sync"
@@ -71,6 +78,11 @@ class SystemOptions:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     data: Path | None = None
     start_seconds_max: float = START_SECONDS_MAX
+    access: bool = False
+
+    def __post_init__(self) -> None:
+        if self.access and self.data is not None:
+            raise ValueError("access: only for a new data directory; leave data out")
 
 
 @contextlib.contextmanager
@@ -81,17 +93,32 @@ def system(options: SystemOptions | None = None, **named: Any) -> Generator[Syst
     """
     asked = options if options is not None else SystemOptions(**named)
     command = launcher()
-    data = asked.data or Path(tempfile.mkdtemp(prefix="gantry-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="gantry-test-")) if asked.data is None else None
+    data = asked.data or folder
+    assert data is not None
+    if asked.access:
+        data = data / "data"  # the keys go beside it
     data.mkdir(parents=True, exist_ok=True)
     try:
+        user, secret = _with_access(command, data) if asked.access else ("", "")
         with _started(command, asked, data) as state:
             places = tuple(
                 BrokerPlace(one["name"], one["address"], one["http"], one["pid"]) for one in state["brokers"]
             )
-            yield System(state["http"], state["nameserver"], places, data)
+            yield System(state["http"], state["nameserver"], places, data, user, secret)
     finally:
-        if asked.data is None:
-            shutil.rmtree(data, ignore_errors=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_access(command: Path, data: Path) -> tuple[str, str]:
+    """Switch access control on for a new system, and return its first user with the secret. Raises SystemFailed."""
+    words = [sys.executable, str(command), "access", "init", "--json", "--data", str(data)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - the launcher
+    if ran.returncode != 0:
+        raise SystemFailed(ran.stderr.strip())
+    made: dict[str, str] = json.loads(ran.stdout)
+    return made["user"], made["secret"]
 
 
 @contextlib.contextmanager

@@ -24,6 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sync",
         help="whether its brokers answer sends after fdatasync (sync, the default) or after the write (async)",
     )
+    group.addoption(
+        "--gantry-access",
+        action="store_true",
+        help="start the system of gantry_broker with access control; its access_key and secret_key may do everything",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +36,8 @@ def gantry_options(request: pytest.FixtureRequest) -> SystemOptions:
     """Return the options of gantry_broker's system. Override it in a conftest.py to change them."""
     brokers: Any = request.config.getoption("--gantry-brokers", default=1)
     flush: Any = request.config.getoption("--gantry-flush", default="sync")
-    return SystemOptions(brokers=brokers, flush=flush)
+    access: Any = request.config.getoption("--gantry-access", default=False)
+    return SystemOptions(brokers=brokers, flush=flush, access=access)
 
 
 @pytest.fixture(scope="session")

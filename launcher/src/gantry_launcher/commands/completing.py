@@ -40,7 +40,7 @@ OWN_COMMANDS = {
         "start everything",
         {
             **_DATA, "--free-ports": None, "--port-base": ANYTHING, "--brokers": ANYTHING, "--gateway-workers": ANYTHING,
-            "--flush": ("sync", "async"), "--listen": ANYTHING, "--hung-seconds": ANYTHING, "--timeout": ANYTHING, "--detach": None, "--json": None, "--set": ANYTHING,
+            "--flush": ("sync", "async"), "--listen": ANYTHING, "--access": None, "--insecure": None, "--hung-seconds": ANYTHING, "--timeout": ANYTHING, "--detach": None, "--json": None, "--set": ANYTHING,
         },
         frozenset({"--set"}),
     ),
@@ -90,6 +90,20 @@ OWN_COMMANDS = {
         },
     ),
 }  # fmt: skip
+OWN_ACCESS = {
+    "init": OwnWord(
+        "switch access control on",
+        {**_DATA, "--user": ANYTHING, "--keys": ANYTHING, "--rotate-key": None, "--json": None},
+    ),
+    "off": OwnWord("switch access control off", {**_DATA, "--json": None}),
+    "dry-run": OwnWord(
+        "what changed policies would have decided",
+        {"--audit": ANYTHING, "--minutes": ANYTHING, "--json": None},
+    ),
+}
+"""The words after `access` that the launcher does itself."""
+CLIENT_ACCESS: tuple[str, ...] = ()
+"""The words after `access` that the client does."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +118,20 @@ class Typed:
 def complete(environment: Mapping[str, str]) -> tuple[str, int] | None:
     """Return what to print and the exit status; None where the client answers."""
     typed = _read(environment)
-    if typed is None or (typed.before and typed.before[0] in CLIENT_COMMANDS):
+    if typed is None or (
+        typed.before[:1] and typed.before[0] in CLIENT_COMMANDS and not _is_own_access(typed)
+    ):
         return None
     found = {word: help_ for word, help_ in _candidates(typed) if word.startswith(typed.begun)}
     if typed.shell == "fish" and environment.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
         return "", 0 if found else 1
     words = _WRITE[typed.shell](found)
     return words + "\n" if words else "", 0
+
+
+def _is_own_access(typed: Typed) -> bool:
+    """Whether the launcher completes what follows `access`."""
+    return typed.before[0] == "access" and (len(typed.before) == 1 or typed.before[1] in OWN_ACCESS)
 
 
 def _read(environment: Mapping[str, str]) -> Typed | None:
@@ -154,23 +175,32 @@ def _candidates(typed: Typed) -> Iterator[tuple[str, str]]:
             yield HELP, ""
         return
     word, *rest = typed.before
-    own = OWN_COMMANDS.get(word)
-    if own is None:
-        return
+    if word != "access":
+        own = OWN_COMMANDS.get(word)
+        yield from _after(word, own, rest, typed.begun) if own is not None else ()
+    elif rest and rest[0] in OWN_ACCESS:
+        yield from _after(word, OWN_ACCESS[rest[0]], rest[1:], typed.begun)
+    elif not rest:
+        yield from ((word, own.help) for word, own in OWN_ACCESS.items())
+        yield from ((word, "") for word in CLIENT_ACCESS)
+
+
+def _after(word: str, own: OwnWord, rest: list[str], begun: str) -> Iterator[tuple[str, str]]:
+    """Yield all that may stand after a word and the rest of what was typed."""
     options = own.options
     if not rest:
         yield from ((name, "") for name in _NAMES.get(word, list[str])())
     elif word == "bench":
         options = dict.fromkeys(bench_options(rest[0]), None)
     values = options.get(rest[-1]) if rest else None
-    name, equals, _ = typed.begun.partition("=")
+    name, equals, _ = begun.partition("=")
     if equals:
         yield from ((f"{name}={value}", "") for value in options.get(name) or ())
     elif values is not None:
         yield from ((value, "") for value in values)
-    elif word in OPTIONS_ONLY or typed.begun.startswith("-"):
+    elif word in OPTIONS_ONLY or word == "access" or begun.startswith("-"):
         yield from ((option, "") for option in options if option not in rest or option in own.repeated)
-        if typed.begun:
+        if begun:
             yield HELP, ""
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from gantry_launcher.access.exposure import AccessControl
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
 from gantry_launcher.output.terminal import say, write_out
@@ -146,4 +147,5 @@ def _table(state: dict[str, Any]) -> str:
             f"{process['name']:<14}{process['pid'] or '-':>8}  {memory:>9}  {process['restarts']:>8}  {process['health']}"
         )
     lines += [f"HTTP {state['http']}   nameserver {state['nameserver']}"]
+    lines += [AccessControl(state["accessControl"]).words(state["listen"])]
     return "\n".join(lines) + "\n"

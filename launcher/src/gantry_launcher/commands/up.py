@@ -4,9 +4,11 @@ import os
 import signal
 
 from gantry_launcher import install
+from gantry_launcher.access.exposure import refuse_exposed
+from gantry_launcher.access.keys import FirstUser, folder_of, keys_in_use, switch_on
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
-from gantry_launcher.options import UpOptions
+from gantry_launcher.options import DEFAULT_USER, UpOptions
 from gantry_launcher.output.terminal import Terminal, say
 from gantry_launcher.serving.serve import OTHERS, claim, serve, unclaim
 from gantry_launcher.serving.settings_check import refuse_wrong_sets
@@ -15,10 +17,14 @@ from gantry_launcher.serving.settings_check import refuse_wrong_sets
 def up(options: UpOptions) -> int:
     """Run the command; returns its exit status, or raises Refused."""
     _let_signals_interrupt()
+    data = DataDir(options.data)
+    has_access = keys_in_use(data) is not None
+    refuse_exposed(options, has_access=has_access or options.access)
     install.ensure(install.RUN_LOCK, say)
     refuse_wrong_sets(options.sets)
     os.umask(OTHERS)  # only the user may read the data of the system; .venv above may be readable
-    data = DataDir(options.data)
+    if options.access and not has_access:
+        _switch_on(data)
     is_new = not data.path.exists()
     lock = claim(data)
     try:
@@ -29,6 +35,19 @@ def up(options: UpOptions) -> int:
         raise
     finally:
         os.close(lock)
+
+
+def _switch_on(data: DataDir) -> None:
+    folder = folder_of(data)
+    first = switch_on(data, folder, DEFAULT_USER)
+    say(f"access control is on; its key file is {folder.key_file}")
+    if first is not None:
+        _show(first)
+
+
+def _show(first: FirstUser) -> None:
+    """Show the secret on the terminal: no log has it."""
+    say(f"user {first.name}, secret {first.secret} (shown only now)")
 
 
 def _start(options: UpOptions, lock: int) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gantry_launcher import layout
+from gantry_launcher.access.exposure import AccessControl
+from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import Set, UpOptions
 from gantry_launcher.planning.health import Check
@@ -21,6 +23,9 @@ ROLES = ("nats", "redis", "nameserver", "scheduler", "txn-checker", "gateway")
 LOOPBACK = "127.0.0.1"
 NATS_ADVICE = "Plaintext passwords detected"
 """NATS would rather have a hash of its token; the file that holds it is for its user alone."""
+SET_BY_LAUNCHER = frozenset(
+    {"log_file", "health_port", "worker_ports", "access_key_file", "access_initial_user_file"}
+)
 OWN_VARIABLES = ("NAMESERVER_", "BROKER_STORE_", "SCHEDULER_", "TXN_CHECKER_", "GATEWAY_", "GANTRY_")
 """Prefixes of variables that are settings and may be secrets: a process gets only its own."""
 
@@ -76,6 +81,7 @@ class SystemPlan:
     redis: str
     stores: tuple[StorePlan, ...]
     listen: str
+    access: AccessControl
 
     def addresses(self) -> dict[str, Any]:
         """Return the fixed part of the object that `up --json` prints."""
@@ -95,17 +101,19 @@ class SystemPlan:
             "brokers": brokers,
             "nats": self.nats,
             "redis": self.redis,
+            "listen": self.listen,
+            "accessControl": self.access.value,
         }
 
 
-def make_plan(options: UpOptions, ports: Ports) -> SystemPlan:
-    """Return the plan. Raises Refused for contradicting options and for ports that are taken."""
-    return _Planner(options, ports).plan()
+def make_plan(options: UpOptions, ports: Ports, keys: KeyFolder | None) -> SystemPlan:
+    """Return the plan; with keys its access control is on. Raises Refused for contradicting options and for ports that are taken."""
+    return _Planner(options, ports, keys).plan()
 
 
 class _Planner:
-    def __init__(self, options: UpOptions, ports: Ports) -> None:
-        self._options, self._ports = options, ports
+    def __init__(self, options: UpOptions, ports: Ports, keys: KeyFolder | None) -> None:
+        self._options, self._ports, self._keys = options, ports, keys
         self._data = layout.DataDir(options.data)
         self._names = [f"broker-{chr(ord('a') + index)}" for index in range(options.brokers)]
         self._near = _reachable_from_here(options.listen)
@@ -129,7 +137,9 @@ class _Planner:
             *gateways,
         ]
         plans = tuple(store for _, store in stores)
-        return SystemPlan(tuple(processes), http, address, nats_url, redis_url, plans, self._options.listen)
+        access = AccessControl.of(has_keys=self._keys is not None, is_insecure=self._options.insecure)
+        listen = self._options.listen
+        return SystemPlan(tuple(processes), http, address, nats_url, redis_url, plans, listen, access)
 
     def _nats(self, port: int) -> ProcessPlan:
         config = str(self._data.nats_config)
@@ -169,6 +179,7 @@ class _Planner:
             "data_dir": self._folder("nameserver"),
             "nats_url": nats_url,
             "nats_token_file": self._data.nats_token,
+            **self._access("nameserver"),
         }
         check = Check("http", self._near, http_port)
         log = self._log("nameserver")
@@ -195,7 +206,10 @@ class _Planner:
             "flush": self._options.flush,
             "nats_url": nats_url,
             "nats_token_file": self._data.nats_token,
+            **self._access(process),
         }
+        if self._keys is not None:
+            settings["access_initial_user_file"] = self._keys.initial_user
         check = Check("http", self._near, http_port)
         log = self._log(process)
         command = self._python("broker_store", {**settings, "log_file": log}, process, "broker-store")
@@ -218,6 +232,7 @@ class _Planner:
             "nameservers": nameserver,
             "nats_url": nats_url,
             "nats_token_file": self._data.nats_token,
+            **self._access(service),
         }
         log = self._log(service)
         command = self._python(module, {**settings, "log_file": log}, service)
@@ -241,7 +256,7 @@ class _Planner:
         for worker in range(count):
             name = "gateway" if count == 1 else f"gateway-{worker + 1}"
             log, check, own_check = self._log(name), Check("http", self._near, port), None
-            share: dict[str, Any] = {"log_file": log}
+            share: dict[str, Any] = {"log_file": log, **self._access(name)}
             if count > 1:
                 own_check = Check("http", LOOPBACK, own_ports[worker])
                 share |= {"reuse_port": "true", "worker": worker, "health_port": own_check.port}
@@ -259,6 +274,15 @@ class _Planner:
         pairs = {**settings, **asked}
         words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
         return (str(layout.PYTHON), "-P", "-m", module, *words)
+
+    def _access(self, process: str) -> dict[str, Any]:
+        """Return the settings of a process that switch access control on, or let it listen without."""
+        if self._keys is None:
+            return {"insecure": "true"} if self._options.insecure else {}
+        return {
+            "access_key_file": self._keys.key_file,
+            "access_audit_file": self._data.audit / f"{process}.jsonl",
+        }
 
     def _port(self, service: str, known: int, step: int, block: tuple[int, ...] = (0,)) -> int:
         """Return the port a process listens on: set by the user, well-known, from the base, or free."""
@@ -308,7 +332,7 @@ class _Planner:
             own = one.key in {"port", "http_port", "fast_port", "store_dir", "broker_name"}
             if own and one.service == "broker-store" and len(self._names) > 1:
                 raise Refused(f"--set broker-store.{one.key}: say which of {', '.join(self._names)} is meant")
-            if one.key in {"log_file", "health_port", "worker_ports"}:
+            if one.key in SET_BY_LAUNCHER:
                 raise Refused(f"--set {one.service}.{one.key}: the launcher itself sets it")
             if one.service in {"nats", "redis"} and one.key != "port":
                 raise Refused(f"--set {one.service}.{one.key}: only {one.service}.port can be set")

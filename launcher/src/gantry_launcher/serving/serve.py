@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from gantry_launcher.access.exposure import AccessControl
+from gantry_launcher.access.keys import KeyFolder, keys_in_use
 from gantry_launcher.errors import Refused, why
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
@@ -100,12 +102,15 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
     ports = Ports(hosts)
     output: Output | None = None
     try:
-        plan = make_plan(options, ports)
+        keys = keys_in_use(DataDir(options.data))
+        plan = make_plan(options, ports, keys)
         make_side_secrets(DataDir(options.data))
+        if keys is not None:
+            _make_audit_folder(DataDir(options.data))
         listener = _listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
         supervisor = supervisor_of(options, plan, output, lock, listener)
-        supervisor.run(_on_ready(plan, output, reporter), reporter.say)
+        supervisor.run(_on_ready(plan, keys, output, reporter), reporter.say)
         output.line("gantry", "stopped")
     finally:
         ports.close()
@@ -164,12 +169,31 @@ def _refuse_beside_launcher(data: DataDir) -> None:
         time.sleep(0.05)
 
 
-def _on_ready(plan: SystemPlan, output: Output, reporter: Reporter) -> Callable[[dict[str, Any]], None]:
+def _on_ready(
+    plan: SystemPlan, keys: KeyFolder | None, output: Output, reporter: Reporter
+) -> Callable[[dict[str, Any]], None]:
     def report(state: dict[str, Any]) -> None:
         output.line("gantry", f"ready after {state['seconds']} s at {plan.http}")
-        if not plan.listen.startswith(LOOPBACKS):
-            message = "there is no access control on the remoting ports: anyone may send and read"
-            output.line("gantry", f"listening on {plan.listen}, and {message}")
+        if keys is not None:
+            forget_first_user(keys)
+        if plan.access is not AccessControl.OFF:
+            message = plan.access.words(plan.listen)
+            output.line("gantry", message)
+            reporter.say(message)
         reporter.ready(state)
 
     return report
+
+
+def _make_audit_folder(data: DataDir) -> None:
+    """Make the folder that the processes write their audit logs into. Raises Refused."""
+    try:
+        data.audit.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"cannot make {data.audit}: {why(error)}") from error
+
+
+def forget_first_user(keys: KeyFolder) -> None:
+    """Remove the file of the first user: every store that is ready has taken it."""
+    with contextlib.suppress(OSError):
+        keys.initial_user.unlink()

@@ -6,13 +6,13 @@ this module; it keeps the secrets that are there, because servers and services t
 """
 
 import argparse
-import os
 import secrets
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gantry_launcher.access.private_files import write_private
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.layout import DataDir
 
@@ -27,14 +27,14 @@ def make_side_secrets(data: DataDir, *, keep: bool = False, nats_health: str = "
     """
     nats, redis = _secret(data.nats_token, keep=keep), _secret(data.redis_password, keep=keep)
     health = f'http: "{nats_health}"\n' if nats_health else ""
-    _write_private(data.nats_config, f'authorization {{ token: "{nats}" }}\n{health}')
-    _write_private(data.redis_config, f"requirepass {redis}\n")
+    write_private(data.nats_config, f'authorization {{ token: "{nats}" }}\n{health}')
+    write_private(data.redis_config, f"requirepass {redis}\n")
 
 
 def make_spark_secret(data: DataDir) -> None:
     """Write the secret of a Spark cluster where there is none, and the configuration that names it. Raises Refused."""
     secret = _secret(data.spark_secret, keep=True)
-    _write_private(
+    write_private(
         data.spark_config,
         f"spark.authenticate true\nspark.authenticate.secret {secret}\nspark.ui.killEnabled false\n",
     )
@@ -74,24 +74,8 @@ def _secret(path: Path, *, keep: bool) -> str:
     if kept:
         return kept
     secret = secrets.token_urlsafe(SECRET_BYTES)
-    _write_private(path, secret)
+    write_private(path, secret)
     return secret
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Put a new file in place of the one that is there: that one may be open for others. Raises Refused."""
-    new = path.with_name(f"{path.name}.new")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new.unlink(missing_ok=True)  # of a run that was killed
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        new.replace(path)
-    except OSError as error:
-        raise Refused(f"cannot write {path}: {error.strerror or error}") from error
 
 
 if __name__ == "__main__":

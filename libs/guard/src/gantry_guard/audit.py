@@ -32,6 +32,7 @@ ALLOWED_MAX = 10_000
 """Kinds of allowed requests counted before they are written early."""
 WAITING_BYTES_MAX = 8 * 1024 * 1024
 FILE_BYTES_MAX = 64 * 1024 * 1024
+OF_RECORD = "the topic of the record"
 TEXT_CHARS_MAX = 1024
 """A longer text of a peer is cut."""
 
@@ -58,7 +59,9 @@ class _Allowed:
     count: int
 
 
-class _Line(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+class Line(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """One line."""
+
     time_ms: int
     service: str
     decision: str
@@ -174,7 +177,7 @@ class Audit:
 
     def _write(self, asked: Asked, now_ms: int, decision: str, **parts: Any) -> None:
         assert self._writer is not None
-        line = _Line(
+        line = Line(
             time_ms=now_ms,
             service=self._service,
             decision=decision,
@@ -192,7 +195,7 @@ def requirement_text(required: Requirement) -> str:
     if isinstance(required, Need):
         return f"{'/'.join(required.actions.names)} on {required.resource.text}"
     if isinstance(required, OfRecord):
-        return f"{'/'.join(required.actions.names)} on the topic of the record"
+        return f"{'/'.join(required.actions.names)} on {OF_RECORD}"
     return type(required).__name__
 
 
