@@ -16,19 +16,18 @@ from gantry_access.model.needs import OfRecord, Requirement
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.request_table import REQUESTS, requirements_of_request
-from gantry_access.signatures.errors import AuthenticationRefused
-from gantry_access.signatures.remoting import ACCESS_KEY, claimed_user, is_signed
-from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG
+from gantry_access.signatures.remoting import ACCESS_KEY, is_signed
+from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG, USERNAME_MISSING
 from gantry_guard.audit import Asked as Audited
 from gantry_guard.audit import Audit
-from gantry_guard.callers import INTRODUCTION, introduce, request_name, source_of
+from gantry_guard.callers import INTRODUCTION, Source, introduce, request_name, source_of
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import INNER, Introductions
 from gantry_link.serving.peer import Peer
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.frames.command import Command, decode_whole_command
+from gantry_wire.frames.command import FLAG_RESPONSE, decode_whole_command
 from gantry_wire.frames.frame_stream import RawFrame
 
 TopicOfRecord = Callable[[int, Asked], str | None]
@@ -59,6 +58,7 @@ class Door:
         self._failures, self._audit, self._now_ms = failures, audit, now_ms
         self._topic_of_record = topic_of_record
         self._requirements = _Requirements(cluster)
+        self._of_record = frozenset(code for code, row in REQUESTS.items() if row.is_of_record)
 
     def admit(self, peer: Peer, raw: RawFrame) -> bool:
         """Return whether the handler may handle a frame; False: it is done with. Raises RefusedRequest, and MalformedHeader.
@@ -68,63 +68,57 @@ class Door:
         if INNER in peer.attributes and _NAMED_KEY not in raw.header:
             return True
         command = decode_whole_command(raw)
-        if command.is_response:
+        if command.flag & FLAG_RESPONSE:
             return False  # of a call that is no longer open
         if command.code in INTRODUCTION:
             introduce(self._introductions, self._audit, peer, command)
             return False
-        self._decide(peer, command, self._authenticated(peer, command))
+        fields = cast("dict[str, str]", command.fields or {})
+        source = source_of(peer)
+        user = self._authenticated(peer, source, command.code, fields, command.body)
+        self._decide(source, user, command.code, fields, command.body)
         return True
 
-    def _authenticated(self, peer: Peer, command: Command) -> str:
+    def _authenticated(
+        self, peer: Peer, source: Source, code: int, fields: dict[str, str], body: bytes
+    ) -> str:
         """Return the user that signed a request. Raises RefusedRequest: the text for an unknown user is that of a wrong signature."""
-        source = source_of(peer)
-        fields = cast("dict[str, str]", command.fields or {})
-        try:
-            user = claimed_user(fields)
-        except AuthenticationRefused as refused:
-            raise self._refused(
-                Audited("", source.text, request_name(command.code)), "no_user", refused.remark
-            ) from refused
+        user = fields.get(ACCESS_KEY, "")
+        if not user or user.isspace():
+            raise self._refused(Audited("", source.text, request_name(code)), "no_user", USERNAME_MISSING)
         if not self._table.is_complete:
-            asked = Audited(user, source.text, request_name(command.code))
-            self._audit.refused(asked, "not_read_yet")
+            self._audit.refused(Audited(user, source.text, request_name(code)), "not_read_yet")
             raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_READ_YET)
         # A connection whose last request the user signed keeps being served while somebody else guesses at the same address.
-        if self._failures.is_paused(user, source.text) and peer.attributes.get(_SIGNED) != user:
-            raise self._refused(
-                Audited(user, source.text, request_name(command.code)), "too_many_failures", CREDENTIALS_WRONG
-            )
-        if is_signed(fields, command.body, self._table.signing_keys(user)):
-            if peer.attributes.get(_SIGNED) != user:
-                peer.attributes[_SIGNED] = user
-                self._failures.succeeded(user, source.text)
-            return user
-        peer.attributes.pop(_SIGNED, None)
-        self._failures.failed(user, source.text)
-        raise self._refused(
-            Audited(user, source.text, request_name(command.code)), "wrong_signature", CREDENTIALS_WRONG
-        )
+        is_known = peer.attributes.get(_SIGNED) == user
+        if not is_known and self._failures.is_paused(user, source.text):
+            asked = Audited(user, source.text, request_name(code))
+            raise self._refused(asked, "too_many_failures", CREDENTIALS_WRONG)
+        if not is_signed(fields, body, self._table.signing_keys(user)):
+            peer.attributes.pop(_SIGNED, None)
+            self._failures.failed(user, source.text)
+            asked = Audited(user, source.text, request_name(code))
+            raise self._refused(asked, "wrong_signature", CREDENTIALS_WRONG)
+        if not is_known:
+            peer.attributes[_SIGNED] = user
+            self._failures.succeeded(user, source.text)
+        return user
 
-    def _decide(self, peer: Peer, command: Command, user: str) -> None:
+    def _decide(self, source: Source, user: str, code: int, fields: dict[str, str], body: bytes) -> None:
         """Raise RefusedRequest, or the error of a body that cannot be read, unless a user may send a request."""
-        source = source_of(peer)
-        code = command.code
+        name = request_name(code)
         try:
-            required = self._required(command, user)
-        except RightsRefused as refused:
-            raise self._refused(
-                Audited(user, source.text, request_name(code)), "unmapped", refused.remark
-            ) from refused
-        except AccessError as error:
-            raise self._refused(
-                Audited(user, source.text, request_name(code)), "unmapped", CONTEXT_UNREADABLE
-            ) from error
+            required = self._requirements.of(code, fields, body)
+            if code in self._of_record:
+                required = self._with_record(required, user, code, Asked(fields, body, self._cluster))
+        except (RightsRefused, AccessError) as error:
+            remark = error.remark if isinstance(error, RightsRefused) else CONTEXT_UNREADABLE
+            raise self._refused(Audited(user, source.text, name), "unmapped", remark) from error
         except WireError:
-            self._audit.refused(Audited(user, source.text, request_name(code)), "unreadable")
+            self._audit.refused(Audited(user, source.text, name), "unreadable")
             raise
         verdict = self._table.state.decide(user, required, source.address, self._now_ms())
-        asked = Audited(user, source.text, request_name(code), required)
+        asked = Audited(user, source.text, name, required)
         if verdict.is_allowed:
             self._audit.allowed(asked, verdict)
             return
@@ -132,20 +126,16 @@ class Door:
         self._audit.refused(asked, verdict.reason.value, "" if rule is None else rule.text)
         raise RefusedRequest(REFUSED_CODE, refusal_text(verdict, user, source.address))
 
-    def _required(self, command: Command, user: str) -> tuple[Requirement, ...]:
+    def _with_record(
+        self, required: tuple[Requirement, ...], user: str, code: int, asked: Asked
+    ) -> tuple[Requirement, ...]:
         """Return what a request requires, with the topic of the record that it identifies where policies decide about it."""
-        fields = cast("dict[str, str]", command.fields or {})
-        required = self._requirements.of(command.code, fields, command.body)
-        if not any(type(one) is OfRecord for one in required) or self._topic_of_record is None:
-            return required
         account = self._table.state.find(user)
-        if account is None or account.user.is_super:
+        if account is None or account.user.is_super or not any(isinstance(one, OfRecord) for one in required):
             return required
-        topic = self._topic_of_record(command.code, Asked(fields, command.body, self._cluster))
+        topic = None if self._topic_of_record is None else self._topic_of_record(code, asked)
         if topic is None:
-            return (
-                required  # all topics: who may not see all of them learns nothing about which records exist
-            )
+            return required  # all topics: a user that may not see all of them learns nothing about which records exist
         return tuple(one.on(topic) if isinstance(one, OfRecord) else one for one in required)
 
     def _refused(self, asked: Audited, reason: str, remark: str) -> RefusedRequest:
@@ -168,7 +158,8 @@ class _Requirements:
         names = self._names.get(code)
         if names is None:
             return requirements_of_request(code, Asked(fields, body, self._cluster))
-        key = (code, *[fields.get(name) for name in names])
+        get = fields.get
+        key = (code, get(names[0])) if len(names) == 1 else (code, *map(get, names))
         required = self._cache.get(key)
         if required is None:
             required = requirements_of_request(code, Asked(fields, body, self._cluster))

@@ -240,6 +240,15 @@ class Row:
                     return None
         return tuple(names)
 
+    @property
+    def is_of_record(self) -> bool:
+        """Whether a requirement may be about the topic of a record."""
+        return any(
+            isinstance(rule, TopicAndRecord)
+            or (isinstance(rule, Fixed) and isinstance(rule.requirement, OfRecord))
+            for rule in self.rules
+        )
+
     def requirements(self, asked: Asked) -> tuple[Requirement, ...]:
         """Return what a request requires; any user if nothing more. Raises as the rules do."""
         found = [one for rule in self.rules for one in rule(asked)]
