@@ -206,3 +206,18 @@ def test_ended_tokens_are_forgotten_a_year_later_and_deletions_of_users_never():
     assert found.find(Key(Kind.USER, "alice")).record is None
     assert found.forget(10**15) == [Key(Kind.TOKEN, "t2")]
     assert found.find(Key(Kind.USER, "alice")).record is None
+
+
+@given(st.lists(st.one_of(USERS, POLICIES), max_size=12), st.integers(0, 12), st.integers(1, 400))
+def test_pages_together_are_what_came_after_a_version(changes, version, bytes_max):
+    found = table()
+    found.take(changes)
+    expected, read, at = found.since(version), [], version
+    while at < found.version:
+        page, following = found.page(at, bytes_max)
+        assert following > at
+        assert len(page) <= 1 or sum(len(one.record) for one in page) <= bytes_max
+        read += page
+        at = following
+    assert read == expected
+    assert found.page(found.version, bytes_max) == ([], found.version)

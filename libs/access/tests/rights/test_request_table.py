@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gantry_access.model.actions import Action
 from gantry_access.model.needs import AnyUser, Inner, Need, OfRecord, Open
@@ -10,8 +12,9 @@ from gantry_access.model.resources import Resource
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.request_table import REQUESTS, requirements_of_request
+from gantry_access.rights.rules import Read
 from gantry_wire.codes import GantryCode
-from gantry_wire.errors import MalformedBody
+from gantry_wire.errors import MalformedBody, WireError
 
 
 def ask(code, body=b"", **fields):
@@ -207,3 +210,39 @@ def test_the_topic_of_a_record_is_checked_once_it_is_known():
     assert later.on("%RETRY%g") == group("g", "SUB")
     assert later.on("GANTRY_SYS_TASKS") == Inner()
     assert later.everywhere == topic("*", "SUB")
+
+
+NAMED = {code: row.fields_read for code, row in REQUESTS.items() if row.fields_read is not None}
+FIELD_NAMES = sorted({name for names in NAMED.values() for name in names} | {"b", "a", "gantryBrowse"})
+TEXTS = st.sampled_from(["", " ", "orders", "%RETRY%g", "TBW102", "GANTRY_SYS_ACKS", "a*b", "a;b", "a,b"])
+
+
+def required_or_refusal(code, fields, body):
+    try:
+        return requirements_of_request(code, Asked(fields, body, "c"))
+    except (RightsRefused, WireError) as error:
+        return type(error), str(error)
+
+
+@given(
+    st.sampled_from(sorted(NAMED)),
+    st.dictionaries(st.sampled_from(FIELD_NAMES), TEXTS),
+    st.dictionaries(st.sampled_from(FIELD_NAMES), TEXTS),
+    st.binary(max_size=8),
+)
+def test_the_fields_that_a_row_names_alone_make_its_requirements(code, fields, others, body):
+    """A door remembers requirements by them."""
+    kept = {name: value for name, value in others.items() if name not in NAMED[code]}
+    same = {name: value for name, value in fields.items() if name in NAMED[code]}
+    assert required_or_refusal(code, fields, b"") == required_or_refusal(code, same | kept, body)
+
+
+def test_rows_that_read_a_body_name_no_fields():
+    bodies = {code for code, row in REQUESTS.items() if any(isinstance(rule, Read) for rule in row.rules)}
+    assert bodies
+    assert bodies.isdisjoint(NAMED)
+    assert len(NAMED) + len(bodies) == len(REQUESTS)
+
+
+def test_codes_that_may_need_the_topic_of_a_record():
+    assert {code for code, row in REQUESTS.items() if row.is_of_record} == {33, 36, 37, 309, 323}

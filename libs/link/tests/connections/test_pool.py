@@ -6,7 +6,7 @@ from scripted_link import ECHO, SILENT, eventually, serving
 
 from gantry_link.connections import pool as pool_module
 from gantry_link.connections.pool import BACKOFF_SECONDS_MAX, ConnectionPool
-from gantry_link.errors import NotConnected
+from gantry_link.errors import ConnectionLost, NotConnected
 from gantry_link.limits import LinkLimits
 
 pytestmark = pytest.mark.anyio
@@ -153,3 +153,89 @@ def _full_listener():
         one.connect_ex(listener.getsockname())
         waiting.append(one)
     return [listener, *waiting]
+
+
+async def test_a_connection_is_handed_out_after_its_introduction_only():
+    begun, allowed = [], asyncio.Event()
+
+    async def introduce(connection):
+        begun.append(connection)
+        assert (await connection.request(ECHO)).code == 0
+        await allowed.wait()
+
+    async with serving() as (_, port):
+        told = []
+        pool = ConnectionPool(introduce=introduce, on_connected=lambda one, _: told.append(one))
+        address = f"127.0.0.1:{port}"
+        waiting = asyncio.gather(pool.get(address), pool.get(address))
+        await eventually(lambda: begun)
+        await asyncio.sleep(0.02)
+        assert pool.get_nowait(address) is None
+        assert not waiting.done()
+        assert told == []
+        allowed.set()
+        first, second = await waiting
+        assert first is second is begun[0]
+        assert told == begun
+        await pool.close()
+
+
+@pytest.mark.parametrize("error", [NotConnected("not one of us"), ConnectionLost("it went", sent=True)])
+async def test_a_refused_introduction_closes_the_connection_and_backs_off(error):
+    told = []
+
+    async def introduce(_connection):
+        raise error
+
+    async with serving() as (server, port):
+        pool = ConnectionPool(
+            introduce=introduce,
+            on_connected=lambda *_: told.append("connected"),
+            on_lost=lambda *_: told.append("lost"),
+        )
+        with pytest.raises(NotConnected, match=str(error)):
+            await pool.get(f"127.0.0.1:{port}")
+        with pytest.raises(NotConnected, match="next try in"):
+            await pool.get(f"127.0.0.1:{port}")
+        await eventually(lambda: server.metrics.accepted == 1 and not server.peers)
+        assert (pool.failed_connects, pool.connects, told) == (1, 0, [])
+        await pool.close()
+
+
+async def test_an_introduction_that_takes_too_long_and_one_whose_connection_ends_are_refused():
+    async def wait(_connection):
+        await asyncio.Event().wait()
+
+    async def end(connection):
+        connection.close()
+
+    async with serving() as (server, port):
+        for introduce, words in ((wait, "no introduction to"), (end, "closed the connection")):
+            pool = ConnectionPool(introduce=introduce, connect_seconds=0.1)
+            with pytest.raises(NotConnected, match=words):
+                await pool.get(f"127.0.0.1:{port}")
+            await pool.close()
+        await eventually(lambda: not server.peers)
+
+
+async def test_a_cancelled_introduction_and_a_closed_pool_leave_no_connection():
+    begun = asyncio.Event()
+
+    async def introduce(connection):
+        begun.set()
+        await connection.request(SILENT, timeout=60)
+
+    async with serving() as (server, port):
+        pool = ConnectionPool(introduce=introduce)
+        asking = asyncio.ensure_future(pool.get(f"127.0.0.1:{port}"))
+        await begun.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await eventually(lambda: not server.peers)
+        begun.clear()
+        asking = asyncio.ensure_future(pool.get(f"127.0.0.1:{port}"))
+        await begun.wait()
+        await pool.close()
+        with pytest.raises(NotConnected):
+            await asking
+        await eventually(lambda: not server.peers)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_wire.errors import MalformedHeader, MissingField, WireError
-from gantry_wire.frames.command import Command, decode_command
+from gantry_wire.frames.command import Command, decode_command, decode_whole_command
 from gantry_wire.frames.encode import encode_request
-from gantry_wire.frames.frame_stream import BINARY, FrameDecoder, RawFrame
+from gantry_wire.frames.frame_stream import BINARY, JSON, FrameDecoder, RawFrame
 from gantry_wire.headers.messages import (
     PullHeader,
     PullReplyHeader,
@@ -222,3 +222,16 @@ def test_replies_are_decoded_to_their_typed_headers(code, fields, kind):
     assert isinstance(read.fields, kind)
     assert read.is_response
     assert read.ext == fields
+
+
+@pytest.mark.parametrize("kind", [JSON, BINARY])
+def test_a_whole_command_has_the_fields_that_the_usual_header_drops(kind):
+    fields = dict(V2_FIELDS.items()) | {"AccessKey": "alice", "zz": "é"}
+    raw = FrameDecoder().receive(encode_request(310, 7, fields, b"body", serialize_type=kind))[0]
+    found = decode_whole_command(raw)
+    assert (found.fields, found.body, found.code, found.opaque) == (fields, b"body", 310, 7)
+
+
+def test_a_whole_command_reads_values_that_are_no_texts_as_java_prints_them():
+    found = decode_whole_command(json_frame({"code": 310, "extFields": {"e": 2, "k": False, "x": None}}))
+    assert found.fields == {"e": "2", "k": "false"}

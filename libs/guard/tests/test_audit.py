@@ -1,0 +1,172 @@
+"""Every decision is counted; the file names who, what and why, and never a secret."""
+
+import json
+
+import pytest
+from guarded import NOW_MS, Guarded, connected, policy, signed, table
+
+from gantry_access.evaluation.rules import Rule
+from gantry_access.evaluation.verdicts import Reason, Verdict
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import AnyUser, Inner, Need, OfRecord
+from gantry_access.model.policies import PolicyType
+from gantry_access.model.resources import Resource
+from gantry_chassis.machine.environment import machine
+from gantry_chassis.metrics import Metrics
+from gantry_guard import audit as audit_module
+from gantry_guard.audit import Asked, Audit, requirement_text
+
+ASKED = Asked("alice", "10.0.0.5", "SEND_MESSAGE_V2", (Need(Resource.topic("orders"), Action.PUB),))
+
+
+class Wall:
+    def __init__(self):
+        self.ms = NOW_MS
+
+    def __call__(self):
+        return self.ms
+
+
+def opened(path, wall=None):
+    metrics = Metrics()
+    audit = Audit(path, "store", metrics, wall_ms=wall or Wall(), make_thread=machine().make_thread)
+    return audit, metrics
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def allowed_by(text):
+    entry = policy(text)
+    return Verdict(Reason.ALLOWED, (Rule(entry.actions.permitted, (), True, PolicyType.CUSTOM, entry),))
+
+
+def test_a_refusal_is_one_line(tmp_path):
+    audit, _ = opened(tmp_path / "audit")
+    audit.refused(ASKED, "no_match")
+    audit.close()
+    assert lines(tmp_path / "audit") == [
+        {
+            "timeMs": NOW_MS, "service": "store", "decision": "refused", "user": "alice", "address": "10.0.0.5", "request": "SEND_MESSAGE_V2",
+            "resources": "Pub on Topic:orders", "reason": "no_match",
+        }
+    ]  # fmt: skip
+
+
+def test_allowed_requests_are_counted_by_what_decided_them(tmp_path):
+    audit, _ = opened(tmp_path / "audit")
+    first, second = allowed_by("Allow Pub Topic:orders"), allowed_by("Allow All *")
+    for verdict in (first, first, second, first):
+        audit.allowed(ASKED, verdict)
+    audit.close()
+    found = [(line["rule"], line.get("count", 1)) for line in lines(tmp_path / "audit")]
+    assert found == [("Custom: Allow Pub on Topic:orders", 3), ("Custom: Allow All on *", 1)]
+
+
+def test_many_kinds_of_allowed_requests_are_written_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit_module, "ALLOWED_MAX", 3)
+    audit, _ = opened(tmp_path / "audit")
+    for number in range(10):
+        audit.allowed(ASKED._replace(user=f"user-{number}"), Verdict(Reason.SUPER_USER))
+        assert len(audit._allowed) <= 3
+    audit.close()
+    assert [line["user"] for line in lines(tmp_path / "audit")] == [f"user-{n}" for n in range(10)]
+
+
+def test_a_flood_of_refusals_is_cut_and_counted(tmp_path):
+    wall = Wall()
+    audit, metrics = opened(tmp_path / "audit", wall)
+    for _ in range(1000):
+        audit.refused(ASKED, "wrong_signature")
+    wall.ms += 1000
+    audit.refused(ASKED, "wrong_signature")
+    audit.close()
+    found = lines(tmp_path / "audit")
+    assert len(found) == audit_module.REFUSALS_PER_SECOND_MAX + 2
+    assert [line["count"] for line in found if line["reason"] == "not_listed"] == [900]
+    counted = next(one for one in metrics.shown() if one.name == "access_requests")
+    assert dict(counted.samples)[("wrong_signature",)] == (1001,)
+
+
+def test_a_change_says_what_was_before_and_after(tmp_path):
+    audit, _ = opened(tmp_path / "audit")
+    audit.changed(ASKED._replace(request="AUTH_UPDATE_USER"), '{"status":"enable"}', '{"status":"disable"}')
+    audit.close()
+    (line,) = lines(tmp_path / "audit")
+    assert (line["decision"], line["before"], line["after"]) == (
+        "changed",
+        '{"status":"enable"}',
+        '{"status":"disable"}',
+    )
+
+
+def test_a_full_queue_drops_lines_and_counts_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit_module, "WAITING_BYTES_MAX", 0)
+    audit, metrics = opened(tmp_path / "audit")
+    audit.refused(ASKED, "no_match")
+    audit.close()
+    assert audit.dropped == 1
+    assert next(one for one in metrics.shown() if one.name == "access_audit_dropped").samples == [
+        ((), (1.0,))
+    ]
+    assert lines(tmp_path / "audit") == []
+
+
+def test_the_file_is_private_and_is_moved_aside_when_it_is_full(tmp_path, monkeypatch):
+    path = tmp_path / "audit"
+    audit, _ = opened(path)
+    audit.refused(ASKED, "no_match")
+    audit.close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr(audit_module, "FILE_BYTES_MAX", 1)
+    audit, _ = opened(path)
+    audit.refused(ASKED._replace(user="bob"), "no_match")
+    audit.close()
+    assert [line["user"] for line in lines(path)] == ["bob"]
+    assert [line["user"] for line in lines(tmp_path / "audit.1")] == ["alice"]
+
+
+def test_a_file_that_was_moved_away_is_made_again(tmp_path):
+    path = tmp_path / "audit"
+    audit, _ = opened(path)
+    path.rename(tmp_path / "elsewhere")
+    audit.refused(ASKED, "no_match")
+    audit.close()
+    assert len(lines(path)) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_start(tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        opened(tmp_path / "missing" / "audit")
+
+
+def test_without_a_file_it_counts_only():
+    audit, metrics = opened(None)
+    audit.allowed(ASKED, Verdict(Reason.SUPER_USER))
+    audit.refused(ASKED, "no_match")
+    audit.changed(ASKED, "", "")
+    audit.close()
+    counted = next(one for one in metrics.shown() if one.name == "access_requests")
+    assert {labels[0] for labels, (number,) in counted.samples if number} == {"super_user", "no_match"}
+
+
+def test_requirements_in_words():
+    assert requirement_text(OfRecord(Action.SUB)) == "Sub on the topic of the record"
+    assert requirement_text(Inner()) == "Inner"
+    assert requirement_text(AnyUser()) == "AnyUser"
+    assert (
+        requirement_text(Need(Resource.parse("Topic:a*"), Action.SUB | Action.GET)) == "Sub/Get on Topic:a*"
+    )
+
+
+@pytest.mark.anyio
+async def test_a_hostile_name_stays_one_line_and_is_cut(tmp_path):
+    guarded = Guarded(table(), file=tmp_path / "audit")
+    names = ['x\n{"decision":"allowed"}', "y" * 5000, "\u2028\ud800"]
+    async with connected(guarded.receive) as connection:
+        for name in names[:2]:
+            await connection.request(310, {**signed({"b": "t"}), "AccessKey": name})
+    guarded.audit.close()
+    found = lines(tmp_path / "audit")
+    assert [line["user"] for line in found] == [names[0], "y" * audit_module.TEXT_CHARS_MAX]
