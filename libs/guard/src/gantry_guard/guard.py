@@ -16,8 +16,9 @@ from gantry_guard.door import Door, TopicOfRecord
 from gantry_guard.failures import FailureLimits
 from gantry_guard.following import AccessFollower
 from gantry_guard.inner_door import InnerDoor
-from gantry_guard.introduction import Introducer, Introductions
+from gantry_guard.introduction import INNER, Introducer, Introductions
 from gantry_link.connections.pool import ConnectionPool
+from gantry_link.serving.peer import Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class Guard:
             audit=audit,
             now_ms=environment.wall_ms,
         )
+
+    @staticmethod
+    def is_inner(peer: Peer) -> bool:
+        """Whether a peer introduced itself as one of Gantry's own services."""
+        return INNER in peer.attributes
 
     def door(self, cluster: str, topic_of_record: TopicOfRecord | None = None) -> Door:
         """Return the door of a port for clients."""

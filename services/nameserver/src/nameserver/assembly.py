@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+from collections.abc import Callable, Mapping
 from typing import IO
 
 from gantry_chassis.http.server import HttpServer, health_routes
@@ -20,6 +21,7 @@ from gantry_link.connections.pool import ConnectionPool
 from gantry_link.limits import LinkLimits
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.server import RemotingServer
+from gantry_link.serving.vouching import names_itself
 from gantry_wire.bodies.cluster import KvConfigFile
 from gantry_wire.bodies.json_body import decode_body
 from nameserver.durable_file import DurableFile
@@ -71,7 +73,8 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     life.supervise("hints", hints.run)
     life.supervise("notices", outside.tell_brokers)
     if guard is not None:
-        follower = guard.follower(lambda: {place.address for place in tables.live}, pool, metrics)
+        is_inner = guard.is_inner
+        follower = guard.follower(lambda: stores_to_follow(tables, peers, is_inner), pool, metrics)
         life.supervise("access", follower.run)
         life.supervise("audit", guard.audit.run)
     life.supervise("expiry", lambda: _expire(registry, config, outside, life))
@@ -134,6 +137,18 @@ def make_server(
         budget=budget,
         peers=peers,
     )
+
+
+def stores_to_follow(
+    tables: Tables, peers: Mapping[int, Peer], is_inner: Callable[[Peer], bool]
+) -> list[str]:
+    """Return the addresses of living brokers: of a broker that is none of Gantry's own services only one at its own host."""
+    found: list[str] = []
+    for place, live in tables.live.items():
+        peer = peers.get(live.channel)
+        if peer is not None and (is_inner(peer) or names_itself(place.address, peer.remote[0])):
+            found.append(place.address)
+    return found
 
 
 def monotonic_ms() -> int:
