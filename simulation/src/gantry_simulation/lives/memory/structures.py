@@ -36,6 +36,7 @@ EMPTY: Names = {
     "gantry_link.calling.store_calls:StoreCalls": "_connecting",
     "gantry_link.connections.calls:Calls": "_pending",
     "gantry_link.connections.connection:Connection": "_unsent",
+    "gantry_link.connections.pool:ConnectionPool": "_unintroduced",
     "gantry_link.connections.turn:Turn": "_work _writes",
     "gantry_link.serving.accepting:Accepting": "_begun",
     "gantry_link.serving.output_watch:OutputWatch": "_new _slow",
