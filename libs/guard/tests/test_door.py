@@ -13,7 +13,7 @@ from gantry_access.model.users import UserStatus, UserType
 from gantry_access.rights.request_table import REQUESTS
 from gantry_guard.door import NOT_READ_YET
 from gantry_guard.failures import FREE_FAILURES
-from gantry_guard.introduction import Introducer
+from gantry_guard.introduction import Introducer, endpoint_text
 from gantry_link.connections.connection import connect
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.errors import WireError
@@ -170,7 +170,8 @@ async def test_an_introduced_service_passes_without_a_user_and_a_request_with_a_
 async def test_a_peer_that_only_began_an_introduction_gets_nothing_else():
     guarded = Guarded(table(MAY_SEND))
     async with connected(guarded.receive) as connection:
-        answer = await connection.request(GantryCode.INTRODUCE, {"role": "store", "nonce": "A" * 43 + "="})
+        begun = {"role": "store", "nonce": "A" * 43 + "=", "address": endpoint_text(connection.remote)}
+        answer = await connection.request(GantryCode.INTRODUCE, begun)
         assert answer.code == 0
         assert (await connection.request(GantryCode.SETTLE, {})).code == 16
     assert guarded.handled == []

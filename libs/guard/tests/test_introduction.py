@@ -57,15 +57,19 @@ def text(data):
     return base64.b64encode(data).decode()
 
 
-async def begin(connection, nonce=None, role=ROLE):
+async def begin(connection, nonce=None, role=ROLE, address=None):
     """Send 9050; return the client's nonce and the reply."""
     ours = nonce or os.urandom(32)
-    answer = await connection.request(GantryCode.INTRODUCE, IntroduceHeader(role=role, nonce=text(ours)))
-    return ours, answer
+    header = IntroduceHeader(role=role, nonce=text(ours), address=address or endpoint_text(connection.remote))
+    return ours, await connection.request(GantryCode.INTRODUCE, header)
 
 
-def proof(said, address, key=KEYS.inner[0], side=introduction._CLIENT):
-    return text(introduction._proof(key, side, *said, address.encode()))
+def proof(connection, ours, answer, role=ROLE, address=None, key=KEYS.inner[0]):
+    """What a client of these keys sends as 9051."""
+    theirs = base64.b64decode(answer.read(IntroduceReplyHeader).nonce)
+    here = (address or endpoint_text(connection.remote)).encode()
+    said = role.encode(), here, ours, theirs
+    return ProveHeader(proof=text(introduction._proof(key, introduction._CLIENT, *said)))
 
 
 async def test_services_with_one_key_trust_each_other():
@@ -137,8 +141,7 @@ async def test_the_servers_proof_is_useless_as_the_clients():
     served = Served()
     async with connected(served.receive) as connection:
         _, answer = await begin(connection)
-        reply = answer.read(IntroduceReplyHeader)
-        stolen = ProveHeader(address=endpoint_text(connection.remote), proof=reply.proofs)
+        stolen = ProveHeader(proof=answer.read(IntroduceReplyHeader).proofs)
         assert (await connection.request(GantryCode.PROVE, stolen)).code == 16
     assert served.inner == [None]
 
@@ -148,14 +151,12 @@ async def test_a_proof_serves_once_and_on_its_own_connection_only():
     async with serving(served.receive) as address:
         first, second = await connect(address), await connect(address)
         ours, answer = await begin(first)
-        theirs = base64.b64decode(answer.read(IntroduceReplyHeader).nonce)
-        here = endpoint_text(first.remote)
-        made = ProveHeader(address=here, proof=proof((ROLE.encode(), ours, theirs), here))
+        made = proof(first, ours, answer)
         assert (await second.request(GantryCode.PROVE, made)).code == 16
         assert (await first.request(GantryCode.PROVE, made)).code == 0
         assert (await first.request(GantryCode.PROVE, made)).code == 16
         _, again = await begin(second, nonce=ours)  # the server's nonce is another one
-        assert again.read(IntroduceReplyHeader).nonce != text(theirs)
+        assert again.read(IntroduceReplyHeader).nonce != answer.read(IntroduceReplyHeader).nonce
         assert (await second.request(GantryCode.PROVE, made)).code == 16
         first.close()
         second.close()
@@ -166,62 +167,65 @@ async def test_a_failed_proof_uses_the_nonce_up():
     served = Served()
     async with connected(served.receive) as connection:
         ours, answer = await begin(connection)
-        theirs = base64.b64decode(answer.read(IntroduceReplyHeader).nonce)
-        here = endpoint_text(connection.remote)
-        right = proof((ROLE.encode(), ours, theirs), here)
-        assert (
-            await connection.request(GantryCode.PROVE, ProveHeader(address=here, proof=text(bytes(32))))
-        ).code == 16
-        assert (await connection.request(GantryCode.PROVE, ProveHeader(address=here, proof=right))).code == 16
+        right = proof(connection, ours, answer)
+        assert (await connection.request(GantryCode.PROVE, ProveHeader(proof=text(bytes(32))))).code == 16
+        assert (await connection.request(GantryCode.PROVE, right)).code == 16
     assert served.inner == [None]
 
 
-async def test_the_role_is_part_of_the_proof():
+@pytest.mark.parametrize(
+    "change", [{"role": "store"}, {"address": "10.0.0.9:1"}, {"key": OTHER_KEYS.inner[0]}]
+)
+async def test_role_address_and_key_are_part_of_the_proof(change):
     served = Served()
     async with connected(served.receive) as connection:
         ours, answer = await begin(connection)
-        theirs = base64.b64decode(answer.read(IntroduceReplyHeader).nonce)
-        here = endpoint_text(connection.remote)
-        made = ProveHeader(address=here, proof=proof((b"store", ours, theirs), here))
+        made = proof(connection, ours, answer, **change)
         assert (await connection.request(GantryCode.PROVE, made)).code == 16
+    assert served.inner == [None]
 
 
-async def test_a_server_cannot_pass_the_proof_of_its_client_on_to_another_one():
-    """Otherwise a server could take the place of a service that connects to it, at a store."""
+@pytest.mark.parametrize("lies", [False, True])
+async def test_a_server_cannot_pass_an_introduction_on_to_another_one(lies):
+    """Otherwise it could take the place of its client at a store, or pass for that store, whose users it would then forge."""
     served = Served()
     async with serving(served.receive) as real:
         upstream = await connect(real)
-        codes = []
+        passed, tasks = [], []
 
         def relay(peer, raw):
             command = decode_command(raw)
 
             async def pass_on():
-                answer = await upstream.request(command.code, command.ext)
-                codes.append((command.code, answer.code))
+                fields = command.ext | ({"address": real} if lies and command.code == 9050 else {})
+                answer = await upstream.request(command.code, fields)
+                passed.append((command.code, answer.code))
                 peer.send(encode_response(answer.code, command.opaque, answer.ext, remark=answer.remark))
 
             tasks.append(asyncio.ensure_future(pass_on()))
 
-        tasks = []
         async with connected(relay) as connection:
-            with pytest.raises(NotConnected, match="access_addresses"):
+            words = "does not have the keys" if lies else "access_addresses"
+            with pytest.raises(NotConnected, match=words):
                 await introducer()(connection)
         upstream.close()
-    assert codes == [(GantryCode.INTRODUCE, 0), (GantryCode.PROVE, 16)]
+    assert passed == [(GantryCode.INTRODUCE, 0 if lies else 16)]
     assert served.inner == [None]
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-async def test_an_address_that_a_router_has_is_accepted_if_it_is_named(is_named):
-    served = Served(addresses=["10.9.9.9:9876"] if is_named else ["10.9.9.9:1"])
+@pytest.mark.parametrize(
+    ("named", "is_accepted"),
+    [(["10.9.9.9:9876"], True), (["*"], True), (["10.9.9.9:1"], False), ([], False)],
+)
+async def test_an_address_that_a_router_has_is_accepted_if_it_is_named(named, is_accepted):
+    served = Served(addresses=named)
     async with connected(served.receive) as connection:
-        ours, answer = await begin(connection)
-        theirs = base64.b64decode(answer.read(IntroduceReplyHeader).nonce)
-        made = ProveHeader(
-            address="10.9.9.9:9876", proof=proof((ROLE.encode(), ours, theirs), "10.9.9.9:9876")
-        )
-        assert ((await connection.request(GantryCode.PROVE, made)).code == 0) == is_named
+        ours, answer = await begin(connection, address="10.9.9.9:9876")
+        assert (answer.code == 0) == is_accepted
+        if is_accepted:
+            made = proof(connection, ours, answer, address="10.9.9.9:9876")
+            assert (await connection.request(GantryCode.PROVE, made)).code == 0
+    assert served.inner == [ROLE if is_accepted else None]
 
 
 class Silent:
@@ -262,7 +266,8 @@ def test_two_lists_of_parts_have_one_proof_only_if_they_are_equal(first, second)
 
 async def test_a_one_way_introduction_gets_no_answer():
     introductions, peer = Introductions(KEYS.inner, os.urandom), Silent()
-    introductions.introduce(peer, Command(flag=2, fields={"role": ROLE, "nonce": text(bytes(32))}))
+    fields = {"role": ROLE, "nonce": text(bytes(32)), "address": "127.0.0.1:9876"}
+    introductions.introduce(peer, Command(flag=2, fields=fields))
     assert peer.sent == []
 
 

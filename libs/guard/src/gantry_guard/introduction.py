@@ -1,8 +1,9 @@
 """How Gantry's own services prove to each other, once per connection, that they have the cluster's keys.
 
 The client sends a nonce. The server answers with its own and an HMAC over both, which proves it; then the client proves itself. Each proof names
-its maker's side, so that one is useless as the other, and a nonce is used once. The client's proof names the address to which it connected: a
-server cannot pass it on to another one and take the client's place there.
+its maker's side, so that one is useless as the other, and a nonce is used once. Both name the address to which the client connected, and the
+server answers for its own addresses only. So a server cannot pass an introduction on to another one, neither to take the client's place there nor
+to pass for that server.
 
 A machine between two services that changes their bytes can still use the connection once it is introduced. Only TLS prevents that.
 """
@@ -43,6 +44,8 @@ _PENDING = "introduction"
 _SERVER, _CLIENT = b"gantry introduction 1, server", b"gantry introduction 1, client"
 _TEXT_MAX = 256
 """Characters of a nonce, a proof or an address."""
+Said = tuple[bytes, bytes, bytes, bytes]
+"""What both sides prove: the client's role, the address to which it connected, its nonce and the server's."""
 
 
 class Introductions:
@@ -65,10 +68,11 @@ class Introductions:
         if not 0 < len(role) <= ROLE_CHARS_MAX or not role.isascii() or not role.isprintable():
             raise RefusedRequest(ResponseCode.NO_PERMISSION, UNREADABLE)
         theirs = _nonce(header.nonce)
-        if theirs is None:
+        if theirs is None or len(header.address) > _TEXT_MAX:
             raise RefusedRequest(ResponseCode.NO_PERMISSION, UNREADABLE)
+        self._check_address(peer, header.address)
         ours = self._secret_bytes(NONCE_SIZE)
-        said = role.encode(), theirs, ours
+        said = role.encode(), header.address.encode(errors="replace"), theirs, ours
         proofs = " ".join(_text(_proof(key, _SERVER, *said)) for key in self._inner)
         peer.attributes[_PENDING] = said
         _answer(peer, command, IntroduceReplyHeader(nonce=_text(ours), proofs=proofs))
@@ -78,23 +82,23 @@ class Introductions:
 
         The nonces of the connection are used up, whatever the answer.
         """
-        said: tuple[bytes, bytes, bytes] | None = peer.attributes.pop(_PENDING, None)
-        header = command.read(ProveHeader)
-        proof = _bytes(header.proof)
-        if said is None or len(header.address) > _TEXT_MAX:
+        said: Said | None = peer.attributes.pop(_PENDING, None)
+        proof = _bytes(command.read(ProveHeader).proof)
+        if said is None or not _is_one_of(proof, [_proof(key, _CLIENT, *said) for key in self._inner]):
             raise RefusedRequest(ResponseCode.NO_PERMISSION, NOT_PROVEN)
-        expected = [_proof(key, _CLIENT, *said, header.address.encode()) for key in self._inner]
-        if not _is_one_of(proof, expected):
-            raise RefusedRequest(ResponseCode.NO_PERMISSION, NOT_PROVEN)
-        here = endpoint_text(peer.local)
-        if header.address != here and self._addresses.isdisjoint((header.address, EVERY_ADDRESS)):
-            remark = (
-                f"the introduction failed: the client connected to {header.address[:64]}, this is {here}. If a "
-                "service or a router passes connections on, add that address to access_addresses."
-            )
-            raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
         peer.attributes[INNER] = said[0].decode()
         _answer(peer, command, None)
+
+    def _check_address(self, peer: Peer, address: str) -> None:
+        """Raise RefusedRequest unless an address to which a client connected is one of this server."""
+        here = endpoint_text(peer.local)
+        if address == here or not self._addresses.isdisjoint((address, EVERY_ADDRESS)):
+            return
+        remark = (
+            f"the introduction failed: the client connected to {address[:64]}, this is {here}. If a service or a "
+            "router passes connections on, add that address to access_addresses."
+        )
+        raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
 
 
 class Introducer:
@@ -110,8 +114,8 @@ class Introducer:
 
     async def __call__(self, connection: Connection) -> None:
         """Prove the server and this service to each other. Raises NotConnected, which says why they do not trust each other."""
-        ours = self._secret_bytes(NONCE_SIZE)
-        asked = IntroduceHeader(role=self._role, nonce=_text(ours))
+        ours, address = self._secret_bytes(NONCE_SIZE), endpoint_text(connection.remote)
+        asked = IntroduceHeader(role=self._role, nonce=_text(ours), address=address)
         answer = await _ask(connection, GantryCode.INTRODUCE, asked)
         try:
             reply = answer.read(IntroduceReplyHeader)
@@ -122,15 +126,13 @@ class Introducer:
         theirs = _nonce(reply.nonce)
         if theirs is None or theirs == ours:
             raise NotConnected(f"{connection.address} answered the introduction without a nonce of its own")
-        said = self._role.encode(), ours, theirs
+        said = self._role.encode(), address.encode(), ours, theirs
         key = self._key_of(reply.proofs, said)
         if key is None:
             raise NotConnected(f"{connection.address} does not have the keys of this cluster")
-        address = endpoint_text(connection.remote)
-        proof = _text(_proof(key, _CLIENT, *said, address.encode()))
-        await _ask(connection, GantryCode.PROVE, ProveHeader(address=address, proof=proof))
+        await _ask(connection, GantryCode.PROVE, ProveHeader(proof=_text(_proof(key, _CLIENT, *said))))
 
-    def _key_of(self, proofs: str, said: tuple[bytes, bytes, bytes]) -> bytes | None:
+    def _key_of(self, proofs: str, said: Said) -> bytes | None:
         """Return our first key with which the server proved itself, or None."""
         made = [_bytes(text) for text in proofs[: 16 * _TEXT_MAX].split(" ")]
         for key in self._inner:

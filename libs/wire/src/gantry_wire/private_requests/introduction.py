@@ -1,8 +1,8 @@
 """Headers of an introduction (9050, 9051): how two of Gantry's own services prove on a new connection that they share a secret.
 
-    client → server   9050 INTRODUCE   role, nonce
+    client → server   9050 INTRODUCE   role, nonce, address
     server → client   0                nonce, proofs
-    client → server   9051 PROVE       address, proof
+    client → server   9051 PROVE       proof
     server → client   0
 
 A nonce is 32 random bytes, a proof an HMAC-SHA256, both in Base64. `gantry_guard.introduction` makes and checks them. Layout only.
@@ -23,6 +23,8 @@ class IntroduceHeader(Header, kw_only=True, rename="camel", gc=False):
     role: str
     """The service, such as `gateway`, for logs."""
     nonce: str
+    address: str
+    """The IP address and port to which the client connected, so that no server can pass an introduction on to another one."""
 
 
 class IntroduceReplyHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -36,6 +38,4 @@ class IntroduceReplyHeader(Header, kw_only=True, rename="camel", gc=False):
 class ProveHeader(Header, kw_only=True, rename="camel", gc=False):
     """9051: the client proves itself, with the key that made one of the server's proofs."""
 
-    address: str
-    """The IP address and port to which the client connected, so that a server cannot pass the proof on to another one."""
     proof: str
