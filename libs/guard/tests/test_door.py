@@ -317,3 +317,13 @@ async def test_secrets_are_in_no_answer_and_no_repr():
     assert SECRET not in repr(guarded.door.__dict__)
     _, remark = await ask(guarded, 310, signed(SEND, secret="guess"))
     assert SECRET not in remark
+
+
+async def test_long_names_are_decided_and_not_remembered():
+    guarded = Guarded(table("Allow Get Group:g", "Allow Get Topic:*"))
+    for count in (3, 2000):
+        fields = signed(
+            {"consumerGroup": "g", "topicList": ";".join(f"t{number}" for number in range(count))}
+        )
+        assert (await ask(guarded, RequestCode.GET_CONSUME_STATS, fields))[0] == 0
+    assert len(guarded.door._requirements._cache) == 1

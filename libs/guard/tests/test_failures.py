@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gantry_guard.failures import (
     FORGET_SECONDS,
     FREE_FAILURES,
+    NAME_CHARACTERS_MAX,
     PAIRS_MAX,
     PAUSE_SECONDS_MAX,
     PAUSE_SECONDS_MIN,
@@ -79,3 +80,10 @@ def test_no_pause_is_longer_than_the_bound(steps):
         clock.now += wait
     clock.now += PAUSE_SECONDS_MAX
     assert not any(limits.is_paused(user, "10.0.0.5") for user in "ab")
+
+
+def test_an_overlong_name_is_counted_without_keeping_it():
+    limits = FailureLimits(Clock())
+    fail(limits, FREE_FAILURES + 1, "x" * 60_000)
+    assert limits.is_paused("x" * 60_000, "10.0.0.5")
+    assert max(len(user) for user, _ in limits._pairs) == NAME_CHARACTERS_MAX

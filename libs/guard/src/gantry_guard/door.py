@@ -35,6 +35,8 @@ TopicOfRecord = Callable[[int, Asked], str | None]
 NOT_READ_YET: Final = "access control has not read its users yet; try again."
 _REQUIREMENTS_MAX = 4096
 """Cached requirements, by code and names."""
+_NAMES_CHARS_MAX = 1024
+"""Requirements of more characters of names are not cached."""
 _NAMED_KEY = ACCESS_KEY.encode()
 _SIGNED = "access signed"
 
@@ -159,9 +161,10 @@ class _Requirements:
         if names is None:
             return requirements_of_request(code, Asked(fields, body, self._cluster))
         get = fields.get
-        key = (code, get(names[0])) if len(names) == 1 else (code, *map(get, names))
+        key: tuple[Any, ...] = (code, get(names[0])) if len(names) == 1 else (code, *map(get, names))
         required = self._cache.get(key)
         if required is None:
             required = requirements_of_request(code, Asked(fields, body, self._cluster))
-            self._cache.keep(key, required)
+            if sum(len(text) for text in key[1:] if text) <= _NAMES_CHARS_MAX:
+                self._cache.keep(key, required)
         return required

@@ -18,6 +18,8 @@ FORGET_SECONDS = 900.0
 """After this time without a failure a pair is a new one."""
 PAIRS_MAX = 10_000
 """Pairs in memory. Beyond, the one that failed longest ago is forgotten."""
+NAME_CHARACTERS_MAX = 256
+"""Of a longer name, which no user has, only these are remembered."""
 
 
 @dataclass(slots=True)
@@ -40,13 +42,13 @@ class FailureLimits:
 
     def is_paused(self, user: str, address: str) -> bool:
         """Whether an attempt must be refused without verifying it. Such an attempt counts nowhere."""
-        pair = self._pairs.get((user, address)) if self._pairs else None
+        pair = self._pairs.get(_key(user, address)) if self._pairs else None
         return pair is not None and self._steady() < pair.paused_until
 
     def failed(self, user: str, address: str) -> None:
         """Count a verified attempt that failed."""
         now = self._steady()
-        key = user, address
+        key = _key(user, address)
         pair = self._pairs.pop(key, None)
         if pair is None or now - pair.failed_at > FORGET_SECONDS:
             pair = _Pair(0, now, now)
@@ -63,4 +65,8 @@ class FailureLimits:
     def succeeded(self, user: str, address: str) -> None:
         """Forget the failures of a user at an address: it has proven itself."""
         if self._pairs:
-            self._pairs.pop((user, address), None)
+            self._pairs.pop(_key(user, address), None)
+
+
+def _key(user: str, address: str) -> tuple[str, str]:
+    return user[:NAME_CHARACTERS_MAX], address
