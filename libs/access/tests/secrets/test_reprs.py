@@ -1,5 +1,6 @@
 """No repr of any type that holds a secret shows it."""
 
+import base64
 import importlib
 import inspect
 import pkgutil
@@ -9,6 +10,7 @@ import typing
 import pytest
 
 import gantry_access
+from gantry_access.entries.token_records import _TokenRecord
 from gantry_access.formats.plain_acl import PlainAccount, read_plain_acl
 from gantry_access.formats.stored_records import _UserRecord
 from gantry_access.formats.user_info import UserChange, UserInfo, read_user_change
@@ -32,6 +34,14 @@ HOLDERS = {
     PlainAccount: lambda: read_plain_acl(
         {"accounts": [{"accessKey": "alice", "secretKey": "S3CRET"}]}
     ).accounts[0],
+    _TokenRecord: lambda: _TokenRecord(
+        id="t1",
+        user="alice",
+        hash=base64.b64encode(token_hash(TOKEN)).decode(),
+        scope=[],
+        created_ms=0,
+        expires_ms=1,
+    ),
     StoredToken: lambda: StoredToken("t1", "alice", token_hash(TOKEN), (), 0, 1),
 }
 WITHOUT_SECRETS = {Resource, _UserRecord}
@@ -66,5 +76,6 @@ def test_every_type_with_a_field_of_a_secret_is_tested_here():
 def test_the_repr_of_a_holder_shows_no_secret(kind):
     shown = repr([HOLDERS[kind]()]) + str(HOLDERS[kind]())
     digest = token_hash(TOKEN)
-    for secret in ("S3CRET", KEY.decode(), TOKEN.reveal(), repr(digest)[2:-1], digest.hex()):
+    texts = repr(digest)[2:-1], digest.hex(), base64.b64encode(digest).decode()
+    for secret in ("S3CRET", KEY.decode(), TOKEN.reveal(), *texts):
         assert secret not in shown

@@ -33,6 +33,10 @@ class _TokenRecord(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_
     created_ms: int
     expires_ms: int
 
+    def __repr__(self) -> str:
+        """Return the name without the hash, which has no place in a log."""
+        return f"_TokenRecord({self.id!r})"
+
 
 class _Versioned(msgspec.Struct):
     v: int
