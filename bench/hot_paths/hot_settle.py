@@ -85,7 +85,8 @@ class SettlingStore(Store):
     def epoch(self, topic: str) -> int:
         """Claim queue 0 of a topic."""
         settling = self.sending.settling
-        return settling.claims.claim((topic, 0), "bench", "127.0.0.1:1", 60_000, 1, settling.mono_ms()).epoch
+        (claim,) = settling.claims.claim([(topic, 0)], "bench", "127.0.0.1:1", 60_000, 1, settling.mono_ms())
+        return claim.epoch
 
 
 async def _in_loop(function: Callable[..., Any], *arguments: Any) -> Any:

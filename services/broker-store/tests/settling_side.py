@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.settling.decided.mark import read_mark
@@ -10,8 +11,10 @@ from gantry_wire.codes import GantryCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.private_requests.settling import (
+    ClaimBody,
     ClaimHeader,
-    ClaimReplyHeader,
+    ClaimQueue,
+    ClaimReplyBody,
     SettledStateBody,
     SettledStateHeader,
     SettleItem,
@@ -97,16 +100,18 @@ class SettlingSide(SendingSide):
         owner: str = "s1",
         ttl_ms: int = 3000,
     ) -> Any:
-        """Claim a queue. Returns the typed reply, or the refusing answer."""
-        self.ask(
-            peer,
-            GantryCode.CLAIM_QUEUE,
-            ClaimHeader(
-                topic=topic, queue_id=queue_id, owner=owner, address="127.0.0.1:10921", ttl_ms=ttl_ms
-            ),
-        )
-        answer = peer.answers[-1]
-        return answer if answer.code else answer.read(ClaimReplyHeader)
+        """Claim a queue. Returns the typed claim, or the refusing answer."""
+        answer = self.claim_all(peer, [(topic, queue_id)], owner, ttl_ms)
+        return answer if answer.code else decode_json(answer.body, ClaimReplyBody).claims[0]
+
+    def claim_all(
+        self, peer: ScriptedPeer, queues: list[tuple[str, int]], owner: str = "s1", ttl_ms: int = 3000
+    ) -> Any:
+        """Claim queues. Returns the answer."""
+        body = msgspec.json.encode(ClaimBody([ClaimQueue(*queue) for queue in queues]))
+        header = ClaimHeader(owner=owner, address="127.0.0.1:10921", ttl_ms=ttl_ms)
+        self.ask(peer, GantryCode.CLAIM_QUEUES, header, body)
+        return peer.answers[-1]
 
     def state(
         self, peer: ScriptedPeer, topic: str = SCHEDULE_TOPIC, queue_id: int = 0, **more: Any

@@ -2,20 +2,30 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from scripted_broker import scripted
 from scripted_link import eventually
 
 from gantry_link.calling.store_calls import StoreCalls
-from gantry_link.system_queues.claims import Claims, Holder, claim_holder
+from gantry_link.system_queues.claims import Claims, Held, Holder, claim_holder
+from gantry_wire.private_requests.settling import (
+    ClaimBody,
+    ClaimHeader,
+    ClaimReplyBody,
+    GrantedClaim,
+    decode_json,
+)
 
 pytestmark = pytest.mark.anyio
 CLAIM, RELEASE, HOLDER = 9001, 9002, 9005
 QUEUES = [("T", 0), ("T", 1)]
 
 
-def granted(epoch=7):
-    return (0, {"epoch": str(epoch), "storeTimeMs": "1000", "cursor": "3", "maxOffset": "9"})
+def granted(*epochs):
+    first, second = epochs or (7, 8)
+    reply = ClaimReplyBody([GrantedClaim(first, 3, 9), GrantedClaim(second, 4, 10)], 1000)
+    return (0, {}, msgspec.json.encode(reply))
 
 
 def refused():
@@ -41,12 +51,13 @@ async def test_all_claims_are_acquired_together_and_renewed():
         await claims.step()
         await claims.step()
     assert events == [("acquired", 7, 2)]
-    assert claims.held[("T", 1)].cursor == 3
-    assert [(one.ext["queueId"], one.ext["owner"], one.ext["ttlMs"]) for one in script.asked[:2]] == [
-        ("0", "me", "3000"),
-        ("1", "me", "3000"),
-    ]
-    assert len(script.asked) == 4
+    assert claims.held == {("T", 0): Held("T", 0, 7, 1000, 3, 9), ("T", 1): Held("T", 1, 8, 1000, 4, 10)}
+    assert [one.code for one in script.asked] == [CLAIM, CLAIM]
+    for request in script.asked:
+        header = request.read(ClaimHeader)
+        assert (header.owner, header.address, header.ttl_ms) == ("me", "h:2", 3000)
+        queues = decode_json(request.body, ClaimBody).queues
+        assert [(one.topic, one.queue_id) for one in queues] == QUEUES
 
 
 async def test_claims_of_another_owner_are_not_acquired_and_report_the_holder():
@@ -56,7 +67,6 @@ async def test_claims_of_another_owner_are_not_acquired_and_report_the_holder():
         await claims.step()
         assert not claims.held
         assert claims.other_holder == Holder("other", "h:1", 55)
-        assert len(script.asked) == 1  # the first queue decides
         script.answers[CLAIM] = granted()
         await claims.step()
         script.answers[CLAIM] = refused()
@@ -64,20 +74,39 @@ async def test_claims_of_another_owner_are_not_acquired_and_report_the_holder():
     assert events == [("acquired", 7, 2), ("lost", "held by other")]
 
 
-async def test_a_new_epoch_means_that_the_claim_had_ended():
+@pytest.mark.parametrize("epochs", [(9, 10), (9, 8), (7, 9)])
+async def test_a_new_epoch_of_any_queue_means_that_the_claims_had_ended(epochs):
     events = []
-    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+    async with scripted({CLAIM: granted()}) as (script, address, pool):
         claims = claims_on(pool, address, events)
         await claims.step()
-        script.answers[CLAIM] = granted(8)
+        script.answers[CLAIM] = granted(*epochs)
         await claims.step()
     assert [one[0] for one in events] == ["acquired", "lost", "acquired"]
-    assert events[-1] == ("acquired", 8, 2)
+    assert events[-1] == ("acquired", epochs[0], 2)
+    assert [one.epoch for one in claims.held.values()] == list(epochs)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"{}", msgspec.json.encode(ClaimReplyBody([GrantedClaim(7, 3, 9)], 1000)), b'{"epoch":"7"}'],
+)
+async def test_an_answer_without_one_claim_for_each_queue_grants_nothing(answer):
+    events = []
+    async with scripted({CLAIM: (0, {}, answer)}) as (script, address, pool):
+        claims = claims_on(pool, address, events)
+        await claims.step()
+        assert not claims.held
+        script.answers[CLAIM] = granted()
+        await claims.step()
+        script.answers[CLAIM] = (0, {}, answer)
+        await claims.step()
+    assert events == [("acquired", 7, 2)]  # the time of the claims is not over
 
 
 async def test_after_a_suspension_only_claims_taken_by_another_owner_are_lost():
     events = []
-    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+    async with scripted({CLAIM: granted()}) as (script, address, pool):
         claims = claims_on(pool, address, events, ttl_ms=1)
         await claims.step()
         await asyncio.sleep(0.05)
@@ -90,7 +119,7 @@ async def test_after_a_suspension_only_claims_taken_by_another_owner_are_lost():
 
 async def test_a_refusal_for_longer_than_the_ttl_ends_the_claims():
     events = []
-    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+    async with scripted({CLAIM: granted()}) as (script, address, pool):
         claims = claims_on(pool, address, events, ttl_ms=60_000)
         await claims.step()
         script.answers[CLAIM] = (2, None, b"", "busy")
@@ -104,7 +133,7 @@ async def test_a_refusal_for_longer_than_the_ttl_ends_the_claims():
 
 async def test_a_short_outage_of_the_store_ends_no_claim():
     events = []
-    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+    async with scripted({CLAIM: granted()}) as (script, address, pool):
         claims = claims_on(pool, address, events)
         await claims.step()
         script.answers.clear()
@@ -116,7 +145,7 @@ async def test_a_short_outage_of_the_store_ends_no_claim():
 
 async def test_the_end_of_run_releases_and_a_fence_wakes_it():
     events = []
-    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+    async with scripted({CLAIM: granted()}) as (script, address, pool):
         claims = claims_on(pool, address, events, ttl_ms=60_000)
         task = asyncio.get_running_loop().create_task(claims.run())
         await eventually(lambda: events)
@@ -131,7 +160,7 @@ async def test_the_end_of_run_releases_and_a_fence_wakes_it():
 
 async def test_a_fence_during_an_attempt_leads_to_another_one_at_once():
     events = []
-    async with scripted({CLAIM: granted(7)}) as (_, address, pool):
+    async with scripted({CLAIM: granted()}) as (_, address, pool):
         claims = claims_on(pool, address, events, ttl_ms=600_000)
 
         def lost(why):

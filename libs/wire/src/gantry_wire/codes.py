@@ -120,7 +120,7 @@ class RequestCode(IntEnum):
 class GantryCode(IntEnum):
     """Request codes between Gantry's own services. RocketMQ has none of them."""
 
-    CLAIM_QUEUE = 9001
+    CLAIM_QUEUES = 9001
     RELEASE_CLAIM = 9002
     SETTLE = 9003
     SETTLED_STATE = 9004

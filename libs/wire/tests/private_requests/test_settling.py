@@ -8,7 +8,11 @@ from gantry_wire.errors import MalformedBody
 from gantry_wire.headers.typed_header import header_from_fields
 from gantry_wire.private_requests.settling import (
     SETTLE_ITEMS_MAX,
+    ClaimBody,
     ClaimHeader,
+    ClaimQueue,
+    ClaimReplyBody,
+    GrantedClaim,
     SettleBody,
     SettledStateHeader,
     SettleItem,
@@ -49,7 +53,14 @@ def test_fields_have_their_wire_names():
     header = SettledStateHeader(topic="t", queue_id=1, from_offset=7)
     assert header.to_fields() == {"topic": "t", "queueId": "1", "group": "", "from": "7"}
     assert header_from_fields(header.to_fields(), SettledStateHeader) == header
-    assert (
-        header_from_fields({"topic": "t", "queueId": "0", "owner": "a", "address": "h:1"}, ClaimHeader).ttl_ms
-        == 3000
-    )
+    assert header_from_fields({"owner": "a", "address": "h:1"}, ClaimHeader).ttl_ms == 3000
+
+
+def test_a_claim_names_its_queues_and_its_answer_has_a_claim_for_each():
+    body = b'{"queues":[{"topic":"t","queueId":3},{"topic":"u","queueId":0}]}'
+    assert decode_json(body, ClaimBody) == ClaimBody([ClaimQueue("t", 3), ClaimQueue("u", 0)])
+    assert msgspec.json.encode(decode_json(body, ClaimBody)) == body
+    reply = b'{"claims":[{"epoch":1099511627776,"cursor":2,"maxOffset":5}],"storeTimeMs":1700000000000}'
+    claims = ClaimReplyBody([GrantedClaim(1 << 40, 2, 5)], 1_700_000_000_000)
+    assert decode_json(reply, ClaimReplyBody) == claims
+    assert msgspec.json.encode(claims) == reply

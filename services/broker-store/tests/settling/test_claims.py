@@ -14,9 +14,13 @@ from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.private_requests.settling import (
+    CLAIM_QUEUES_MAX,
+    ClaimBody,
     ClaimHeader,
     ClaimHolderHeader,
     ClaimHolderReplyHeader,
+    ClaimQueue,
+    ClaimReplyBody,
     MessageEventsBody,
     MessageEventsHeader,
     ReleaseClaimHeader,
@@ -36,7 +40,12 @@ def table(boot=1):
 
 
 def claim(claims, owner="a", now_ms=0, peer=1, ttl_ms=3000):
-    return claims.claim(KEY, owner, "h:1", ttl_ms, peer, now_ms)
+    (granted,) = claim_all(claims, [KEY], owner, now_ms, peer, ttl_ms)
+    return granted
+
+
+def claim_all(claims, keys, owner="a", now_ms=0, peer=1, ttl_ms=3000):
+    return claims.claim(keys, owner, "h:1", ttl_ms, peer, now_ms)
 
 
 def test_a_claim_belongs_to_its_owner_until_it_expires():
@@ -89,6 +98,79 @@ def test_the_same_owner_over_a_new_connection_keeps_its_claim_when_the_old_one_e
     epoch = claim(claims, peer=1).epoch
     assert claim(claims, peer=2, now_ms=10).epoch == epoch
     assert claims.close_peer(1) == []
+
+
+FIRST, SECOND, THIRD, FOURTH = (("t", queue_id) for queue_id in range(4))
+
+
+def test_a_claim_on_several_queues_grants_all_of_them_or_none():
+    claims = table()
+    (held,) = claim_all(claims, [THIRD], "b")
+    claim_all(claims, [FOURTH], "c")
+    with pytest.raises(RefusedRequest) as refused:
+        claim_all(claims, [FIRST, SECOND, THIRD, FOURTH])
+    assert refused.value.fields == {"gantryCode": "HELD", "heldBy": "b", "address": "h:1", "leftMs": "3000"}
+    assert set(claims.all(0)) == {THIRD, FOURTH}
+    assert claims.holder(THIRD, 0) is held
+    granted = claim_all(claims, [FIRST, SECOND, THIRD, FOURTH], now_ms=3000)
+    assert [one.owner for one in granted] == ["a"] * 4
+    assert len({one.epoch for one in granted}) == 4
+
+
+def test_the_holder_of_the_first_held_queue_in_the_order_of_the_request_is_reported():
+    claims = table()
+    claim_all(claims, [THIRD], "b")
+    claim_all(claims, [SECOND], "c")
+    for keys, holder in (([FIRST, THIRD, SECOND], "b"), ([FIRST, SECOND, THIRD], "c")):
+        with pytest.raises(RefusedRequest) as refused:
+            claim_all(claims, keys)
+        assert refused.value.fields["heldBy"] == holder
+
+
+def test_a_refused_renewal_renews_no_queue_and_moves_none_to_another_connection():
+    claims = table()
+    before = claim_all(claims, [FIRST, SECOND], peer=1)
+    claims.release(SECOND, before[1].epoch)
+    claim_all(claims, [SECOND], "b", now_ms=1000, peer=2)
+    with pytest.raises(RefusedRequest):
+        claim_all(claims, [FIRST, SECOND], now_ms=2000, peer=3)
+    assert claims.holder(FIRST, 2999) is before[0]
+    assert claims.holder(FIRST, 3000) is None
+    assert claims.close_peer(3) == []
+    assert claims.close_peer(1) == [FIRST]
+
+
+def test_an_owner_that_holds_a_part_keeps_those_epochs_and_gets_new_ones_for_the_rest():
+    claims = table()
+    before = [one.epoch for one in claim_all(claims, [FIRST, THIRD])]
+    after = [one.epoch for one in claim_all(claims, [FIRST, SECOND, THIRD], now_ms=10, peer=2)]
+    assert [after[0], after[2]] == before
+    assert after[1] > max(before)
+    assert sorted(claims.close_peer(2)) == [FIRST, SECOND, THIRD]
+
+
+def test_of_two_owners_with_different_lists_one_holds_its_whole_list_and_the_other_nothing_new():
+    claims = table()
+    ours = claim_all(claims, [FIRST, SECOND, THIRD], "a")
+    with pytest.raises(RefusedRequest):
+        claim_all(claims, [FOURTH, THIRD, SECOND], "b", now_ms=2999)
+    assert claims.holder(FOURTH, 2999) is None
+    theirs = claim_all(claims, [FOURTH, THIRD, SECOND], "b", now_ms=3000)
+    with pytest.raises(RefusedRequest):
+        claim_all(claims, [FIRST, SECOND, THIRD], "a", now_ms=3000)
+    assert claims.holder(FIRST, 3000) is None
+    claims.check(FIRST, ours[0].epoch, 3000)  # no other owner took it
+    for key, lost, won in ((SECOND, ours[1], theirs[2]), (THIRD, ours[2], theirs[1])):
+        claims.check(key, won.epoch, 3000)
+        with pytest.raises(RefusedRequest):
+            claims.check(key, lost.epoch, 3000)
+
+
+def test_a_queue_that_is_named_twice_is_claimed_once():
+    claims = table()
+    once, again = claim_all(claims, [FIRST, FIRST])
+    assert once is again
+    assert set(claims.all(0)) == {FIRST}
 
 
 def test_every_start_has_epochs_above_all_before():
@@ -217,9 +299,11 @@ async def test_no_epoch_outlives_a_restart_of_the_store(peer):
     side = SettlingSide()
     side.delayed(peer)
     epoch = side.claim(peer).epoch
+    queues = [(SCHEDULE_TOPIC, 0), (SCHEDULE_TOPIC, 1)]
     again = side.reopen()
     assert settle(again, peer, epoch, []).ext["gantryCode"] == "FENCED"
-    assert again.claim(peer).epoch > epoch
+    granted = decode_json(again.claim_all(peer, queues).body, ClaimReplyBody).claims
+    assert all(one.epoch > epoch for one in granted)
 
 
 @pytest.mark.parametrize(
@@ -235,9 +319,57 @@ async def test_no_epoch_outlives_a_restart_of_the_store(peer):
 )
 async def test_an_impossible_claim_is_refused_with_a_reason(peer, owner, ttl_ms, queue_id, topic):
     side = SettlingSide()
-    header = ClaimHeader(topic=topic, queue_id=queue_id, owner=owner, address="h:1", ttl_ms=ttl_ms)
-    side.ask(peer, GantryCode.CLAIM_QUEUE, header)
+    side.topics.ensure("t", 1)
+    answer = side.claim_all(peer, [("t", 0), (topic, queue_id)], owner, ttl_ms)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert not side.settling.claims.all(0)
+
+
+@pytest.mark.parametrize("count", [0, CLAIM_QUEUES_MAX + 1])
+async def test_a_request_for_no_queue_or_too_many_is_refused_with_the_limit(peer, count):
+    side = SettlingSide()
+    side.topics.ensure("t", 1)
+    answer = side.claim_all(peer, [("t", 0)] * count)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert f"1 to {CLAIM_QUEUES_MAX} queues, this one {count}" in answer.remark
+    assert not side.settling.claims.all(0)
+    assert side.claim_all(peer, [("t", 0)] * CLAIM_QUEUES_MAX).code == 0
+
+
+async def test_a_claim_with_a_group_that_a_mark_cannot_hold_grants_nothing(peer):
+    side = SettlingSide()
+    side.topics.ensure("t", 1)
+    body = msgspec.json.encode(ClaimBody([ClaimQueue("t", 0)]))
+    side.ask(peer, GantryCode.CLAIM_QUEUES, ClaimHeader(owner="a", address="h:1", group="a:b"), body)
     assert peer.answers[-1].code == ResponseCode.INVALID_PARAMETER
+    assert not side.settling.claims.all(0)
+
+
+async def test_a_claim_on_several_queues_over_the_wire_answers_each_in_order(peer):
+    side = SettlingSide()
+    side.topics.ensure("t", 3)
+    for body in (b"a", b"b"):
+        side.delayed(peer, body)
+    queues = [("t", 2), (SCHEDULE_TOPIC, 0), ("t", 0)]
+    answer = decode_json(side.claim_all(peer, queues).body, ClaimReplyBody)
+    assert [(one.cursor, one.max_offset) for one in answer.claims] == [(0, 0), (0, 2), (0, 0)]
+    assert answer.store_time_ms == side.clock.now_ms()
+    held = side.settling.claims.all(0)
+    assert [one.epoch for one in answer.claims] == [held[queue].epoch for queue in queues]
+    refused = side.claim_all(peer, [("t", 1), (SCHEDULE_TOPIC, 0)], "s2")
+    assert (refused.ext["gantryCode"], refused.ext["heldBy"]) == ("HELD", "s1")
+    assert int(refused.ext["untilMs"]) == side.clock.now_ms() + 3000
+    assert ("t", 1) not in side.settling.claims.all(0)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"queues":[{"topic":"t"}]}', b'{"queues":[{"topic":1,"queueId":0}]}', b"[" * 5000]
+)
+async def test_a_malformed_list_of_queues_is_refused_with_a_reason(peer, body):
+    side = SettlingSide()
+    side.ask(peer, GantryCode.CLAIM_QUEUES, ClaimHeader(owner="a", address="h:1"), body)
+    assert peer.answers[-1].code == ResponseCode.SYSTEM_ERROR
+    assert "ClaimBody" in peer.answers[-1].remark
 
 
 @pytest.mark.parametrize(
@@ -254,7 +386,10 @@ async def test_a_malformed_body_is_refused_with_a_reason(peer, body):
 @pytest.mark.parametrize(("topic", "queue_id"), [("nowhere", 0), (SCHEDULE_TOPIC, 4711)])
 async def test_a_queue_that_does_not_exist_cannot_be_claimed(peer, topic, queue_id):
     side = SettlingSide()
+    side.topics.ensure("t", 1)
     assert side.claim(peer, topic, queue_id).code == ResponseCode.TOPIC_NOT_EXIST
+    assert side.claim_all(peer, [("t", 0), (topic, queue_id)]).code == ResponseCode.TOPIC_NOT_EXIST
+    assert not side.settling.claims.all(0)
     assert side.state(peer, topic, queue_id).cursor == 0
 
 
@@ -273,10 +408,11 @@ async def test_gateways_are_sent_to_the_host_that_claimed_and_to_no_other_unless
 ):
     side = SettlingSide(claim_any_host=any_host)
     side.topics.ensure(SCHEDULE_TOPIC, 1)
-    header = ClaimHeader(topic=SCHEDULE_TOPIC, queue_id=0, owner="a", address=named, ttl_ms=3000)
+    header = ClaimHeader(owner="a", address=named, ttl_ms=3000)
+    body = msgspec.json.encode(ClaimBody([ClaimQueue(SCHEDULE_TOPIC, 0)]))
     peer = ScriptedPeer(remote)
     for _ in range(2):  # granted, then renewed
-        side.ask(peer, GantryCode.CLAIM_QUEUE, header)
+        side.ask(peer, GantryCode.CLAIM_QUEUES, header, body)
         assert peer.answers[-1].code == ResponseCode.SUCCESS
         side.ask(peer, GantryCode.CLAIM_HOLDER, ClaimHolderHeader(topic=SCHEDULE_TOPIC, queue_id=0))
         assert peer.answers[-1].read(ClaimHolderReplyHeader).address == shown

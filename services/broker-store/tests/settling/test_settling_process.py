@@ -16,6 +16,7 @@ from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.private_requests.settling import FENCED, HELD, SettleItem, SettleOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(300)]
+QUEUES = [(SCHEDULE_TOPIC, 0)]
 
 
 @pytest.fixture
@@ -50,9 +51,9 @@ async def test_a_claim_ends_with_its_connection_and_decisions_outlive_a_kill(sto
     first, second = ConnectionPool(), ConnectionPool()
     position = await delayed(address, second)
     mine, other = SettleClient(first, address), SettleClient(second, address)
-    epoch = (await mine.claim(SCHEDULE_TOPIC, 0, owner="a", address="h:1", ttl_ms=60_000)).epoch
+    epoch = (await mine.claim(QUEUES, owner="a", address="h:1", ttl_ms=60_000)).claims[0].epoch
     with pytest.raises(BrokerRefused) as refused:
-        await other.claim(SCHEDULE_TOPIC, 0, owner="b", address="h:2")
+        await other.claim(QUEUES, owner="b", address="h:2")
     assert refused.value.fields["gantryCode"] == HELD
     item = SettleItem(
         0, position, [SettleOutput("orders", 0, drop=("DELAY", "REAL_TOPIC", "REAL_QID"))], "delivered"
@@ -67,7 +68,7 @@ async def test_a_claim_ends_with_its_connection_and_decisions_outlive_a_kill(sto
     async with asyncio.timeout(60):
         while (await other.holder(SCHEDULE_TOPIC, 0)).held_by is not None:
             await asyncio.sleep(0.02)
-    assert (await other.claim(SCHEDULE_TOPIC, 0, owner="b", address="h:2")).epoch > epoch
+    assert (await other.claim(QUEUES, owner="b", address="h:2")).claims[0].epoch > epoch
     await second.close()
     store.kill()
     again = Store(tmp_path / "store")
@@ -85,7 +86,7 @@ async def look_after_the_kill(address: str, old_epoch: int, item: SettleItem) ->
     assert refused.value.fields["gantryCode"] == FENCED
     state = await client.state(SCHEDULE_TOPIC, 0)
     assert (state.cursor, state.max_offset) == (1, 1)
-    epoch = (await client.claim(SCHEDULE_TOPIC, 0, owner="a", address="h:1")).epoch
+    epoch = (await client.claim(QUEUES, owner="a", address="h:1")).claims[0].epoch
     assert epoch > old_epoch
     assert (await client.settle(SCHEDULE_TOPIC, 0, epoch, [item])).results[0].status == "already"
     await client.release(SCHEDULE_TOPIC, 0, epoch)

@@ -7,14 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sending_side import ScriptedPeer
-from transactions_side import COMMIT, ROLLBACK, TransactionsSide
+from transactions_side import CLAIM_BODY, COMMIT, ROLLBACK, TransactionsSide
 
 from broker_store.derived import lowest_pin
 from broker_store.transactions import half_copies
 from broker_store.transactions.half_copies import HalfCopies
 from broker_store.transactions.half_messages.recent_halves import RecentHalves
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from gantry_wire.private_requests.settling import SettleBody, SettleHeader, SettleItem, SettleOutput
+from gantry_wire.private_requests.settling import (
+    ClaimReplyBody,
+    SettleBody,
+    SettleHeader,
+    SettleItem,
+    SettleOutput,
+    decode_json,
+)
 from gantry_wire.private_requests.transactions import TransactionView
 
 pytestmark = pytest.mark.anyio
@@ -368,9 +375,9 @@ class Life:
         rest = [copy for copy, of in known.items() if of == ("pg", topic, key) and copy.offset != offset]
         if outcome == "superseded" and not rest:
             return
-        claim = {"topic": HALF_TOPIC, "queueId": "0", "owner": "c", "address": "127.0.0.1:1", "ttlMs": "3000"}
-        side.ask(self.peer, 9001, claim)
-        epoch = int(self.peer.answers[-1].ext["epoch"])
+        claim = {"owner": "c", "address": "127.0.0.1:1", "ttlMs": "3000"}
+        side.ask(self.peer, 9001, claim, CLAIM_BODY)
+        epoch = decode_json(self.peer.answers[-1].body, ClaimReplyBody).claims[0].epoch
         half = side.records(HALF_TOPIC)[offset]
         outputs = [] if to is None else [SettleOutput(to, 0, set={"x": "y"})]
         op = SettleOutput(

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 from sending_side import HOST, ScriptedPeer, SendingSide
 
 from broker_store.groups.clients import Client, ClientTable
@@ -13,16 +14,21 @@ from gantry_wire.headers.messages import EndTransactionHeader, SendReplyHeader
 from gantry_wire.messages.ids import unpack_host
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
 from gantry_wire.private_requests.settling import (
+    ClaimBody,
+    ClaimQueue,
+    ClaimReplyBody,
     SettleBody,
     SettleHeader,
     SettleItem,
     SettleOutput,
     SettleReplyBody,
+    decode_json,
 )
 from gantry_wire.records.half_message import OP_PROPERTIES, REPLACED_OP_PROPERTIES, op_body
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 BORN_MS = 1_699_999_999_000
+CLAIM_BODY = msgspec.json.encode(ClaimBody([ClaimQueue(HALF_TOPIC, 0)]))
 
 
 class TransactionsSide(SendingSide):
@@ -109,11 +115,9 @@ class TransactionsSide(SendingSide):
         return await self.settle_half(peer, offset, [], "superseded", OP_PROPERTIES)
 
     async def settle_half(self, peer, offset, outputs, outcome, op_properties):
-        import msgspec
-
-        claim = {"topic": HALF_TOPIC, "queueId": "0", "owner": "c", "address": "127.0.0.1:1", "ttlMs": "3000"}
-        self.ask(peer, 9001, claim)
-        epoch = int(peer.answers[-1].ext["epoch"])
+        claim = {"owner": "c", "address": "127.0.0.1:1", "ttlMs": "3000"}
+        self.ask(peer, 9001, claim, CLAIM_BODY)
+        epoch = decode_json(peer.answers[-1].body, ClaimReplyBody).claims[0].epoch
         half = self.records(HALF_TOPIC)[offset]
         op = SettleOutput(
             OP_HALF_TOPIC, 0, body=None, body_base64=op_body(offset), set=op_properties, properties="none"

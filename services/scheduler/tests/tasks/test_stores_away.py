@@ -22,6 +22,8 @@ from gantry_wire.private_requests.scheduling import (
     TaskView,
 )
 from gantry_wire.private_requests.settling import (
+    ClaimReplyBody,
+    GrantedClaim,
     OutputPlace,
     SettleBody,
     SettleReplyBody,
@@ -83,8 +85,8 @@ class Store:
         return Pulled(0, 2, 0, 2, "", b"".join(records))
 
     async def ask(self, code, _header, body=b"", **_options):
-        if code == GantryCode.CLAIM_QUEUE:
-            return SimpleNamespace(ext={"epoch": "1", "storeTimeMs": "0", "cursor": "0", "maxOffset": "2"})
+        if code == GantryCode.CLAIM_QUEUES:
+            return SimpleNamespace(body=encode_json(ClaimReplyBody([GrantedClaim(1, 0, 2)], 0)))
         self.answer("settle")
         offsets = [item.offset for item in decode_json(body, SettleBody).items]
         self.redriven += offsets

@@ -6,11 +6,13 @@ import gc
 import weakref
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gantry_link.errors import BrokerRefused, ConnectionLost, LinkError
 from gantry_link.system_queues.fleet import StoreAt
 from gantry_wire.frames.command import Command
+from gantry_wire.private_requests.settling import ClaimBody, ClaimReplyBody, GrantedClaim, decode_json
 from scheduler.terms import store_keeper
 from scheduler.terms.store_keeper import Identity, StoreKeeper, _divide
 from scheduler.terms.term import StoreToServe
@@ -93,8 +95,9 @@ async def test_queues_of_removed_levels_are_followed_too(queues, levels, monkeyp
 class GrantingStore:
     """Grants every claim."""
 
-    async def ask(self, _code, _fields):
-        return Command(fields={"epoch": "1", "storeTimeMs": "1", "cursor": "0", "maxOffset": "0"})
+    async def ask(self, _code, _fields, body):
+        queues = decode_json(body, ClaimBody).queues
+        return Command(body=msgspec.json.encode(ClaimReplyBody([GrantedClaim(1, 0, 0)] * len(queues), 1)))
 
     async def tell(self, _code, _fields):
         pass

@@ -9,10 +9,12 @@ import msgspec
 from gantry_link.calling.store_calls import BULK, StoreCalls
 from gantry_wire.codes import GantryCode
 from gantry_wire.private_requests.settling import (
+    ClaimBody,
     ClaimHeader,
     ClaimHolderHeader,
     ClaimHolderReplyHeader,
-    ClaimReplyHeader,
+    ClaimQueue,
+    ClaimReplyBody,
     MessageEvent,
     MessageEventsBody,
     MessageEventsHeader,
@@ -37,13 +39,22 @@ class SettleClient(StoreCalls):
     """
 
     async def claim(
-        self, topic: str, queue_id: int, *, owner: str, address: str, ttl_ms: int = 3000, group: str = ""
-    ) -> ClaimReplyHeader:
-        """9001: claim a queue, or renew the claim, every third of `ttl_ms`. BrokerRefused with HELD has the holder in its fields."""
-        header = ClaimHeader(
-            topic=topic, queue_id=queue_id, owner=owner, address=address, ttl_ms=ttl_ms, group=group
-        )
-        return (await self.ask(GantryCode.CLAIM_QUEUE, header)).read(ClaimReplyHeader)
+        self,
+        queues: Sequence[tuple[str, int]],
+        *,
+        owner: str,
+        address: str,
+        ttl_ms: int = 3000,
+        group: str = "",
+    ) -> ClaimReplyBody:
+        """9001: claim queues (topic, queue id), or renew the claims, every third of `ttl_ms`: all of them or none.
+
+        BrokerRefused with HELD has the holder in its fields.
+        """
+        header = ClaimHeader(owner=owner, address=address, ttl_ms=ttl_ms, group=group)
+        body = ClaimBody([ClaimQueue(topic, queue_id) for topic, queue_id in queues])
+        answer = await self.ask(GantryCode.CLAIM_QUEUES, header, _encode(body))
+        return decode_json(answer.body, ClaimReplyBody)
 
     async def release(self, topic: str, queue_id: int, epoch: int) -> None:
         """9002: release a claim. A claim that has already ended is not an error."""

@@ -11,10 +11,20 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from gantry_link.calling.store_calls import StoreCalls
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import GantryCode
-from gantry_wire.private_requests.settling import HELD
+from gantry_wire.errors import WireError
+from gantry_wire.private_requests.settling import (
+    HELD,
+    ClaimBody,
+    ClaimHeader,
+    ClaimQueue,
+    ClaimReplyBody,
+    decode_json,
+)
 
 TTL_MS = 3000
 RENEWALS_PER_TTL = 3
@@ -52,9 +62,9 @@ async def claim_holder(store: StoreCalls, topic: str, queue_id: int) -> Holder |
 
 
 class Claims:
-    """Acquires the claims on `queues`, in order, until it has them all; then renews them until one is lost.
+    """Acquires the claims on `queues`; then renews them until one is lost. One request names all queues.
 
-    Between two competing owners the first queue decides. Calls `acquired` with all claims, and `lost` with the reason when they
+    The store grants and renews all of them or none. Calls `acquired` with all claims, and `lost` with the reason when they
     end; the claims are valid between the two calls. Both run in the loop and must not block.
     """
 
@@ -69,13 +79,14 @@ class Claims:
         lost: Callable[[str], None],
         ttl_ms: int = TTL_MS,
     ) -> None:
-        """Other services reach the owner at `address` ("host:port")."""
+        """`queues` are 1 to CLAIM_QUEUES_MAX. Other services reach the owner at `address` ("host:port")."""
         self.held: dict[QueueKey, Held] = {}
         self.other_holder: Holder | None = None
         """The last holder that the store reported while we did not hold the claims."""
         self._store = store
         self._queues = list(queues)
-        self._owner, self._address = owner, address
+        self._header = ClaimHeader(owner=owner, address=address, ttl_ms=ttl_ms)
+        self._body = msgspec.json.encode(ClaimBody([ClaimQueue(*queue) for queue in queues]))
         self._acquired, self._lost = acquired, lost
         self._ttl_ms = ttl_ms
         self._renewed_at = 0.0
@@ -114,7 +125,7 @@ class Claims:
             granted = await self._claim_all()
         except LinkError:
             return
-        except (BrokerRefused, ValueError) as error:
+        except (BrokerRefused, WireError, ValueError) as error:
             if isinstance(error, BrokerRefused) and error.fields.get("gantryCode") == HELD:
                 self._note_holder(error.fields)
                 self._end(f"held by {error.fields.get('heldBy', 'another')}")
@@ -137,30 +148,12 @@ class Claims:
             self._acquired(granted)
 
     async def _claim_all(self) -> dict[QueueKey, Held]:
-        """Claim the first queue alone, because it decides; then the others together."""
-        first, *others = self._queues
-        granted = {first: await self._claim(first)}
-        answers = await asyncio.gather(*(self._claim(key) for key in others), return_exceptions=True)
-        for key, answer in zip(others, answers, strict=True):
-            if isinstance(answer, BaseException):
-                raise answer
-            granted[key] = answer
-        return granted
-
-    async def _claim(self, key: QueueKey) -> Held:
-        topic, queue_id = key
-        fields = {
-            "topic": topic,
-            "queueId": str(queue_id),
-            "owner": self._owner,
-            "address": self._address,
-            "ttlMs": str(self._ttl_ms),
+        answer = await self._store.ask(GantryCode.CLAIM_QUEUES, self._header, self._body)
+        reply = decode_json(answer.body, ClaimReplyBody)
+        return {
+            key: Held(*key, claim.epoch, reply.store_time_ms, claim.cursor, claim.max_offset)
+            for key, claim in zip(self._queues, reply.claims, strict=True)
         }
-        ext = (await self._store.ask(GantryCode.CLAIM_QUEUE, fields)).ext
-        epoch, time_ms, cursor, end = (
-            int(ext.get(name, "-1")) for name in ("epoch", "storeTimeMs", "cursor", "maxOffset")
-        )
-        return Held(topic, queue_id, epoch, time_ms, cursor, end)
 
     async def _release(self) -> None:
         held = list(self.held.values())

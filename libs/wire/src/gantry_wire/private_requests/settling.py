@@ -29,6 +29,8 @@ SETTLE_AHEAD_MS_MAX = 1000
 SETTLE_OUTPUTS_MAX = 16
 """Maximum number of messages that result from one item."""
 CLAIM_TTL_MS_MIN, CLAIM_TTL_MS_MAX = 500, 60_000
+CLAIM_QUEUES_MAX = 2048
+"""Queues per request: more than a scheduler claims of a store with the most delay levels."""
 
 
 class SettleStatus:
@@ -52,25 +54,16 @@ class SettleStatus:
 
 
 class ClaimHeader(Header, kw_only=True, rename="camel", gc=False):
-    """9001: claim a queue for `owner`, or renew the claim. Other services reach the owner at `address`."""
+    """9001: claim queues for `owner`, or renew its claims: all of them or none. The body is a ClaimBody, the reply a ClaimReplyBody.
 
-    topic: str
-    queue_id: Int32
+    Other services reach the owner at `address`.
+    """
+
     owner: str
     address: str
     ttl_ms: Int32 = 3000
     group: str = ""
-    """The group whose cursor the reply contains; empty for the system queues."""
-
-
-class ClaimReplyHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Reply of 9001."""
-
-    epoch: Int64
-    store_time_ms: Int64
-    cursor: Int64
-    """Lowest undecided offset."""
-    max_offset: Int64
+    """The group whose cursors the reply contains; empty for the system queues."""
 
 
 class ReleaseClaimHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -130,6 +123,35 @@ class MessageEventsHeader(Header, kw_only=True, rename="camel", gc=False):
     topic: str
     queue_id: Int32
     offset: Int64
+
+
+class ClaimQueue(msgspec.Struct, rename="camel", gc=False):
+    """A queue to claim."""
+
+    topic: str
+    queue_id: int
+
+
+class ClaimBody(msgspec.Struct, rename="camel"):
+    """Body of 9001: 1 to CLAIM_QUEUES_MAX queues."""
+
+    queues: list[ClaimQueue]
+
+
+class GrantedClaim(msgspec.Struct, rename="camel", gc=False):
+    """A claim that is granted or renewed."""
+
+    epoch: int
+    cursor: int
+    """Lowest undecided offset."""
+    max_offset: int
+
+
+class ClaimReplyBody(msgspec.Struct, rename="camel"):
+    """Reply of 9001: one claim per queue, in the order of the request."""
+
+    claims: list[GrantedClaim]
+    store_time_ms: int
 
 
 class SettleOutput(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):

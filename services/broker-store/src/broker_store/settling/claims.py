@@ -6,7 +6,7 @@ replaced owner are refused, and so are guessed epochs.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker_store.log.files.files import SPACE_ERRORS, Files, make_durable_dirs
@@ -53,11 +53,24 @@ class ClaimTable:
         self._number = draw(1 << (_EPOCH_BITS - 1))
         self._claims: dict[QueueKey, Claim] = {}
 
-    def claim(self, key: QueueKey, owner: str, address: str, ttl_ms: int, peer_id: int, now_ms: int) -> Claim:
-        """Grant or renew a claim. Raises RefusedRequest (HELD) while another owner holds it."""
+    def claim(
+        self, keys: Sequence[QueueKey], owner: str, address: str, ttl_ms: int, peer_id: int, now_ms: int
+    ) -> list[Claim]:
+        """Grant or renew the claims on all these queues, in their order.
+
+        Raises RefusedRequest (HELD) while another owner holds one of them, with the holder of the first such queue. Then nothing
+        was granted or renewed: two owners never wait for each other with a part of the queues each.
+        """
+        for key in keys:
+            found = self._claims.get(key)
+            if found is not None and found.owner != owner and found.until_ms > now_ms:
+                raise _held(key, found, now_ms)
+        return [self._grant(key, owner, address, ttl_ms, peer_id, now_ms) for key in keys]
+
+    def _grant(
+        self, key: QueueKey, owner: str, address: str, ttl_ms: int, peer_id: int, now_ms: int
+    ) -> Claim:
         found = self._claims.get(key)
-        if found is not None and found.owner != owner and found.until_ms > now_ms:
-            raise _held(key, found, now_ms)
         if found is None or found.owner != owner:
             left = (1 << _EPOCH_BITS) - self._number
             self._number += 1 + self._draw(max(1, left >> _STEPS_BITS))

@@ -18,12 +18,16 @@ from gantry_wire.frames.encode import encode_response
 from gantry_wire.limits import INT32_MAX
 from gantry_wire.names import check_group
 from gantry_wire.private_requests.settling import (
+    CLAIM_QUEUES_MAX,
     CLAIM_TTL_MS_MAX,
     CLAIM_TTL_MS_MIN,
+    ClaimBody,
     ClaimHeader,
     ClaimHolderHeader,
     ClaimHolderReplyHeader,
-    ClaimReplyHeader,
+    ClaimQueue,
+    ClaimReplyBody,
+    GrantedClaim,
     MessageEvent,
     MessageEventsBody,
     MessageEventsHeader,
@@ -61,7 +65,7 @@ class SettlingHandlers:
     def commands(self) -> Commands:
         """Return the table entries of this family."""
         return {
-            GantryCode.CLAIM_QUEUE: ("clientManager", self.claim),
+            GantryCode.CLAIM_QUEUES: ("clientManager", self.claim),
             GantryCode.RELEASE_CLAIM: ("clientManager", self.release),
             GantryCode.SETTLE: ("endTransaction", self.settle),
             GantryCode.SETTLED_STATE: ("adminBroker", self.state),
@@ -71,27 +75,19 @@ class SettlingHandlers:
         }
 
     def claim(self, peer: Peer, command: Command) -> bytes:
-        """Grant or renew a claim.
+        """Grant or renew the claims on several queues: all of them or none.
 
         HELD names the holder by the host that its claim came from, whatever address it gave.
         """
         header = command.read(ClaimHeader)
-        key = _queue(header)
-        if not 0 < len(header.owner) <= NAME_CHARS_MAX or len(header.address) > NAME_CHARS_MAX:
-            raise _invalid(
-                f"owner and address have at most {NAME_CHARS_MAX} characters, an owner at least one"
-            )
-        if not CLAIM_TTL_MS_MIN <= header.ttl_ms <= CLAIM_TTL_MS_MAX:
-            raise _invalid(f"ttlMs {header.ttl_ms} lies outside {CLAIM_TTL_MS_MIN} to {CLAIM_TTL_MS_MAX}")
+        group = _group(header)
+        _check_owner(header)
+        keys = self._existing(decode_json(command.body, ClaimBody).queues)
         settling, now_ms = self._settling, self._now_ms()
-        if not settling.has_queue(*key):
-            raise RefusedRequest(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{key[0]}] not exist, or has no queue {key[1]}"
-            )
         address = header.address if self._any_host else vouched_address(header.address, peer.remote[0])
         try:
-            claim = settling.claims.claim(
-                key,
+            granted = settling.claims.claim(
+                keys,
                 header.owner,
                 address,
                 header.ttl_ms,
@@ -102,11 +98,24 @@ class SettlingHandlers:
             fields = refusal.fields or {}
             fields["untilMs"] = str(now_ms + int(fields.pop("leftMs", "0")))
             raise
-        cursor, max_offset = settling.state_of((*key, _group(header)))
-        reply = ClaimReplyHeader(
-            epoch=claim.epoch, store_time_ms=now_ms, cursor=cursor, max_offset=max_offset
-        )
-        return encode_response(ResponseCode.SUCCESS, command.opaque, reply)
+        claims = [
+            GrantedClaim(claim.epoch, *settling.state_of((*key, group)))
+            for key, claim in zip(keys, granted, strict=True)
+        ]
+        body = ClaimReplyBody(claims, now_ms)
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=_encode(body))
+
+    def _existing(self, queues: list[ClaimQueue]) -> list[tuple[str, int]]:
+        """Return the queues of a claim. Raises RefusedRequest before any claim is granted."""
+        if not 0 < len(queues) <= CLAIM_QUEUES_MAX:
+            raise _invalid(f"a request claims 1 to {CLAIM_QUEUES_MAX} queues, this one {len(queues)}")
+        keys = [_queue(queue) for queue in queues]
+        for topic, queue_id in keys:
+            if not self._settling.has_queue(topic, queue_id):
+                raise RefusedRequest(
+                    ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, or has no queue {queue_id}"
+                )
+        return keys
 
     def release(self, _peer: Peer, command: Command) -> bytes:
         """End a claim. An ended one is no error."""
@@ -192,7 +201,7 @@ class SettlingHandlers:
 
 
 def _queue(
-    header: ClaimHeader
+    header: ClaimQueue
     | ReleaseClaimHeader
     | SettleHeader
     | SettledStateHeader
@@ -204,6 +213,13 @@ def _queue(
     if not 0 <= header.queue_id <= INT32_MAX:
         raise _invalid(f"queueId {header.queue_id} is negative")
     return header.topic, header.queue_id
+
+
+def _check_owner(header: ClaimHeader) -> None:
+    if not 0 < len(header.owner) <= NAME_CHARS_MAX or len(header.address) > NAME_CHARS_MAX:
+        raise _invalid(f"owner and address have at most {NAME_CHARS_MAX} characters, an owner at least one")
+    if not CLAIM_TTL_MS_MIN <= header.ttl_ms <= CLAIM_TTL_MS_MAX:
+        raise _invalid(f"ttlMs {header.ttl_ms} lies outside {CLAIM_TTL_MS_MIN} to {CLAIM_TTL_MS_MAX}")
 
 
 def _group(header: ClaimHeader | SettleHeader | SettledStateHeader) -> str:

@@ -17,14 +17,14 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.system_queues.claims import Held, QueueKey
 from gantry_wire.codes import GantryCode
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.private_requests.settling import StoreTimeReplyHeader
+from gantry_wire.private_requests.settling import CLAIM_QUEUES_MAX, StoreTimeReplyHeader
 from scheduler.delivering.cancel_records import CancelRecords
 from scheduler.delivering.deliveries import Deliveries, Pace
 from scheduler.delivering.rolling import Rolling
 from scheduler.delivering.settler import Settler
 from scheduler.filling.catching_up import CatchingUp
 from scheduler.index.due_queues import DueQueues
-from scheduler.index.entries import PARKED, TIMER, queue_of
+from scheduler.index.entries import LEVELS_MAX, PARKED, TIMER, queue_of
 from scheduler.index.kept_rows import made_for
 from scheduler.index.read_offsets import ReadOffsets
 from scheduler.index.sqlite_index import SqliteIndex
@@ -34,12 +34,15 @@ from scheduler.system_names import PARKED_TOPIC, TASKS_TOPIC
 from scheduler.tasks.desk import Desk, Work
 
 CLOCK_SECONDS = 1.0
+OTHER_QUEUES = ((TIMER_TOPIC, 0), (PARKED_TOPIC, 0), (TASKS_TOPIC, 0))
+"""The queues that a scheduler claims of each store, beside those of the delay levels."""
+assert LEVELS_MAX + len(OTHER_QUEUES) <= CLAIM_QUEUES_MAX
 
 
 def claimed_queues(level_count: int) -> list[QueueKey]:
-    """Return the queues a scheduler claims of a store. The first decides between two schedulers."""
+    """Return the queues a scheduler claims of a store."""
     levels = [(SCHEDULE_TOPIC, queue_id) for queue_id in range(level_count)]
-    return [*levels, (TIMER_TOPIC, 0), (PARKED_TOPIC, 0), (TASKS_TOPIC, 0)]
+    return [*levels, *OTHER_QUEUES]
 
 
 class StoreToServe(NamedTuple):

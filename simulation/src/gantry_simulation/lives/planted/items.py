@@ -48,11 +48,12 @@ def _settles(state: ItemState) -> Callable[[Answers], Answers]:
     return lambda right: {**right, state: dict.fromkeys(Ask, SettleStatus.SETTLED)}
 
 
-def _hold_forever(right: Any) -> Callable[..., Claim]:
-    def claim(table: ClaimTable, *arguments: Any) -> Claim:
-        found = right(table, *arguments)
-        found.until_ms = FOREVER_MS
-        return found
+def _hold_forever(right: Any) -> Callable[..., list[Claim]]:
+    def claim(table: ClaimTable, *arguments: Any) -> list[Claim]:
+        granted: list[Claim] = right(table, *arguments)
+        for one in granted:
+            one.until_ms = FOREVER_MS
+        return granted
 
     return claim
 
