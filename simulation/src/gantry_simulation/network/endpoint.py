@@ -49,6 +49,7 @@ class Endpoint:
         "_is_pumping",
         "_paths",
         "_wants_room",
+        "_way",
         "_window",
         "_world",
         "inbox_bytes",
@@ -70,6 +71,7 @@ class Endpoint:
         self._inbox: deque[bytes] = deque()
         self._is_pumping = self._wants_room = False
         self._arrives_ns = 0
+        self._way = ""
         self._window = paths.rng.randint(*paths.conditions.window_bytes)
         self.unread_by_peer: int = 0
         self.inbox_bytes: int = 0
@@ -82,6 +84,11 @@ class Endpoint:
         """Its host lost power: it does not even answer."""
         self.owner: object = None
         """The process that has it."""
+
+    def connect(self, peer: Endpoint) -> None:
+        """Send to this peer from now on."""
+        self.peer = peer
+        self._way = f"{self.local}>{peer.local}"
 
     # What its transport does
 
@@ -203,7 +210,7 @@ class Endpoint:
             self.reset()
             peer.reset()
             return
-        self._world.record(NETWORK, "arrives", f"{self.local}>{peer.local} {len(piece)} {crc32(piece)}")
+        self._world.record(NETWORK, "arrives", f"{self._way} {len(piece)} {crc32(piece)}")
         peer.receive(piece)
 
     def receive(self, piece: bytes) -> None:
@@ -221,5 +228,6 @@ class Endpoint:
 def pair(world: World, paths: Paths, one: Address, other: Address) -> tuple[Endpoint, Endpoint]:
     """Return the two ends of a new connection."""
     ends = Endpoint(world, paths, one), Endpoint(world, paths, other)
-    ends[0].peer, ends[1].peer = ends[1], ends[0]
+    ends[0].connect(ends[1])
+    ends[1].connect(ends[0])
     return ends

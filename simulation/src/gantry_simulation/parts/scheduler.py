@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from functools import partial
 from pathlib import Path
@@ -73,8 +74,12 @@ class Scheduler(Part):
 
     def _index(self) -> Index:
         """Read the index. Calls in threads are whole, so no transaction is open."""
-        files = sorted(self._life_directory.iterdir()) if self._life_directory.exists() else []
-        return {file.name: file.read_bytes() for file in files if not file.name.endswith(PASSING)}
+        directory = self._life_directory
+        try:
+            names = sorted(os.listdir(directory))  # noqa: PTH208 - a third of the time of iterdir, every 2 s
+        except FileNotFoundError:
+            return {}
+        return {name: (directory / name).read_bytes() for name in names if not name.endswith(PASSING)}
 
     def _put(self, index: Index) -> None:
         """Lay the files into the directory of the next life."""

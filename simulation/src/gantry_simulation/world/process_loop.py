@@ -58,7 +58,8 @@ class ProcessLoop(BareLoop):
         self._sequence = 0
         self._tasks: dict[int, tuple[asyncio.Task[Any], Any]] = {}
         self._turn_at_ns = NEVER_NS
-        self._turn_number = 0
+        self._planned: set[int] = set()
+        """Times for which the World has an event of ours. One that a nearer turn overtook is used again."""
         self._free_at_ns = 0
         self._in_turn = self._paused = self._closed = self._is_buried = False
         self._handler: ExceptionHandler | None = None
@@ -118,7 +119,8 @@ class ProcessLoop(BareLoop):
     def _plan(self) -> None:
         if self._in_turn or self._paused or self._closed:
             return
-        when = max(self._free_at_ns, self._world.now_ns)
+        world = self._world
+        when = max(self._free_at_ns, world.now_ns)
         if not self._ready:
             timers = self._timers
             while timers and timers[0][3].cancelled():
@@ -128,12 +130,15 @@ class ProcessLoop(BareLoop):
             when = max(when, self._clocks.world_ns(timers[0][0]))
         if when < self._turn_at_ns:
             self._turn_at_ns = when
-            self._turn_number += 1
-            self._world.at(when, partial(self._turn_if, self._turn_number))
+            if when not in self._planned:
+                self._planned.add(when)
+                world.at(when, self._planned_turn)
 
-    def _turn_if(self, number: int) -> None:
-        if number != self._turn_number or self._closed or self._turn_at_ns == NEVER_NS:
-            return
+    def _planned_turn(self) -> None:
+        now_ns = self._world.now_ns
+        self._planned.discard(now_ns)
+        if now_ns != self._turn_at_ns:
+            return  # another turn came first, or the process ended
         self._turn_at_ns = NEVER_NS
         if not self._paused:
             self._turn()
@@ -146,14 +151,13 @@ class ProcessLoop(BareLoop):
                 handle = heapq.heappop(timers)[3]
                 if not handle.cancelled():
                     ready.append(handle)
-        count = len(ready)
-        world.trace.add(world.now_ns, self.name, "turn", count)
+        count, now_ns = len(ready), world.now_ns
+        world.trace.add(now_ns, self.name, "turn", count)
         least_ns = TURN_NS + count * CALLBACK_NS
-        self._free_at_ns = world.now_ns + int(least_ns * (1 + COST_SPREAD * self._rng.random()))
-        hooks = sys.get_asyncgen_hooks()
+        self._free_at_ns = now_ns + int(least_ns * (1 + COST_SPREAD * self._rng.random()))
         self._in_turn = True
         _set_running_loop(self)
-        sys.set_asyncgen_hooks(finalizer=self._end_generator)
+        sys.set_asyncgen_hooks(None, self._end_generator)
         try:
             for _ in range(count):
                 if not ready:
@@ -164,7 +168,6 @@ class ProcessLoop(BareLoop):
         finally:
             self._in_turn = False
             _set_running_loop(None)
-            sys.set_asyncgen_hooks(*hooks)
         self._plan()
 
     def _end_generator(self, generator: Any) -> None:

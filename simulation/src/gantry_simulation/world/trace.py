@@ -19,19 +19,22 @@ class Trace:
     def __init__(self, kept: int) -> None:
         """`kept` is the number of latest events that `lines` returns."""
         self._hash = blake2b(digest_size=DIGEST_BYTES)
-        self._kept: deque[str] = deque(maxlen=kept)
+        self._kept_count = kept
+        self._kept: deque[list[str]] = deque(maxlen=-(-kept // PENDING_MAX))
+        """The latest hashed lines, PENDING_MAX together."""
         self._pending: list[str] = []
-        self.count: int = 0
+        self._unhashed_from: int = 0
+        """The first of the pending lines that `digest` has not hashed."""
 
     def add(self, now_ns: int, process: str, kind: str, detail: object) -> None:
         """Add one event at this virtual time in nanoseconds."""
-        line = f"{now_ns} {process} {kind} {detail}\n"
         pending = self._pending
-        pending.append(line)
-        self._kept.append(line)
-        self.count += 1
+        pending.append(f"{now_ns} {process} {kind} {detail}\n")
         if len(pending) == PENDING_MAX:
             self._hash_pending()
+            self._kept.append(pending)
+            self._pending = []
+            self._unhashed_from = 0
 
     def digest(self) -> str:
         """Return the hash of all events so far, in hex."""
@@ -40,8 +43,9 @@ class Trace:
 
     def lines(self) -> list[str]:
         """Return the latest events, oldest first: nanoseconds, process, kind, detail."""
-        return [line.removesuffix("\n") for line in self._kept]
+        lines = [line for lines in self._kept for line in lines] + self._pending
+        return [line.removesuffix("\n") for line in lines[max(0, len(lines) - self._kept_count) :]]
 
     def _hash_pending(self) -> None:
-        self._hash.update("".join(self._pending).encode())
-        self._pending.clear()
+        self._hash.update("".join(self._pending[self._unhashed_from :]).encode())
+        self._unhashed_from = len(self._pending)

@@ -57,7 +57,7 @@ class World:
         self.violations: list[Violation] = []
         self._events: list[tuple[int, int, int, Action]] = []
         self._sequence = 0
-        self._ties = self.rng("ties")
+        self._draw_tie = self.rng("ties").getrandbits
         self._thresholds, self._switch_seconds = gc.get_threshold(), sys.getswitchinterval()
         if next(_runs) % FROZEN_RUNS == 0:
             gc.unfreeze()  # some of it is garbage by now: what still lived when a run began
@@ -81,8 +81,8 @@ class World:
     def at(self, when_ns: int, action: Action) -> None:
         """Run `action` at this time, or now if that has passed. The caller ignores an action it no longer wants."""
         self._sequence += 1
-        event = (max(when_ns, self.now_ns), self._ties.getrandbits(TIE_BITS), self._sequence, action)
-        heapq.heappush(self._events, event)
+        when_ns = max(when_ns, self.now_ns)
+        heapq.heappush(self._events, (when_ns, self._draw_tie(TIE_BITS), self._sequence, action))
 
     def after(self, wait_ns: int, action: Action) -> None:
         """Run `action` after this many nanoseconds."""
@@ -137,7 +137,7 @@ class World:
         self.close()
 
     def _run(self, end_ns: int, is_so: Callable[[], bool] | None) -> bool:
-        collects = gc.isenabled()
+        collects, hooks = gc.isenabled(), sys.get_asyncgen_hooks()
         gc.disable()
         try:
             events, take = self._events, heapq.heappop
@@ -150,6 +150,7 @@ class World:
                     return True
             self.now_ns = end_ns
         finally:
+            sys.set_asyncgen_hooks(*hooks)  # each turn sets those of its loop
             if collects:
                 gc.enable()
         return False
