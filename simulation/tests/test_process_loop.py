@@ -10,6 +10,7 @@ from gantry_chassis.process import Life
 from gantry_simulation.network.network import Network
 from gantry_simulation.processes.process import Process
 from gantry_simulation.world.not_simulated import NotSimulated
+from gantry_simulation.world.trace import Trace
 from gantry_simulation.world.world import World
 
 MINUTE = 60.0
@@ -236,3 +237,58 @@ def digest(seed: int) -> str:
 def test_a_seed_repeats_its_run_and_another_seed_does_not() -> None:
     assert digest(1) == digest(1)
     assert digest(1) != digest(2)
+
+
+def test_a_timer_that_input_overtakes_has_one_event_and_one_turn(world: World) -> None:
+    turns: list[int] = []
+
+    async def main(life: Life) -> None:
+        asyncio.get_running_loop().call_later(1, lambda: turns.append(world.now_ns))
+        await life.stopping.wait()
+
+    process = one_process(world)
+    process.start(main)
+    world.run_for(0.1)
+    waiting = len(world._events)
+    for _ in range(50):
+        process.deliver(lambda: None)
+        world.run_for(0.01)
+    assert len(world._events) == waiting
+    world.run_for(1)
+    assert len(turns) == 1
+    world.run_for(5)
+    assert world.violations == []
+
+
+def test_a_paused_process_runs_an_overtaken_timer_once_it_is_resumed(world: World) -> None:
+    ran: list[float] = []
+
+    async def main(life: Life) -> None:
+        asyncio.get_running_loop().call_later(1, lambda: ran.append(world.now_ns / 1e9))
+        await life.stopping.wait()
+
+    process = one_process(world)
+    process.start(main)
+    world.run_for(0.5)
+    process.pause()
+    process.deliver(lambda: None)
+    world.run_for(2)
+    assert ran == []
+    process.resume()
+    world.run_for(0.1)
+    assert len(ran) == 1
+    assert 2.5 <= ran[0] < 2.6
+
+
+def test_a_trace_keeps_the_latest_events_and_a_digest_amid_a_run_changes_nothing() -> None:
+    whole, asked = Trace(300), Trace(300)
+    for number in range(1_000):
+        for trace in (whole, asked):
+            trace.add(number, "one", "turn", number)
+        if number % 7 == 0:
+            asked.digest()
+    assert whole.lines() == [f"{number} one turn {number}" for number in range(700, 1_000)]
+    assert asked.lines() == whole.lines()
+    assert asked.digest() == whole.digest()
+    whole.add(1_000, "one", "turn", 1)
+    assert asked.digest() != whole.digest()

@@ -26,7 +26,7 @@ POSITION_BYTES = 8
 """A unit begins with the position of its record."""
 ODD_KEY_EVERYWHERE = 2
 """The number of a bulk task on the delayed messages with odd numbers, of all stores: not slow, stopped or dry."""
-LISTED_AT = 3
+LISTED_AT = 2
 """A seed with which a list is answered in that time."""
 DRY = 8
 """That of one on no message, which changes nothing."""
