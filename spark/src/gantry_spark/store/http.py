@@ -1,9 +1,10 @@
-"""Makes and drops snapshots of a running store: two calls of its HTTP port."""
+"""Makes and drops snapshots of a running store: two calls of its HTTP port. With access control they carry the token of GANTRY_TOKEN."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +16,8 @@ SECONDS_MAX: Final = 120.0
 """A store that copies many queues takes a moment."""
 RECOVERY_SECONDS_MAX: Final = 120.0
 _TRY_AGAIN_SECONDS: Final = 0.5
+TOKEN_VARIABLE: Final = "GANTRY_TOKEN"  # noqa: S105 - the name of a variable
+NO_ACCESS: Final = {401, 403}
 
 
 class SnapshotRefused(Exception):
@@ -29,6 +32,8 @@ def make_snapshot(http: str, ttl_seconds: int) -> dict[str, Any]:
             return json.loads(_call("POST", f"{http.rstrip('/')}/snapshots?ttlSeconds={ttl_seconds}"))
         except urllib.error.HTTPError as error:
             words = _words(error)
+            if error.code in NO_ACCESS:
+                words += f"; set {TOKEN_VARIABLE} to a token of a user that may change the cluster"
             if error.code != 503 or time.monotonic() > until:
                 raise SnapshotRefused(f"the store at {http} made no snapshot: {words}") from error
         except OSError as error:
@@ -49,7 +54,9 @@ def drop_snapshot(http: str, snapshot_id: str) -> None:
 def _call(method: str, url: str) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise SnapshotRefused(f"{url} is not an HTTP address")
-    request = urllib.request.Request(url, method=method)  # noqa: S310 - checked above
+    token = os.environ.get(TOKEN_VARIABLE)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - checked above
     with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:  # noqa: S310
         return answer.read()
 
