@@ -23,7 +23,7 @@ usage: ./gantry COMMAND [options]
   access init     [--data DIR] [--user NAME] [--keys DIR] [--json]   switch access control on at the next start: make the
                                    keys and the first user, and show its secret once (docs/operations.md#access-control)
               --rotate-key         add a new current key
-  access off      [--data DIR]     switch access control off at the next start; the keys are kept
+  access off      [--data DIR] [--json]   switch access control off at the next start; the keys are kept
   access dry-run  FILE...          show which requests of the last hour the policies in these files would have decided differently
               --minutes N, --audit FILE..., --json    the time to look at (default 60); the audit logs to read; one JSON line
   status    [--data DIR] [--json]  show the processes and their state

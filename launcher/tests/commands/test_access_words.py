@@ -54,6 +54,8 @@ def test_off_and_on_again(data: DataDir, capsys: pytest.CaptureFixture[str]) -> 
     assert "./gantry access init switches it on again" in capsys.readouterr().out
     assert main(off) == 0
     assert "is off already" in capsys.readouterr().out
+    assert main([*off, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"accessControl": "off", "changed": False}
     assert made(data, capsys)["created"] is False
 
 

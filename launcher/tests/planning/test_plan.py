@@ -159,3 +159,10 @@ def test_insecure_is_passed_to_every_process_unless_access_control_is_on() -> No
 def test_the_launcher_alone_names_the_keys(name: str) -> None:
     with pytest.raises(Refused, match=rf"broker-store\.{name}: the launcher itself sets it"):
         plan(f"--set broker-store.{name}=/elsewhere")
+
+
+def test_a_nameserver_counts_rights_on_the_cluster_of_the_stores() -> None:
+    words = "--set broker-store.cluster_name=east"
+    nameserver = by_name(plan(words, KeyFolder(Path("/k"))))["nameserver"]
+    assert settings(nameserver)["access_cluster"] == "east"
+    assert "access_cluster" not in settings(by_name(plan(words))["nameserver"])

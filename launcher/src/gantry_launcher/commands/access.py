@@ -100,13 +100,16 @@ def _report(options: AccessOptions, folder: KeyFolder, first: FirstUser | None) 
 def _off(options: AccessOptions) -> int:
     data = DataDir(options.data)
     folder = folder_of(data)
-    if not switch_off(data):
+    was_on = switch_off(data)
+    if options.json:
+        write_out(json.dumps({"accessControl": "off", "changed": was_on}) + "\n")
+    elif was_on:
+        write_out(
+            f"access control of {data.path} is off from its next start; the keys are kept in {folder.put_away}\n"
+            f"next: {_next(options)}; ./gantry access init switches it on again\n"
+        )
+    else:
         write_out(f"access control of {data.path} is off already: nothing was changed\n")
-        return 0
-    write_out(
-        f"access control of {data.path} is off from its next start; the keys are kept in {folder.put_away}\n"
-        f"next: {_next(options)}; ./gantry access init switches it on again\n"
-    )
     return 0
 
 

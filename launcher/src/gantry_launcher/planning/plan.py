@@ -181,6 +181,8 @@ class _Planner:
             "nats_token_file": self._data.nats_token,
             **self._access("nameserver"),
         }
+        if self._keys is not None:
+            settings["access_cluster"] = self._asked(self._names[0], "cluster_name", "DefaultCluster")
         check = Check("http", self._near, http_port)
         log = self._log("nameserver")
         command = self._python("nameserver", {**settings, "log_file": log}, "nameserver")
