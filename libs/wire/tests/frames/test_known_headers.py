@@ -180,3 +180,16 @@ def test_two_caches_are_independent(headers):
     check(headers, send())
     assert is_known(headers, send(opaque=2))
     assert not is_known(KnownHeaders(), send(opaque=2))
+
+
+def test_a_signed_header_is_not_remembered_as_each_has_another_signature(headers):
+    for number in range(3):
+        fields = read_in_full(send(opaque=number)).fields | {
+            "AccessKey": "alice",
+            "Signature": f"{number}A==",
+        }
+        raw = FrameDecoder().receive(encode_request(310, number, fields, b"body", serialize_type=BINARY))[0]
+        check(headers, raw)
+    assert len(headers) == 0
+    check(headers, send())
+    assert len(headers) == 1

@@ -29,6 +29,7 @@ _FIELDS_AT = 21
 """The fields follow code, language, version, opaque, flag, an empty remark and their own size."""
 _QUEUE, _BORN, _TEXT = b"e", b"g", b"i"
 _QUEUE_DIGITS_MAX, _BORN_DIGITS_MAX = 9, 18
+_SIGNATURE = "Signature"
 _SHORT, _INT = Struct(">h"), Struct(">i")
 
 
@@ -102,8 +103,11 @@ class KnownHeaders:
         if known is not None and (command := known[0].command(known, raw.body)) is not None:
             return command
         command = decode_command(raw)
-        if command.code in CODES and not command.remark and isinstance(command.fields, dict):
-            self._remember(raw.header, command, command.fields)
+        fields = command.fields
+        if not isinstance(fields, dict) or _SIGNATURE in fields:
+            return command  # each signed header has another signature
+        if command.code in CODES and not command.remark:
+            self._remember(raw.header, command, fields)
         return command
 
     def _remember(self, data: bytes, command: Command, fields: dict[str, str]) -> None:
