@@ -15,6 +15,7 @@ from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_guard import audit as audit_module
 from gantry_guard.audit import Asked, Audit, requirement_text
+from gantry_guard.dry_run import requirements_of_text
 
 ASKED = Asked("alice", "10.0.0.5", "SEND_MESSAGE_V2", (Need(Resource.topic("orders"), Action.PUB),))
 
@@ -170,3 +171,29 @@ async def test_a_hostile_name_stays_one_line_and_is_cut(tmp_path):
     guarded.audit.close()
     found = lines(tmp_path / "audit")
     assert [line["user"] for line in found] == [names[0], "y" * audit_module.TEXT_CHARS_MAX]
+
+
+@pytest.mark.parametrize("decision", ["allowed", "refused"])
+def test_of_many_resources_the_first_ones_are_kept_and_listed(tmp_path, decision):
+    audit, _ = opened(tmp_path / "audit")
+    needs = tuple(Need(Resource.topic(f"t{number}"), Action.SUB) for number in range(5000))
+    asked = ASKED._replace(required=needs)
+    if decision == "allowed":
+        audit.allowed(asked, allowed_by("Allow All *"))
+        ((kept, _),) = audit._allowed
+        assert len(kept.required) == audit_module.RESOURCES_MAX + 1
+    else:
+        audit.refused(asked, "no_match")
+    audit.close()
+    (line,) = lines(tmp_path / "audit")
+    listed = line["resources"].split("; ")
+    assert listed[0] == "Sub on Topic:t0"
+    assert (len(listed), listed[-1]) == (audit_module.RESOURCES_MAX + 1, "…")
+
+
+def test_a_cut_list_is_not_decided_again():
+    text = audit_module._resources(tuple(Need(Resource.topic(f"t{n}"), Action.SUB) for n in range(17)))
+    with pytest.raises(ValueError, match="not a requirement"):
+        requirements_of_text(text)
+    whole = tuple(Need(Resource.topic(f"t{n}"), Action.SUB) for n in range(16))
+    assert requirements_of_text(audit_module._resources(whole)) == whole

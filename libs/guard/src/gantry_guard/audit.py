@@ -28,8 +28,10 @@ from gantry_chassis.metrics import Counter, Metrics
 
 FLUSH_SECONDS = 10.0
 REFUSALS_PER_SECOND_MAX = 100
-ALLOWED_MAX = 10_000
+ALLOWED_MAX = 4096
 """Kinds of allowed requests counted before they are written early."""
+RESOURCES_MAX = 16
+"""Resources of a request that are listed; a heartbeat may have thousands."""
 WAITING_BYTES_MAX = 8 * 1024 * 1024
 FILE_BYTES_MAX = 64 * 1024 * 1024
 OF_RECORD = "the topic of the record"
@@ -120,6 +122,8 @@ class Audit:
         if self._writer is None:
             return
         rule = verdict.rules[0] if verdict.rules else None
+        if len(asked.required) > RESOURCES_MAX:
+            asked = asked._replace(required=asked.required[: RESOURCES_MAX + 1])
         key = asked, id(rule)  # the value keeps the rule, so no other one gets its id
         counted = self._allowed.get(key)
         if counted is not None:
@@ -184,10 +188,18 @@ class Audit:
             user=asked.user[:TEXT_CHARS_MAX],
             address=asked.address,
             request=asked.request,
-            resources="; ".join(map(requirement_text, asked.required))[:TEXT_CHARS_MAX],
+            resources=_resources(asked.required),
             **parts,
         )
         self._writer.put(_encode(line) + b"\n")
+
+
+def _resources(required: tuple[Requirement, ...]) -> str:
+    """Return what a request requires. A cut list ends with `…`, or has TEXT_CHARS_MAX characters."""
+    texts = [requirement_text(one) for one in required[:RESOURCES_MAX]]
+    if len(required) > RESOURCES_MAX:
+        texts.append("…")
+    return "; ".join(texts)[:TEXT_CHARS_MAX]
 
 
 def requirement_text(required: Requirement) -> str:
