@@ -19,7 +19,7 @@ from gantry_access.secrets.sealing import SealingKeys
 from gantry_access.signatures.signing_key import SigningKey
 from gantry_access.tokens.stored_token import StoredToken
 
-ContentT = TypeVar("ContentT", bound=Content)
+ValueT = TypeVar("ValueT")
 
 DAY_MS = 86_400_000
 TOKEN_DAYS_MAX = 366
@@ -39,7 +39,8 @@ class AccessTable:
         self._users: dict[str, User] = {}
         self._tokens: dict[str, StoredToken] = {}
         self._tokens_by_hash: dict[bytes, StoredToken] = {}
-        self._signing: dict[str, tuple[tuple[str, ...], tuple[SigningKey, ...]]] = {}
+        self._signing: dict[str, tuple[SigningKey, ...]] = {}
+        """Opened when a user comes, not at its first request: the time of a refusal must not tell which users exist."""
         self.version: int = 0
         """Grows with every entry that is news."""
         self.state: AccessState = AccessState({})
@@ -148,13 +149,7 @@ class AccessTable:
 
         A secret that does not open refuses its user, and nobody else: `unopened` names it.
         """
-        found = self._users.get(user)
-        if found is None:
-            return ()
-        known = self._signing.get(user)
-        if known is None or known[0] is not found.secrets:
-            known = self._signing[user] = found.secrets, self._open(found)
-        return known[1]
+        return self._signing.get(user, ())
 
     def unopened(self) -> Mapping[str, str]:
         """Return why a secret does not open, by user: its key is not given, or the record was changed."""
@@ -193,9 +188,9 @@ class AccessTable:
             if isinstance(content, StoredToken):
                 self._tokens[key.name] = self._tokens_by_hash[content.hash] = content
         elif key.kind is Kind.USER:
-            _set(self._users, key.name, content if isinstance(content, User) else None)
-            if key.name not in self._users:
-                self._signing.pop(key.name, None)
+            user = content if isinstance(content, User) else None
+            _set(self._users, key.name, user)
+            _set(self._signing, key.name, None if user is None else self._open(user))
         else:
             _set(self._policies, key.name, content if isinstance(content, SubjectPolicies) else None)
 
@@ -221,7 +216,7 @@ class AccessTable:
         return entry.stamp_ms if token is None else max(entry.stamp_ms, token.expires_ms)
 
 
-def _set(table: dict[str, ContentT], name: str, value: ContentT | None) -> None:
+def _set(table: dict[str, ValueT], name: str, value: ValueT | None) -> None:
     if value is None:
         table.pop(name, None)
     else:
