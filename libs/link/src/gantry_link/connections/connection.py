@@ -10,9 +10,10 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from gantry_link.connections.calls import Answer, Call, Calls
+from gantry_link.connections.client_tls import TlsContext
 from gantry_link.connections.turn import Turn
 from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected
 from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
@@ -306,14 +307,24 @@ async def connect(
     within_seconds: float = CONNECT_SECONDS,
     on_lost: Lost | None = None,
     sign: Signer | None = None,
+    tls: TlsContext | None = None,
 ) -> Connection:
-    """Connect to "host:port". Raises NotConnected with the reason if that fails or takes too long."""
+    """Connect to "host:port", by TLS with the context of `tls`.
+
+    Raises NotConnected with the reason if that, or the verification of the server's certificate, fails or takes too long.
+    """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
+    options: dict[str, Any] = {}
+    if tls is not None:
+        options = {"ssl": tls(), "server_hostname": host}
     try:
         async with asyncio.timeout(within_seconds):
             _, connection = await loop.create_connection(
-                lambda: Connection(address, on_push, limits, on_lost=on_lost, sign=sign), host, port
+                lambda: Connection(address, on_push, limits, on_lost=on_lost, sign=sign),
+                host,
+                port,
+                **options,
             )
     except TimeoutError as error:
         raise NotConnected(f"no connection to {address} within {within_seconds:g} s") from error

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from gantry_link.connections.calls import Answer
+from gantry_link.connections.client_tls import TlsContext
 from gantry_link.connections.connection import CONNECT_SECONDS, Connection, PushHandler, Signer, connect
 from gantry_link.errors import LinkError, NotConnected
 from gantry_link.limits import LinkLimits
@@ -39,7 +40,7 @@ class _Slot:
 class ConnectionPool:
     """One connection per (address, connection class). The classes keep big replies from delaying small ones."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each sets another property of the connections
         self,
         *,
         on_push: PushHandler | None = None,
@@ -50,8 +51,9 @@ class ConnectionPool:
         on_connected: Callable[[Connection, str], None] | None = None,
         on_lost: Callable[[Connection, str], None] | None = None,
         introduce: Callable[[Connection], Awaitable[None]] | None = None,
+        tls: TlsContext | None = None,
     ) -> None:
-        """`sign` signs every request. `rng` spreads retries and the choice of nameservers; it need not be secure.
+        """`sign` signs every request. With `tls` every connection uses TLS. `rng` spreads retries and the choice of nameservers; it need not be secure.
 
         `introduce` is awaited with each new connection before anybody gets it. If it raises a LinkError, the connection is closed and
         nobody does.
@@ -60,7 +62,7 @@ class ConnectionPool:
         connection that ended, and its class.
         """
         self._on_connected, self._on_lost = on_connected, on_lost
-        self._sign, self._introduce = sign, introduce
+        self._sign, self._introduce, self._tls = sign, introduce, tls
         self._unintroduced: set[Connection] = set()
         self.limits: LinkLimits = limits or LinkLimits()
         self.connects: int = 0
@@ -161,6 +163,7 @@ class ConnectionPool:
             within_seconds=self._connect_seconds,
             on_lost=lambda lost: self._lost(lost, slot.connection_class),
             sign=self._sign,
+            tls=self._tls,
         )
         if self._introduce is None:
             return connection

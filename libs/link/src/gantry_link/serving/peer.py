@@ -6,7 +6,7 @@ Bounded in both directions: unread output is held up to a limit, and while the p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from gantry_link.connections.calls import Calls
@@ -22,6 +22,8 @@ from gantry_wire.frames.frame_stream import FrameDecoder, MalformedFrame, RawFra
 from gantry_wire.headers.typed_header import Header
 
 Endpoint = tuple[str, int]
+TLS_HANDSHAKE = b"\x16\x03"
+"""First bytes of a TLS connection. As the length of a frame they are beyond its limit."""
 PUSH_SECONDS = 10.0
 """Time-out of RocketMQ's broker for its requests to clients."""
 
@@ -57,6 +59,9 @@ class PeerOwner(Protocol):
 
     def malformed(self, peer: Peer, error: WireError, /) -> None:
         """Handle an invalid stream."""
+
+    def spoke_tls(self, peer: Peer, /) -> None:
+        """Handle a stream that begins with a TLS record and no frame."""
 
     def overflowed(self, peer: Peer, message: str, /) -> None:
         """Count a peer that is being closed because it did not read its answers."""
@@ -152,6 +157,11 @@ class Peer(asyncio.Protocol):
         return -1 if sock is None else int(sock.fileno())
 
     @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The client's verified certificate, in the form of `ssl.SSLSocket.getpeercert`. None or empty without one."""
+        return None if self._transport is None else self._transport.get_extra_info("peercert")
+
+    @property
     def buffered_bytes(self) -> int:
         """Unsent bytes: gathered in this turn, or not yet taken by the socket."""
         waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
@@ -243,7 +253,10 @@ class Peer(asyncio.Protocol):
             frames = self._decoder.receive(data)
         except MalformedFrame as error:
             self._handle(error.frames)
-            self._server.malformed(self, error)
+            if data.startswith(TLS_HANDSHAKE):
+                self._server.spoke_tls(self)
+            else:
+                self._server.malformed(self, error)
             return
         if frames:
             self._completes = True

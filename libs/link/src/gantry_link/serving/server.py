@@ -11,12 +11,14 @@ import socket
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from gantry_link.limits import LinkLimits
 from gantry_link.serving.accepting import Accepting
 from gantry_link.serving.budget import Budget, NoBudget
 from gantry_link.serving.output_watch import OutputWatch
 from gantry_link.serving.peer import Peer
+from gantry_link.serving.tls_door import OpenDoor, TlsDoor, certificate_name
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frames.command import decode_command
@@ -36,6 +38,8 @@ SWEEPS_PER_IDLE_TIME = 12
 CLOSING_SECONDS_MAX = 10.0
 """A closing peer that does not read its last bytes is aborted after this time."""
 REPORT_CHARS_MAX = 512
+CERTIFICATE = "certificate"
+"""Attribute of a peer with a verified certificate: the name in it."""
 
 
 @dataclass(slots=True)
@@ -82,26 +86,31 @@ class RemotingServer:
         self._on_connect, self._on_close, self._on_failure = on_connect, on_close, on_failure
         self._listeners: list[asyncio.Server] = []
         self._accepting: list[Accepting] = []
+        self._open_doors: list[OpenDoor] = []
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
         self._is_closing = False
 
-    async def listen(self, host: str, port: int) -> int:
+    async def listen(self, host: str, port: int, door: TlsDoor | None = None) -> int:
         """Accept connections on another port (0: any free one) and return its number. Raises OSError if it is in use.
 
-        `::` accepts IPv4 too.
+        `::` accepts IPv4 too. With a `door` the port speaks TLS too, and the name in a client's verified certificate becomes
+        `attributes["certificate"]` of its peer.
         """
         self._is_closing = False
         loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {"backlog": BACKLOG} if door is None else {"start_serving": False}
         if host == EVERY_ADDRESS:
-            listener = await loop.create_server(self._accepted, sock=_on_every_address(port), backlog=BACKLOG)
+            listener = await loop.create_server(self._accepted, sock=_on_every_address(port), **options)
         else:
-            listener = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
+            listener = await loop.create_server(self._accepted, host, port, **options)
         self._listeners.append(listener)
-        self._accepting += [
-            Accepting(_duplicate(one), self.budget.has_descriptor) for one in listener.sockets
-        ]
+        sockets = [_duplicate(one) for one in listener.sockets]
+        if door is None:
+            self._accepting += [Accepting(one, self.budget.has_descriptor) for one in sockets]
+        else:
+            self._open_doors += [self._opened(door, one) for one in sockets]
         if self._sweeper is None:
             self._sweeper = loop.call_later(self._sweep_seconds, self._sweep)
         return int(listener.sockets[0].getsockname()[1])
@@ -127,7 +136,7 @@ class RemotingServer:
 
     def stop_accepting(self) -> None:
         """Accept no new connections; keep the existing ones."""
-        for listener in (*self._listeners, *self._accepting):
+        for listener in (*self._listeners, *self._accepting, *self._open_doors):
             listener.close()
 
     # Called by Peer
@@ -137,7 +146,7 @@ class RemotingServer:
         if self._is_closing:  # it was being accepted during close(), which does not know it
             peer.abort()
             return
-        refusal = self._refusal(peer)
+        refusal = self._refusal_of(peer.descriptor, 0)
         if refusal is not None:
             self.metrics.refused += 1
             self._report_refusal(peer, *refusal)
@@ -147,6 +156,10 @@ class RemotingServer:
         self.peers[peer.id] = peer
         self._emptied.clear()
         peer.last_active = asyncio.get_running_loop().time()
+        if self._open_doors:
+            name = certificate_name(peer.certificate)
+            if name:
+                peer.attributes[CERTIFICATE] = name
         if self._on_connect is not None:
             self._on_connect(peer)
 
@@ -169,6 +182,12 @@ class RemotingServer:
         self.metrics.closed_malformed += 1
         self._report_refusal(peer, "malformed", f"it sent an invalid frame: {error}")
         peer.close()
+
+    def spoke_tls(self, peer: Peer) -> None:
+        """Close a connection that wants TLS, which is off here."""
+        self.metrics.closed_malformed += 1
+        self._report_refusal(peer, "tls", "it speaks TLS, and tls_mode=disabled")
+        peer.abort()
 
     def overflowed(self, peer: Peer, message: str) -> None:
         """Count a peer that is being closed because it does not read its answers."""
@@ -198,6 +217,16 @@ class RemotingServer:
         code, remark, fields = _refusal(error)
         peer.send(encode_response(code, command.opaque, fields, remark=remark))
 
+    def _opened(self, door: TlsDoor, listener: socket.socket) -> OpenDoor:
+        listener.listen(BACKLOG)
+        return door.open(listener, self._new_peer, self._refusal_at_the_door)
+
+    def _refusal_at_the_door(self, descriptor: int, waiting: int) -> tuple[str, str] | None:
+        refusal = self._refusal_of(descriptor, waiting)
+        if refusal is not None:
+            self.metrics.refused += 1
+        return refusal
+
     def _accepted(self) -> Peer:
         """Create the peer of a connection that the loop accepted, and accept the other pending ones."""
         for waiting in self._accepting:
@@ -211,11 +240,14 @@ class RemotingServer:
     def _sweep_seconds(self) -> float:
         return min(self.limits.idle_seconds, self.limits.frame_seconds) / SWEEPS_PER_IDLE_TIME
 
-    def _refusal(self, peer: Peer) -> tuple[str, str] | None:
-        """Return the reason to refuse a connection as one word and as a message, or None."""
-        if len(self.peers) >= self.limits.connections_max:
+    def _refusal_of(self, descriptor: int, waiting: int) -> tuple[str, str] | None:
+        """Return the reason to refuse a connection as one word and as a message, or None.
+
+        `waiting` connections have not begun yet; they count as open ones.
+        """
+        if len(self.peers) + waiting >= self.limits.connections_max:
             return "connections", f"{self.limits.connections_max} connections are open, the limit"
-        if self.budget.has_descriptor(peer.descriptor):
+        if self.budget.has_descriptor(descriptor):
             return None
         return "descriptors", self.budget.descriptor_refusal()
 

@@ -16,6 +16,7 @@ from gantry_link.limits import LinkLimits
 from gantry_link.serving.budget import Budget
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.server import RemotingServer
+from gantry_link.serving.tls_door import TlsDoor
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
@@ -65,9 +66,9 @@ class ServiceListener:
         self._count, self._failed = count, failed
         self.server = RemotingServer(self._receive, on_close=self._peer_closed, limits=limits, budget=budget)
 
-    async def listen(self, host: str, port: int) -> int:
-        """Listen on a port (0: any free one) and return it. Raises OSError if it is in use."""
-        return await self.server.listen(host, port)
+    async def listen(self, host: str, port: int, door: TlsDoor | None = None) -> int:
+        """Listen on a port (0: any free one) and return it; with a `door`, for TLS too. Raises OSError if it is in use."""
+        return await self.server.listen(host, port, door)
 
     async def close(self, drain_seconds: float = 0.0) -> None:
         """Send pending answers for at most this time, then close everything."""
