@@ -14,6 +14,8 @@ from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.private_files import read_secret
 
 if TYPE_CHECKING:
+    import ssl
+
     from nats.aio.client import Client
     from nats.aio.msg import Msg
 
@@ -32,8 +34,19 @@ _log = get_logger()
 class Hints:
     """A self-healing connection to NATS. Hints published while it is down are dropped."""
 
-    def __init__(self, url: str, service: str, rng: random.Random, token_file: str = "") -> None:
-        """Take the server's `url`. With an empty one there are no hints, and the slow polls do the work."""
+    def __init__(
+        self,
+        url: str,
+        service: str,
+        rng: random.Random,
+        token_file: str = "",
+        tls: "Callable[[], ssl.SSLContext] | None" = None,
+    ) -> None:
+        """Take the server's `url`. With an empty one there are no hints, and the slow polls do the work.
+
+        A url with tls:// needs `tls`, which returns the context for a new connection.
+        """
+        self._tls = tls
         self._url, self._service, self._token_file = url, service, token_file
         self._rng = rng
         self._client: Client | None = None
@@ -131,6 +144,7 @@ class Hints:
                 self._url,
                 name=self._service,
                 token=self._read_token(),
+                tls=None if self._tls is None else self._tls(),
                 reconnect_time_wait=RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]  # any number
                 connect_timeout=1,
                 allow_reconnect=False,  # it would keep the token of its first connection

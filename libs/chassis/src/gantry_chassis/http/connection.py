@@ -22,6 +22,8 @@ from gantry_chassis.peers.budget import Account, Budget
 HEAD_BYTES_MAX = 64 * 1024
 READ_BYTES_MAX = 256 * 1024
 """Bytes the event loop reads from a socket at once."""
+TLS_HANDSHAKE = b"\x16\x03"
+"""First bytes of a TLS connection."""
 FREE_BYTES = 4 * 1024
 """Bytes of an incomplete request a connection may hold uncounted."""
 
@@ -256,7 +258,10 @@ class HttpConnection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(rest)
             except httptools.HttpParserError:
-                self.send_400_response("Invalid HTTP request received.")
+                if bytes(rest[:2]) == TLS_HANDSHAKE:
+                    self._cut("tls", "it speaks TLS, and tls_mode=disabled")
+                else:
+                    self.send_400_response("Invalid HTTP request received.")
                 return
             except httptools.HttpParserUpgrade as asked:
                 rest = memoryview(rest)[asked.args[0] :]

@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import parse_qsl
@@ -89,6 +90,31 @@ def health_routes(ready: Callable[[], str | None], metrics: Metrics) -> dict[tup
     }
 
 
+class OpenDoor(Protocol):
+    """Accepts the connections of a socket."""
+
+    def close(self) -> None:
+        """Accept no more connections."""
+        ...
+
+
+class Door(Protocol):
+    """Accepts connections in place of the event loop, to look at their first byte: TLS or plain."""
+
+    def open(
+        self,
+        listener: socket.socket,
+        make: Callable[[], asyncio.BaseProtocol],
+        refusal: Callable[[int, int], tuple[str, str] | None],
+        /,
+    ) -> OpenDoor:
+        """Accept the connections of a listening socket. `make` creates the protocol of each.
+
+        `refusal(descriptor, waiting)` returns why a connection is refused as one word and as a message, or None.
+        """
+        ...
+
+
 class _ClientGone(Exception):
     """The client closed before its request was complete: do nothing and answer nobody."""
 
@@ -119,9 +145,10 @@ class HttpServer:
         self._routes = [(method, _pattern(path), handler) for (method, path), handler in routes.items()]
         self._server: uvicorn.Server | None = None
         self._sockets: list[socket.socket] = []
+        self._open_door: OpenDoor | None = None
 
-    async def start(self) -> int:
-        """Listen, and return the port (chosen by the kernel for 0). Raises OSError when it is taken."""
+    async def start(self, door: Door | None = None) -> int:
+        """Listen, and return the port (chosen by the kernel for 0); with a `door`, for TLS too. Raises OSError when it is taken."""
         from uvicorn import Config, Server
 
         from gantry_chassis.http.connection import Bounds, HttpConnection
@@ -156,7 +183,9 @@ class HttpServer:
         server.lifespan = config.lifespan_class(config)
         # Use only its start and stop: main_loop would wake an idle process, and `serve` takes over our signal
         # handlers.
-        await server.startup(sockets=self._sockets)
+        await server.startup(sockets=[] if door else self._sockets)
+        if door is not None:
+            self._open_door = open_door(door, listener, server, self._budget, DESCRIPTORS_MORE)
         self._server = server
         return self.port
 
@@ -165,6 +194,8 @@ class HttpServer:
         server, self._server = self._server, None
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._open_door is not None:
+            self._open_door.close()
         if server is not None:
             from gantry_chassis.http.in_order import shut_down
 
@@ -236,6 +267,23 @@ class HttpServer:
                 return handler, match.groupdict()
             other_method = {}
         return None, other_method
+
+
+def open_door(
+    door: Door, listener: socket.socket, server: "uvicorn.Server", budget: Budget, descriptors_more: int = 0
+) -> OpenDoor:
+    """Let a door accept the connections of a started server of uvicorn."""
+    make = cast("Callable[..., asyncio.BaseProtocol]", server.config.http_protocol_class)
+
+    def refusal(descriptor: int, _waiting: int) -> tuple[str, str] | None:
+        if budget.has_descriptor(descriptor - descriptors_more):
+            return None
+        return "descriptors", budget.descriptor_refusal()
+
+    connection = partial(
+        make, config=server.config, server_state=server.server_state, app_state=server.lifespan.state
+    )
+    return door.open(listener, connection, refusal)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from gantry_chassis.machine.descriptors import for_connections
 from gantry_chassis.machine.memory import LargeThings
 from gantry_chassis.peers.budget import MIB, Budget, BudgetLimits
 from gantry_chassis.peers.peer_log import PeerLog
+from gantry_chassis.settings.tls import TlsSettings
 
 
-class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class PeerSettings(TlsSettings, frozen=True, kw_only=True):
     """A service's own settings extend these."""
 
     peer_bytes_max: Annotated[
