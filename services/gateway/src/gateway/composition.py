@@ -3,17 +3,21 @@
 import gc
 from typing import TYPE_CHECKING
 
+from gantry_chassis.certificates import checked_at_start, open_certificate
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
 from gantry_chassis.machine.environment import Environment
 from gantry_chassis.machine.private_files import read_secret
+from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.settings.loading import masked
 from gantry_chassis.start_refusal import StartRefused
 from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.client_tls import ClientTls, ClientTlsFiles, files_of, hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
+from gantry_link.serving.tls_door import TlsDoor
 from gateway.connection.serving import HttpServer
 from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.process.assembly import Gateway, Ports, assemble
@@ -39,10 +43,16 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
     """Run a gateway until its life ends. Raises StartRefused."""
     timeout_seconds = settings.request_timeout_ms / 1000
     environment, clocks = life.environment, SystemClocks(life.environment)
-    pool = ConnectionPool(rng=environment.rng)
+    pool = ConnectionPool(rng=environment.rng, tls=checked_at_start(outgoing_tls, settings))
     names = LinkNames(pool, NameserverClient(pool, settings.nameservers, timeout_seconds), timeout_seconds)
     stores = LinkStores(pool, clocks.wall_ms, timeout_seconds)
-    hints = Hints(settings.nats_url, "gateway", environment.rng, settings.nats_token_file)
+    hints = Hints(
+        settings.nats_url,
+        "gateway",
+        environment.rng,
+        settings.nats_token_file,
+        checked_at_start(hints_tls, settings),
+    )
     limits = _limits(settings, environment)
     ids = unique_ids(settings.listen, environment)
     schedulers = LinkSchedulers(pool, timeout_seconds)
@@ -72,11 +82,7 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
     )
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # the routes live as long as the process
-    try:
-        port = await server.start(settings.listen, settings.port, reuse_port=settings.reuse_port)
-    except OSError as error:
-        where = joined(settings.listen, settings.port)
-        raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
+    port = await _listen(settings, life, gateway.metrics, server)
     if not settings.token:
         _log.warning(
             "no access control: any client that reaches this port may send, read and delete",
@@ -105,6 +111,24 @@ def _server(settings: GatewaySettings, gateway: Gateway, environment: Environmen
     )
 
 
+async def _listen(settings: GatewaySettings, life: Life, metrics: Metrics, server: HttpServer) -> int:
+    door = TlsDoor.of(open_certificate(settings, life, metrics, "gateway"), server.budget)
+    try:
+        return await server.start(settings.listen, settings.port, reuse_port=settings.reuse_port, door=door)
+    except OSError as error:
+        where = joined(settings.listen, settings.port)
+        raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
+
+
+def _redis_tls(settings: GatewaySettings) -> ClientTlsFiles | None:
+    """Return the files for Redis, checked; None unless its URL begins with rediss://."""
+    if not settings.redis_url.startswith("rediss://"):
+        return None
+    files = files_of(settings)
+    ClientTls(files)
+    return files
+
+
 def _limits(settings: GatewaySettings, environment: Environment) -> "RedisLimits | None":
     client_rate, topic_rate = settings.client_messages_per_second, settings.topic_messages_per_second
     if not settings.redis_url or not (client_rate or topic_rate):
@@ -125,4 +149,5 @@ def _limits(settings: GatewaySettings, environment: Environment) -> "RedisLimits
         client_rate=client_rate,
         topic_rate=topic_rate,
         burst_seconds=settings.rate_burst_seconds,
+        tls=checked_at_start(_redis_tls, settings),
     )

@@ -7,6 +7,7 @@ import fcntl
 from collections.abc import Callable, Mapping
 from typing import IO
 
+from gantry_chassis.certificates import checked_at_start, open_certificate
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -17,10 +18,12 @@ from gantry_chassis.peers.budget import Budget, show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.opening import open_guard
+from gantry_link.connections.client_tls import hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.limits import LinkLimits
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.server import RemotingServer
+from gantry_link.serving.tls_door import TlsDoor
 from gantry_link.serving.vouching import names_itself
 from gantry_wire.bodies.cluster import KvConfigFile
 from gantry_wire.bodies.json_body import decode_body
@@ -48,8 +51,18 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     writer = life.environment.workers(1, "durable-file")
     metrics, tables = Metrics(), Tables()
     guard = open_guard(settings, SERVICE, metrics, life.environment)
-    pool = ConnectionPool(rng=life.environment.rng, introduce=None if guard is None else guard.introducer)
-    hints = Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file)
+    pool = ConnectionPool(
+        rng=life.environment.rng,
+        introduce=None if guard is None else guard.introducer,
+        tls=checked_at_start(outgoing_tls, settings),
+    )
+    hints = Hints(
+        settings.nats_url,
+        SERVICE,
+        life.environment.rng,
+        settings.nats_token_file,
+        checked_at_start(hints_tls, settings),
+    )
     peers: dict[int, Peer] = {}
     outside = Outside(hints, pool, peers)
     config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)
@@ -59,6 +72,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     commands = make_commands(tables, registry, config, config_file, kv_file, outside)
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, SERVICE, budget)
+    tls_door = TlsDoor.of(open_certificate(settings, life, metrics, SERVICE), budget)
     remoting = Remoting(commands, metrics, None if guard is None else guard.door(settings.access_cluster))
     server = make_server(settings, registry, outside, remoting, budget, peers)
     add_gauges(metrics, tables, server, hints)
@@ -78,7 +92,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
         life.supervise("access", follower.run)
         life.supervise("audit", guard.audit.run)
     life.supervise("expiry", lambda: _expire(registry, config, outside, life))
-    port, http_port = await _listen(settings, server, http)
+    port, http_port = await _listen(settings, server, http, tls_door)
     _log.info(
         "ready", remoting=joined(settings.listen, port), http=f"http://{joined(settings.listen, http_port)}"
     )
@@ -187,12 +201,14 @@ async def _expire(registry: Registry, config: RunConfig, outside: Outside, life:
         outside.act(change)
 
 
-async def _listen(settings: NameserverSettings, server: RemotingServer, http: HttpServer) -> tuple[int, int]:
+async def _listen(
+    settings: NameserverSettings, server: RemotingServer, http: HttpServer, door: TlsDoor | None
+) -> tuple[int, int]:
     where = joined(settings.listen, settings.port)
     try:
-        port = await server.listen(settings.listen, settings.port)
+        port = await server.listen(settings.listen, settings.port, door)
         where = joined(settings.listen, settings.http_port_or_next)
-        return port, await http.start()
+        return port, await http.start(door)
     except OSError as error:
         raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from gantry_chassis.http.web_pages import AllowedHosts
 from gantry_chassis.settings.access import AccessSettings
 from gantry_chassis.settings.loading import SettingsRefused
+from gantry_chassis.settings.tls import add_tls
 from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.errors import MalformedBody
 from nameserver.switches import ScanMs, Switches, WaitSeconds
@@ -119,6 +120,9 @@ def read_conf(path: Path, ignored: list[str]) -> dict[str, str]:
         raise SettingsRefused(f"cannot read the settings file {path}: {error}") from error
     known: dict[str, str] = {}
     for name, value in values.items():
+        if name.startswith("tls."):
+            add_tls(known, ignored, name, value, str(path))
+            continue
         ours = ROCKETMQ_NAMES.get(name, name)
         if ours in NameserverSettings.__struct_fields__:
             known[ours] = value.strip("\"'")

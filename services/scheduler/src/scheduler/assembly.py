@@ -7,6 +7,7 @@ import gc
 import sys
 from typing import IO
 
+from gantry_chassis.certificates import checked_at_start, open_certificate
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -19,8 +20,10 @@ from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.opening import open_guard
 from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.client_tls import hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.service_listener import ServiceListener
+from gantry_link.serving.tls_door import TlsDoor
 from gantry_link.system_queues.fleet import Fleet
 from scheduler.delivering.deliveries import Pace
 from scheduler.metrics import SchedulerMetrics
@@ -51,14 +54,18 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     lock = _take_directory(settings)
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
-    metrics = Metrics()
+    metrics, stores = Metrics(), KnownStores()
     scheduler_metrics = SchedulerMetrics(metrics)
     guard = open_guard(settings, SERVICE, metrics, life.environment)
-    pool = ConnectionPool(rng=life.environment.rng, introduce=None if guard is None else guard.introducer)
-    hints = Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file)
-    stores = KnownStores()
+    pool = ConnectionPool(
+        rng=life.environment.rng,
+        introduce=None if guard is None else guard.introducer,
+        tls=checked_at_start(outgoing_tls, settings),
+    )
+    hints = _make_hints(settings, life.environment)
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, SERVICE, budget)
+    tls_door = TlsDoor.of(open_certificate(settings, life, metrics, SERVICE), budget)
     listener = ServiceListener(
         routes_of(Orders(stores.terms, scheduler_metrics), TaskOrders(stores.terms)),
         count=lambda name, code: scheduler_metrics.requests.labels(name, str(code)).add(),
@@ -66,7 +73,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         budget=budget,
         admit=None if guard is None else guard.inner_door().admit,
     )
-    port = await _listen(settings, listener)
+    port = await _listen(settings, listener, tls_door)
     identity = _identity(settings, life.environment, port, scheduler_metrics, stores)
     keepers = Keepers(stores, pool, identity)
     fleet = Fleet(
@@ -85,10 +92,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         settings.allowed_hosts,
         listen=life.environment.listening_socket,
     )
-    try:
-        http_port = await http.start()
-    except OSError as error:
-        raise _taken(settings.listen, settings.http_port_or_next, error) from error
+    http_port = await _start(settings, http, tls_door)
     life.supervise("hints", hints.run)
     life.supervise("fleet", fleet.run)
     if guard is not None:
@@ -104,6 +108,11 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     if guard is not None:
         guard.audit.close()
     lock.close()
+
+
+def _make_hints(settings: SchedulerSettings, environment: Environment) -> Hints:
+    tls = checked_at_start(hints_tls, settings)
+    return Hints(settings.nats_url, SERVICE, environment.rng, settings.nats_token_file, tls)
 
 
 def add_gauges(metrics: Metrics, stores: KnownStores) -> None:
@@ -184,11 +193,18 @@ def _unready(life: Life, fleet: Fleet, stores: KnownStores) -> str | None:
     return f"building the due index: {', '.join(building)}" if building else None
 
 
-async def _listen(settings: SchedulerSettings, listener: ServiceListener) -> int:
+async def _listen(settings: SchedulerSettings, listener: ServiceListener, door: TlsDoor | None) -> int:
     try:
-        return await listener.listen(settings.listen, settings.port)
+        return await listener.listen(settings.listen, settings.port, door)
     except OSError as error:
         raise _taken(settings.listen, settings.port, error) from error
+
+
+async def _start(settings: SchedulerSettings, http: HttpServer, door: TlsDoor | None) -> int:
+    try:
+        return await http.start(door)
+    except OSError as error:
+        raise _taken(settings.listen, settings.http_port_or_next, error) from error
 
 
 def _taken(host: str, port: int, error: OSError) -> StartRefused:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from gantry_chassis.certificates import checked_at_start, open_certificate
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -14,8 +15,10 @@ from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.opening import open_guard
 from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.client_tls import hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.service_listener import Route, Routes, ServiceListener
+from gantry_link.serving.tls_door import TlsDoor
 from gantry_link.system_queues.claims import Claims, Held, QueueKey
 from gantry_link.system_queues.fleet import Fleet, StoreAt
 from gantry_wire.codes import GantryCode
@@ -41,9 +44,17 @@ class CheckerProcess:
         self._metrics = Metrics()
         self._guard = guard = open_guard(settings, SERVICE, self._metrics, life.environment)
         self._pool = ConnectionPool(
-            rng=life.environment.rng, introduce=None if guard is None else guard.introducer
+            rng=life.environment.rng,
+            introduce=None if guard is None else guard.introducer,
+            tls=checked_at_start(outgoing_tls, settings),
         )
-        self._hints = Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file)
+        self._hints = Hints(
+            settings.nats_url,
+            SERVICE,
+            life.environment.rng,
+            settings.nats_token_file,
+            checked_at_start(hints_tls, settings),
+        )
         names = NameserverClient(self._pool, settings.nameservers)
         self._fleet = Fleet(names, self._joined, self._left, poll_seconds=settings.poll_seconds)
         self._watches: dict[str, StoreWatch] = {}
@@ -65,6 +76,7 @@ class CheckerProcess:
         settings = self._settings
         self._add_metrics()
         show_budget(self._metrics, "txn_checker", self._budget)
+        door = TlsDoor.of(open_certificate(settings, self._life, self._metrics, "txn_checker"), self._budget)
         routes = health_routes(self._not_ready, self._metrics)
         http = HttpServer(
             settings.listen,
@@ -74,7 +86,7 @@ class CheckerProcess:
             settings.allowed_hosts,
             listen=self._life.environment.listening_socket,
         )
-        port, http_port = await self._listen(http)
+        port, http_port = await self._listen(http, door)
         self._address = joined(settings.advertised_host(self._life.environment.reachable_address), port)
         self._hints.subscribe("gantry.route.*", lambda _subject, _payload: self._fleet.hint())
         self._life.supervise("hints", self._hints.run)
@@ -101,13 +113,13 @@ class CheckerProcess:
             GantryCode.RECEIVE_CHECKS: Route("checks", ReceiveChecks, self._answers.receive_checks),
         }
 
-    async def _listen(self, http: HttpServer) -> tuple[int, int]:
+    async def _listen(self, http: HttpServer, door: TlsDoor | None) -> tuple[int, int]:
         settings = self._settings
         where = joined(settings.listen, settings.port)
         try:
-            port = await self._listener.listen(settings.listen, settings.port)
+            port = await self._listener.listen(settings.listen, settings.port, door)
             where = joined(settings.listen, settings.http_port_or_next)
-            return port, await http.start()
+            return port, await http.start(door)
         except OSError as error:
             raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.settings import Settings
 from gantry_chassis.settings.loading import SettingsRefused, read_toml
+from gantry_chassis.settings.tls import add_tls
 from gantry_wire.names import TRACE_TOPIC
 
 
@@ -142,6 +143,8 @@ def translate(keys: dict[str, str], source: str) -> BrokerConf:
             values["queue_file_units"] = str(_number(value, key, source) // QUEUE_UNIT_BYTES)
         elif key in RENAMED:
             values[RENAMED[key]] = value
+        elif key.startswith("tls."):
+            add_tls(values, ignored, key, value, source)
         elif refusal is None and key != "storePathCommitLog":
             ignored.append(key)
     _refuse_contradictions(keys, source)
@@ -189,7 +192,7 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
     values |= {
         "msgTraceTopicName": TRACE_TOPIC,
         "slaveReadEnable": "false",
-        "useTLS": "false",
+        "useTLS": "true" if settings.tls_client else "false",
         "filterServerNums": "0",
     }
     ports = {"listenPort": str(port), "fastListenPort": str(fast_port)}

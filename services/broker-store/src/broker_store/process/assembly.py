@@ -38,6 +38,7 @@ from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
+from gantry_chassis.certificates import checked_at_start, open_certificate
 from gantry_chassis.http.server import health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -46,9 +47,11 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
+from gantry_link.connections.client_tls import hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.connections.turn import Turn
 from gantry_link.serving.peer import Peer
+from gantry_link.serving.tls_door import TlsDoor
 from gantry_wire.frames.known_headers import KnownHeaders
 from gantry_wire.messages.ids import pack_host
 
@@ -114,8 +117,15 @@ class StoreProcess:
         budget = settings.make_budget(life.environment.steady)
         show_budget(self._metrics, "gantry_store", budget)
         self._listeners = Listeners(settings, routes, budget, self._closed, life.environment.listening_socket)
-        self._pool = ConnectionPool(rng=life.environment.rng)
-        self._hints = Hints(settings.nats_url, "broker-store", life.environment.rng, settings.nats_token_file)
+        self._door = TlsDoor.of(open_certificate(settings, life, self._metrics, "gantry_store"), budget)
+        self._pool = ConnectionPool(rng=life.environment.rng, tls=checked_at_start(outgoing_tls, settings))
+        self._hints = Hints(
+            settings.nats_url,
+            "broker-store",
+            life.environment.rng,
+            settings.nats_token_file,
+            checked_at_start(hints_tls, settings),
+        )
         self._opening: Opening | None = None
         self._built: Built | None = None
         self._is_recovered = False
@@ -125,7 +135,7 @@ class StoreProcess:
         gc.set_threshold(*GC_THRESHOLDS)
         lock = self._disk.take(self._settings.store_dir)
         try:
-            await self._listeners.listen()
+            await self._listeners.listen(self._door)
             await self._open_and_serve()
             await self._life.stopping.wait()
         finally:

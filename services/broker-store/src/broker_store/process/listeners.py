@@ -16,6 +16,7 @@ from gantry_chassis.start_refusal import StartRefused
 from gantry_link.limits import LinkLimits
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.server import RemotingServer
+from gantry_link.serving.tls_door import TlsDoor
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.frame_stream import RawFrame
@@ -58,13 +59,13 @@ class Listeners:
             settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts, listen=listen
         )
 
-    async def listen(self) -> None:
-        """Open all ports. Raises StartRefused when one cannot be opened."""
+    async def listen(self, door: TlsDoor | None) -> None:
+        """Open all ports; with a `door`, for TLS too. Raises StartRefused when one cannot be opened."""
         settings = self._settings
         try:
-            await self.http.start()
-            self.port = await self.server.listen(settings.listen, settings.port)
-            self.fast_port = await self._fast_server.listen(settings.listen, settings.fast_port_used)
+            await self.http.start(door)
+            self.port = await self.server.listen(settings.listen, settings.port, door)
+            self.fast_port = await self._fast_server.listen(settings.listen, settings.fast_port_used, door)
         except OSError as error:
             raise StartRefused(f"a port of {settings.listen} cannot be opened: {error}") from error
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from uvicorn import Config, Server
 
 from gantry_chassis.http.in_order import keep_order, shut_down
+from gantry_chassis.http.server import Door, OpenDoor, open_door
 from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
 from gantry_chassis.machine.memory import forget_cycles, give_back
 from gantry_chassis.peers.budget import Budget
@@ -44,6 +45,7 @@ class HttpServer:
             partial(FastProtocol, fast_path, *bounds) if fast_path else partial(GatewayProtocol, *bounds)
         )
         self._accepting: Accepting | None = None
+        self._open_door: OpenDoor | None = None
         config = Config(
             app,
             http=cast("type[asyncio.Protocol]", self._accepted),
@@ -65,14 +67,16 @@ class HttpServer:
         self._sockets: list[socket.socket] = []
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def start(self, host: str, port: int, *, reuse_port: bool) -> int:
-        """Listen and return the port. Raises OSError if the port is taken."""
+    async def start(self, host: str, port: int, *, reuse_port: bool, door: Door | None = None) -> int:
+        """Listen and return the port; with a `door`, for TLS too. Raises OSError if the port is taken."""
         listener = self._listen(host, port, backlog=BACKLOG, reuse_port=reuse_port)
         self._sockets = [listener]
         self._accepting = Accepting(listener, self.budget.has_descriptor)
         # Call uvicorn's startup and shutdown only: its main loop would wake an idle process and replace the
         # signal handlers.
-        await self._server.startup(sockets=self._sockets)
+        await self._server.startup(sockets=[] if door else self._sockets)
+        if door is not None:
+            self._open_door = open_door(door, listener, self._server, self.budget)
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
         return int(listener.getsockname()[1])
 
@@ -80,13 +84,16 @@ class HttpServer:
         """Stop listening, let running requests finish, close the connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self._open_door is not None:
+            self._open_door.close()
         await shut_down(self._server, self._sockets)
         await asyncio.sleep(0)
 
     def _accepted(self, **options: Any) -> GatewayProtocol:
-        """Create the protocol of a connection that uvicorn accepted, and accept the connections queued behind it."""
+        """Create the protocol of an accepted connection; if uvicorn accepted it, accept the connections queued behind it."""
         assert self._accepting is not None, "uvicorn listens since `start`"
-        self._accepting.soon(partial(self._protocol, **options))
+        if self._open_door is None:
+            self._accepting.soon(partial(self._protocol, **options))
         return self._protocol(**options)
 
     def sweep(self) -> None:

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from gantry_chassis.logs.structured import get_logger
+from gantry_link.connections.client_tls import ClientTlsFiles
 
 ANSWER_SECONDS = 0.1
 AWAY_SECONDS = 1.0
@@ -47,6 +48,18 @@ return 0
 _log = get_logger()
 
 
+def _tls_options(files: ClientTlsFiles | None) -> dict[str, Any]:
+    """Return the driver's names of TLS files."""
+    if files is None:
+        return {}
+    return {
+        "ssl_ca_certs": files.authorities or None,
+        "ssl_certfile": files.certificate or None,
+        "ssl_keyfile": files.key or files.certificate or None,
+        "ssl_check_hostname": files.verify_name,
+    }
+
+
 class RedisLimits:
     """Token buckets `gantry:rate:client:<address>` and `gantry:rate:topic:<topic>`."""
 
@@ -60,13 +73,15 @@ class RedisLimits:
         burst_seconds: float,
         password: str = "",
         answer_seconds: float = ANSWER_SECONDS,
+        tls: ClientTlsFiles | None = None,
     ) -> None:
-        """Rates in messages per second; 0 disables a limit."""
+        """Rates in messages per second; 0 disables a limit. A url with rediss:// needs the files of `tls`."""
         self._redis = Redis.from_url(
             url,
             socket_timeout=answer_seconds,
             socket_connect_timeout=answer_seconds,
             password=password or None,
+            **_tls_options(tls),
         )
         self._take = cast("Callable[..., Awaitable[Any]]", self._redis.register_script(_TAKE))
         self._rates = {"client": client_rate, "topic": topic_rate}
