@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict, TypeVar, cast
 
 from gantry_link.clients.nameserver_addresses import SCHEMES, split_list
+from gantry_link.connections.client_tls import ClientTlsFiles
 from gantry_link.errors import LinkError
 from gantrymq.errors import ConfigurationError
 from gantrymq.machine import THIS_MACHINE, Machine
+from gantrymq.tls import check_tls, tls_defaults
 
 DEFAULT_INSTANCE = "DEFAULT"
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"
@@ -31,6 +33,11 @@ class ClientOptions(TypedDict, total=False):
     secret_key: str
     security_token: str
     vip_channel: bool
+    tls: bool
+    tls_ca_file: str
+    tls_cert_file: str
+    tls_key_file: str
+    tls_verify_name: bool
     request_timeout: float
     connect_timeout: float
     route_poll_interval: float
@@ -59,6 +66,16 @@ class ClientSettings:
     security_token: str = field(default="", repr=False)
     vip_channel: bool = False
     """Sends go to the broker's second listener, whose port is two below the first."""
+    tls: bool = False
+    """Connections to nameservers and brokers use TLS. Each TLS option has its default in the environment: GANTRY_TLS, GANTRY_TLS_CA_FILE …"""
+    tls_ca_file: str = ""
+    """PEM file of the trusted authorities; empty: those of the system."""
+    tls_cert_file: str = ""
+    """PEM file of the client certificate and its chain; empty: none is shown."""
+    tls_key_file: str = ""
+    """PEM file of its key; empty: the key is in `tls_cert_file`."""
+    tls_verify_name: bool = True
+    """Whether the server's certificate must name the host of its address."""
     request_timeout: float = 3.0
     connect_timeout: float = 3.0
     route_poll_interval: float = 30.0
@@ -83,6 +100,13 @@ class ClientSettings:
             raise ConfigurationError("access_key and secret_key: give both or neither")
         for name in ("request_timeout", "connect_timeout", "route_poll_interval", "heartbeat_interval"):
             check_number(name, getattr(self, name), 0.01, 86_400)
+        if self.tls:
+            check_tls(self.tls_files)
+
+    @property
+    def tls_files(self) -> ClientTlsFiles:
+        """The files of the TLS options."""
+        return ClientTlsFiles(self.tls_ca_file, self.tls_cert_file, self.tls_key_file, self.tls_verify_name)
 
 
 def client_settings(options: ClientOptions) -> ClientSettings:
@@ -95,7 +119,7 @@ def client_settings(options: ClientOptions) -> ClientSettings:
         servers = ";".join(map(str, cast("Sequence[object]", servers)))
     chosen["nameservers"] = servers
     take_keys(chosen)
-    return make_settings(ClientSettings, chosen)
+    return make_settings(ClientSettings, tls_defaults() | chosen)
 
 
 def take_keys(chosen: dict[str, Any]) -> None:

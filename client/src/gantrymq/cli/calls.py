@@ -15,9 +15,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from gantrymq.cli.stops import UNREACHABLE, WRONG_USE, Stop, status_of
 from gantrymq.cli.wording import problem_words
+from gantrymq.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import ssl
     from http.client import HTTPConnection
+
+    from gantry_link.connections.client_tls import ClientTlsFiles
 
 DEFAULT_HTTP = "http://127.0.0.1:8080"
 CALL_SECONDS = 60.0
@@ -101,9 +105,10 @@ def unreached(error: Exception, base: str, sent_bytes: int = 0) -> Stop:
 class Calls:
     """Calls of one gateway, one after the other, over a persistent connection."""
 
-    def __init__(self, base: str, authorization: str) -> None:
-        """Use the header `authorization`, if it is not empty. Raises Stop for an invalid address."""
+    def __init__(self, base: str, authorization: str, files: ClientTlsFiles | None = None) -> None:
+        """Use the header `authorization`, if it is not empty, and for https the TLS `files`. Raises Stop for an invalid address."""
         self.base: str = base_of(base)
+        self.files: ClientTlsFiles | None = files
         self.headers: dict[str, str] = {"authorization": authorization} if authorization else {}
         self._connection: HTTPConnection | None = None
 
@@ -165,6 +170,19 @@ class Calls:
             return kept
         self.close()
         place = urlsplit(self.base)
-        kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(place.hostname or "", place.port, timeout=seconds)
+        host = place.hostname or ""
+        if place.scheme == "https":
+            self._connection = http.client.HTTPSConnection(
+                host, place.port, timeout=seconds, context=self._context()
+            )
+        else:
+            self._connection = http.client.HTTPConnection(host, place.port, timeout=seconds)
         return self._connection
+
+    def _context(self) -> ssl.SSLContext | None:
+        from gantrymq.tls import http_context
+
+        try:
+            return None if self.files is None else http_context(self.files)
+        except ConfigurationError as error:
+            raise Stop(str(error), WRONG_USE) from None

@@ -16,11 +16,14 @@ from urllib.parse import urlsplit
 
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.clients.store import StoreClient
+from gantry_link.connections.client_tls import ClientTlsFiles, TlsContext
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import ResponseCode
 from gantrymq.cli.calls import Calls, path_of
-from gantrymq.cli.stops import Stop
+from gantrymq.cli.stops import WRONG_USE, Stop
+from gantrymq.errors import ConfigurationError
+from gantrymq.tls import check_tls, tls_defaults
 
 ANSWER_SECONDS = 5.0
 MASTER_ID = 0
@@ -57,7 +60,7 @@ async def examine(calls: Calls) -> list[Finding]:
     found = [replace(found[0], is_open=await asyncio.to_thread(_is_open, calls))]
     found.append(await _round_trip(calls))
     cluster = calls.call("GET", path_of("cluster"))
-    pool = ConnectionPool(connect_seconds=ANSWER_SECONDS)
+    pool = ConnectionPool(connect_seconds=ANSWER_SECONDS, tls=_tls())
     try:
         listed: list[dict[str, Any]] = cluster["nameservers"]
         seen, known_by = await try_nameservers(pool, listed)
@@ -69,6 +72,23 @@ async def examine(calls: Calls) -> list[Finding]:
     return found
 
 
+def _tls() -> TlsContext | None:
+    """Return the contexts for remoting, as the environment sets them for every client of the SDK. Raises Stop."""
+    try:
+        options = tls_defaults()
+        if not options.pop("tls", False):
+            return None
+        files = ClientTlsFiles(
+            options.get("tls_ca_file", ""),
+            options.get("tls_cert_file", ""),
+            options.get("tls_key_file", ""),
+            options.get("tls_verify_name", True),
+        )
+        return check_tls(files)
+    except ConfigurationError as error:
+        raise Stop(str(error), WRONG_USE) from None
+
+
 async def _live(calls: Calls) -> None:
     await asyncio.to_thread(calls.call, "GET", "/health/live")
     await asyncio.to_thread(calls.call, "GET", path_of("topics"))  # needs the token; health does not
@@ -76,7 +96,7 @@ async def _live(calls: Calls) -> None:
 
 def _is_open(calls: Calls) -> bool:
     """Whether the gateway answers without credentials."""
-    without = Calls(calls.base, "")
+    without = Calls(calls.base, "", calls.files)
     try:
         return without.status(path_of("topics")) != UNAUTHORIZED
     finally:

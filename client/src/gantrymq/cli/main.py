@@ -46,6 +46,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "schedules": ("schedule",),
     "transactions": ("txn",),
     "tasks": ("task",),
+    "access": ("access",),
     "doctor": ("doctor",),
     "completion": ("completion",),
 }

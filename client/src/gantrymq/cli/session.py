@@ -12,6 +12,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand
 
+from gantry_link.connections.client_tls import ClientTlsFiles
 from gantrymq.cli.calls import DEFAULT_HTTP, Calls, Query, base_of, path_of
 from gantrymq.cli.credentials import authorization_of
 from gantrymq.cli.screen import Screen
@@ -63,6 +64,36 @@ SecretFile = Annotated[
         "--secret-file", metavar="FILE", help="File with the secret of --access-key; - is standard input."
     ),
 ]
+CaFile = Annotated[
+    str,
+    typer.Option(
+        "--ca-file",
+        envvar="GANTRY_TLS_CA_FILE",
+        metavar="FILE",
+        help="With https: PEM file of the trusted authorities; default: those of the system.",
+        show_default=False,
+    ),
+]
+CertFile = Annotated[
+    str,
+    typer.Option(
+        "--cert-file",
+        envvar="GANTRY_TLS_CERT_FILE",
+        metavar="FILE",
+        help="With https: PEM file of the certificate to show.",
+        show_default=False,
+    ),
+]
+KeyFile = Annotated[
+    str,
+    typer.Option(
+        "--key-file",
+        envvar="GANTRY_TLS_KEY_FILE",
+        metavar="FILE",
+        help="PEM file of its key; default: the key is in --cert-file.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
@@ -77,9 +108,9 @@ class Command(TyperCommand):
 class Session:
     """The state of one command line."""
 
-    def __init__(self, base: str, authorization: str, *, as_json: bool) -> None:
-        """Use the header `authorization`, if it is not empty."""
-        self.calls: Calls = Calls(base, authorization)
+    def __init__(self, base: str, authorization: str, files: ClientTlsFiles, *, as_json: bool) -> None:
+        """Use the header `authorization`, if it is not empty, and for https the TLS `files`."""
+        self.calls: Calls = Calls(base, authorization, files)
         self.screen: Screen = Screen(as_json=as_json)
 
     def get(self, path: str, *, hold_seconds: float = 0, **query: Query) -> Any:
@@ -143,7 +174,7 @@ def gateway_of(http: str, data: Path | None) -> str:
 def command(
     app: typer.Typer, name: str, examples: str
 ) -> Callable[[Callable[Concatenate[Session, Words], None]], Callable[Concatenate[Session, Words], None]]:
-    """Make a function a command of `app`: it gets a session first; --http, --token and --json are added, `examples` are the last part of its --help."""
+    """Make a function a command of `app`: it gets a session first; --http, --token, --json and others are added, `examples` are the last part of its --help."""
 
     def add(
         function: Callable[Concatenate[Session, Words], None],
@@ -157,12 +188,16 @@ def command(
             token: str,
             access_key: str,
             secret_file: Path | None,
+            ca_file: str,
+            cert_file: str,
+            key_file: str,
             as_json: bool,
             **words: Any,
         ) -> None:
             base = base_of(gateway_of(http, data))
             authorization = authorization_of(base, token, access_key, secret_file)
-            session = Session(base, authorization, as_json=as_json)
+            files = ClientTlsFiles(ca_file, cert_file, key_file)
+            session = Session(base, authorization, files, as_json=as_json)
             try:
                 do(session, **words)
             finally:
@@ -172,7 +207,8 @@ def command(
         given = [(one.name, one.default, one.annotation) for one in own]
         common = [
             ("http", "", Http), ("data", None, Data), ("token", "", Token), ("access_key", "", AccessKey),
-            ("secret_file", None, SecretFile), ("as_json", False, Json),
+            ("secret_file", None, SecretFile), ("ca_file", "", CaFile), ("cert_file", "", CertFile),
+            ("key_file", "", KeyFile), ("as_json", False, Json),
         ]  # fmt: skip
         parameters = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

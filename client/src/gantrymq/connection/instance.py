@@ -30,6 +30,7 @@ from gantrymq.connection.transaction_checks import producer_group_of
 from gantrymq.errors import ConnectionFailed, NoRoute
 from gantrymq.message import MessageQueue
 from gantrymq.settings import DEFAULT_INSTANCE, ClientSettings
+from gantrymq.tls import check_tls
 
 log: logging.Logger = logging.getLogger("gantrymq")
 VIP_OFFSET = 2
@@ -52,6 +53,7 @@ class ClientInstance:
         self.pool: ConnectionPool = ConnectionPool(
             on_push=self.pushes.receive, connect_seconds=settings.connect_timeout, rng=settings.machine.rng,
             sign=self.signer, on_connected=self._connected, on_lost=self._lost,
+            tls=check_tls(settings.tls_files) if settings.tls else None,
         )  # fmt: skip
         self.nameservers: NameserverClient = NameserverClient(
             self.pool, settings.nameservers, settings.request_timeout

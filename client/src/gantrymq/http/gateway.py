@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Callable
 from typing import Any, Self, cast
 from urllib.parse import quote
@@ -18,6 +19,7 @@ from gantrymq.errors import ConnectionFailed, GantryError, NotRunning, TimedOut,
 from gantrymq.http.problems import error_of, failure_of, problem_of
 from gantrymq.http.settings import HttpOptions, HttpSettings
 from gantrymq.settings import make_settings
+from gantrymq.tls import http_context, http_tls_defaults
 
 FIRST_PAUSE_SECONDS = 0.1
 PAUSE_SECONDS_MAX = 2.0
@@ -48,8 +50,13 @@ class Gateway:
                 base_url=self.settings.http,
                 headers=headers,
                 limits=limits,
-                verify=self.settings.http.startswith("https:"),
+                verify=self._verification(),
             )
+
+    def _verification(self) -> ssl.SSLContext | bool:
+        if not self.settings.http.startswith("https:"):
+            return False  # an httpx without authorities starts faster
+        return http_context(self.settings.tls_files) or True
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -131,7 +138,9 @@ class GatewayClient:
     """The common part of HTTP clients: their settings, and their life from `start` to `close`, as an `async with` block."""
 
     def __init__(self, options: HttpOptions) -> None:
-        self.settings: HttpSettings = make_settings(HttpSettings, cast("dict[str, Any]", options))
+        self.settings: HttpSettings = make_settings(
+            HttpSettings, http_tls_defaults() | cast("dict[str, Any]", options)
+        )
         self._gateway = Gateway(self.settings)
 
     async def start(self) -> None:

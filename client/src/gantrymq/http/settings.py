@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 from urllib.parse import urlsplit
 
+from gantry_link.connections.client_tls import ClientTlsFiles
 from gantrymq.errors import ConfigurationError
 from gantrymq.formats.basic_credentials import basic
 from gantrymq.machine import THIS_MACHINE, Machine
 from gantrymq.settings import check_number, take_keys
+from gantrymq.tls import http_context
 
 ADDRESS_VARIABLE = "GANTRY_HTTP"
 TOKEN_VARIABLE = "GANTRY_TOKEN"  # noqa: S105 - the name of a variable
@@ -27,6 +29,10 @@ class HttpOptions(TypedDict, total=False):
     timeout: float
     retries: int
     connections: int
+    tls_ca_file: str
+    tls_cert_file: str
+    tls_key_file: str
+    tls_verify_name: bool
     machine: Machine
 
 
@@ -47,6 +53,14 @@ class HttpSettings:
     """How often a call is repeated, if that is safe and may help."""
     connections: int = 64
     """The most concurrent calls; others wait."""
+    tls_ca_file: str = ""
+    """With an https address: PEM file of the trusted authorities; empty: those of the system. Default of each TLS option: GANTRY_TLS_CA_FILE … of the environment."""
+    tls_cert_file: str = ""
+    """PEM file of the client certificate and its chain; empty: none is shown."""
+    tls_key_file: str = ""
+    """PEM file of its key; empty: the key is in `tls_cert_file`."""
+    tls_verify_name: bool = True
+    """Whether the server's certificate must name the host of its address."""
     machine: Machine = field(default=THIS_MACHINE, repr=False)
     """Clocks, randomness and the process id. For simulations."""
 
@@ -68,6 +82,13 @@ class HttpSettings:
         check_number("timeout", self.timeout, 0.001, SECONDS_MAX)
         check_number("retries", self.retries, 0, 100)
         check_number("connections", self.connections, 1, 10_000)
+        if self.http.startswith("https:"):
+            http_context(self.tls_files)
+
+    @property
+    def tls_files(self) -> ClientTlsFiles:
+        """The files of the TLS options."""
+        return ClientTlsFiles(self.tls_ca_file, self.tls_cert_file, self.tls_key_file, self.tls_verify_name)
 
     def authorization(self) -> str:
         """Return the value of the header `Authorization`; empty without credentials."""
