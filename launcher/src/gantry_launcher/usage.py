@@ -50,14 +50,14 @@ usage: ./gantry COMMAND [options]
               --max-p99-ms N, --max-lost N, --min-rate N, …                limits of the verdict: ./gantry load --help
 
   send, pull, tail, receive, ack, nack, consume, topic, group, broker, cluster, lag, offsets, message, dlq, schedule,
-  txn, task, doctor, completion    use and administer a running system, selected with --data DIR: ./gantry send --help, docs/cli.md
+  txn, task, access, doctor, completion    use and administer a running system, selected with --data DIR: ./gantry send --help, docs/cli.md
 
 Exit status: 0 done (also `down` with nothing to stop), 1 failed, or `status` with nothing running, 2 refused (one line on stderr gives the reason); for the commands in the last block
 also 3 not found, 4 unreachable.
 """
 CLIENT_COMMANDS = (
     "send", "pull", "tail", "receive", "ack", "nack", "consume", "topic", "group", "broker", "cluster", "lag", "offsets",
-    "message", "dlq", "schedule", "txn", "task", "doctor", "completion",
+    "message", "dlq", "schedule", "txn", "task", "access", "doctor", "completion",
 )  # fmt: skip
 """Commands of the client; the launcher passes them to it."""
 ACCESS_WORDS = ("init", "off", "dry-run")

@@ -26,19 +26,44 @@ class Health:
     body: dict[str, Any]
     answered: bool = True
     """False when the process listens but did not answer in time."""
+    is_cut: bool = False
+    """Whether the process closed the connection without an answer."""
 
 
 def ask(check: Check, timeout_seconds: float) -> Health:
     """Return the health of a process. One that does not answer is not ready; this never raises."""
     try:
-        with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
-            connection.settimeout(timeout_seconds)
-            return _ASK[check.kind](connection)
+        if check not in _speaks_tls:
+            health = _asked(check, timeout_seconds)
+            if check.kind != "http" or not health.is_cut:
+                return health
+            _speaks_tls.add(check)  # it closed a plain connection without a word: tls_mode=enforcing
+        return _asked_by_tls(check, timeout_seconds)
     except ConnectionRefusedError:
         return Health(ready=False, message="not listening", body={})
     except (OSError, ValueError) as error:
+        _speaks_tls.discard(check)
         silent = isinstance(error, TimeoutError)
         return Health(ready=False, message=f"no answer ({error})", body={}, answered=not silent)
+
+
+def _asked(check: Check, timeout_seconds: float) -> Health:
+    with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
+        connection.settimeout(timeout_seconds)
+        return _ASK[check.kind](connection)
+
+
+def _asked_by_tls(check: Check, timeout_seconds: float) -> Health:
+    """Ask over TLS. Nothing secret is sent, and the certificate names other hosts than this one, so it is not verified."""
+    import ssl  # 4 MB, for systems that serve TLS alone
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
+        connection.settimeout(timeout_seconds)
+        with context.wrap_socket(connection) as secure:
+            return _ASK[check.kind](secure)
 
 
 def _get(connection: socket.socket, path: str) -> tuple[int, bytes]:
@@ -53,7 +78,12 @@ def _get(connection: socket.socket, path: str) -> tuple[int, bytes]:
 
 
 def _ask_http(connection: socket.socket) -> Health:
-    status, rest = _get(connection, "/health/ready")
+    try:
+        status, rest = _get(connection, "/health/ready")
+    except ConnectionResetError:
+        status, rest = 0, b""
+    if not status and not rest:
+        return Health(ready=False, message="it closes the connection", body={}, is_cut=True)
     body: dict[str, Any] = json.loads(rest) if rest.startswith(b"{") else {}
     ready = status == 200
     return Health(ready, "ready" if ready else _reason(body) or f"HTTP status {status}", body)
@@ -85,4 +115,6 @@ QUESTIONS = {
 }
 """Requests that each kind of process answers at once, even when it is busy."""
 
+_speaks_tls: set[Check] = set()
+"""Checks of ports that closed a plain connection. One that fails over TLS is plain again at the next time."""
 _ASK = {"http": _ask_http, "nats": _ask_nats, "redis": _ask_redis}
