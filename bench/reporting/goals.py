@@ -63,6 +63,7 @@ GOALS: dict[str, Goal] = {
     "rocketmq.consumer": least("its push consumer", floors=1.0),
     "store_send.async.w256.c8.128B": least("sends at window 256 over 8 connections, async flush", 55_000),
     "store_send.sync.w256.c8.128B": least("the same, sync flush, relative to async", floors=0.6, miss="a"),
+    "tls_send.tls": least("sends over TLS at window 256, relative to plain ones", floors=0.7),
     "store_pull.32 x 128 B": least("pull of old messages, 32 x 128 B", 400_000),
     "http_send.single": least("HTTP single send, 32 connections", floors=2.0),
     "http_send.keyed": least("keyed HTTP send, relative to a plain one", floors=0.85),

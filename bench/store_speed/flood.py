@@ -7,6 +7,7 @@ for success.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -107,7 +108,14 @@ class _Line(asyncio.Protocol):
 
 
 async def flood(
-    store: str, sends: Sends, *, connections: int = 8, window: int = 256, seconds: float = 10.0
+    store: str,
+    sends: Sends,
+    tls: ssl.SSLContext | None = None,
+    /,
+    *,
+    connections: int = 8,
+    window: int = 256,
+    seconds: float = 10.0,
 ) -> float:
     """Return messages acknowledged per second, with `window` in all outstanding over `connections`. Raises if any was refused."""
     host, _, port = store.rpartition(":")
@@ -116,7 +124,7 @@ async def flood(
     lines: list[_Line] = []
     for _ in range(connections):
         _, line = await loop.create_connection(
-            lambda: _Line(sends, window // connections, began + seconds), host, int(port)
+            lambda: _Line(sends, window // connections, began + seconds), host, int(port), ssl=tls
         )
         lines.append(line)
     await asyncio.gather(*(line.done for line in lines))

@@ -24,6 +24,7 @@ PLAN = (
     Step("floors", "", 10, "--seconds 1 --megabytes 64", 3),
     Step("echo", "", 12, "--seconds 1", 6),
     Step("store_send", "", 30, "--seconds 2", 12),
+    Step("tls_send", "", 60, "--seconds 1 --rounds 2", 15),
     Step("store_pull", "", 30, "--seconds 2 --messages 20000", 12),
     Step("windows", "", 120, "--seconds 1 --window 32 --body 128 65536", 25),
     Step("http_send", "--seconds 15", 90, "--seconds 2", 35),
