@@ -139,3 +139,11 @@ def scope_of(nodeid: str) -> str:
 def place_of(scope: str) -> int:
     """Return the place of a scope in the order of starts; those of one place keep the order of the collection."""
     return next((place for place, long in enumerate(LONG_FIRST) if scope.startswith(long)), len(LONG_FIRST))
+
+
+@pytest.fixture
+def authority() -> Any:
+    """Return a new certificate authority of a test; see `gantrymq.cli.certificates`."""
+    from gantrymq.cli.certificates import Authority  # few tests need certificates
+
+    return Authority()

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import random
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +81,31 @@ def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged(port
             ("gantry.route.orders", b"1"),
             ("gantry.route.last", b""),
         ]
+
+    asyncio.run(scenario())
+
+
+def test_hints_pass_over_tls_and_need_a_trusted_server(port: int, tmp_path: Path, authority: Any) -> None:
+    pair = authority.issue(["127.0.0.1"])
+    (tmp_path / "server.pem").write_bytes(pair.certificate)
+    (tmp_path / "server.key").write_bytes(pair.key)
+    trusting = ssl.create_default_context(cadata=authority.certificate.decode())
+    more = ("--tls", "--tlscert", str(tmp_path / "server.pem"), "--tlskey", str(tmp_path / "server.key"))
+
+    async def scenario() -> None:
+        url, rng = f"tls://127.0.0.1:{port}", random.Random(1)
+        got: list[str] = []
+        ours = Hints(url, "ours", rng, tls=lambda: trusting)
+        stranger = Hints(url, "stranger", rng, tls=ssl.create_default_context)
+        ours.subscribe("gantry.route.*", lambda subject, _payload: got.append(subject))
+        with nats_server(port, *more):
+            async with running(ours, stranger):
+                async with asyncio.timeout(90):
+                    while not got:
+                        ours.publish("gantry.route.x")
+                        await asyncio.sleep(0.02)
+                await asyncio.sleep(1.0)
+                assert not stranger.is_connected
 
     asyncio.run(scenario())
 

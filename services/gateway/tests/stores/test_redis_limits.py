@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from gantry_link.connections.client_tls import ClientTlsFiles
 from gateway.stores.redis_limits import RedisLimits
 
 pytestmark = pytest.mark.anyio
@@ -163,3 +166,34 @@ async def test_a_hung_server_delays_no_call(anyio_backend, capfd):
         with pytest.raises(BlockingIOError):  # only the first call has asked
             silent.accept()
     assert "no answer in time" in "".join(capfd.readouterr()), "the log says what is wrong"
+
+
+async def test_limits_apply_over_tls(server, tmp_path, authority):
+    """The server of the tests speaks no TLS, so a relay in front of it does."""
+    pair = authority.issue(["127.0.0.1"])
+    (tmp_path / "relay.pem").write_bytes(pair.certificate + pair.key)
+    (tmp_path / "ca.pem").write_bytes(authority.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "relay.pem")
+
+    async def copy(reader, writer):
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def relay(reader, writer):
+        there, back = await asyncio.open_connection("127.0.0.1", server.port)
+        await asyncio.gather(copy(reader, back), copy(there, writer))
+
+    async with await asyncio.start_server(relay, "127.0.0.1", 0, ssl=context) as listening:
+        url = f"rediss://127.0.0.1:{listening.sockets[0].getsockname()[1]}/0"
+        rates = {"client_rate": 1, "topic_rate": 0, "burst_seconds": 1, "answer_seconds": 60.0}
+        known = RedisLimits(url, time.monotonic, tls=ClientTlsFiles(str(tmp_path / "ca.pem")), **rates)
+        assert await known.take("10.0.0.1", "", 1) == 0
+        assert await known.take("10.0.0.1", "", 1) > 0
+        await known.close()
+        stranger = RedisLimits(url, time.monotonic, tls=ClientTlsFiles(), **rates)
+        assert await stranger.take("10.0.0.1", "", 1) == 0  # as if Redis were away
+        assert stranger.passed_unseen == 1
+        await stranger.close()
