@@ -28,6 +28,19 @@ def test_names_of_rocketmq_and_ours_are_read_and_others_are_listed(tmp_path):
     assert ignored == ["serverWorkerThreads"]
 
 
+def test_tls_properties_of_rocketmq_are_read(tmp_path):
+    text = "tls.server.mode=permissive\ntls.server.certPath=/c.pem\ntls.server.keyPath = /k.pem\ntls.x=1\n"
+    settings, ignored = load(tmp_path, text)
+    assert (settings.tls_mode, settings.tls_cert_file, settings.tls_key_file) == (
+        "permissive",
+        "/c.pem",
+        "/k.pem",
+    )
+    assert ignored == ["tls.x"]
+    with pytest.raises(SettingsRefused, match="self-signed"):
+        load(tmp_path, "tls.test.mode.enable=true\n")
+
+
 def test_the_command_line_wins_over_the_file(tmp_path):
     assert load(tmp_path, "listenPort=9999\n", "--set", "port=1234")[0].port == 1234
 

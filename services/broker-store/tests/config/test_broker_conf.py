@@ -115,6 +115,31 @@ def test_settings_are_listed_under_rocketmqs_names():
     assert (values["listenPort"], values["fastListenPort"]) == ("10911", "10909")
 
 
+def test_tls_properties_of_rocketmq_are_understood_and_insecure_ones_refused():
+    keys = {
+        "tls.server.mode": "enforcing",
+        "tls.server.certPath": "/c.pem",
+        "tls.server.keyPath": "/k.pem",
+        "tls.enable": "TRUE",
+        "tls.config.file": "/etc/rocketmq/tls.properties",
+    }
+    conf = translate(keys, "broker.conf")
+    assert conf.values == {
+        "tls_mode": "enforcing",
+        "tls_cert_file": "/c.pem",
+        "tls_key_file": "/k.pem",
+        "tls_client": "true",
+    }
+    assert conf.ignored == ["tls.config.file"]
+    with pytest.raises(SettingsRefused, match=r"tls\.test\.mode\.enable=true: a self-signed certificate"):
+        translate({"tls.test.mode.enable": "true"}, "broker.conf")
+
+
+def test_tools_see_whether_a_store_connects_by_tls():
+    assert describe_values(Settings(), 10911, 10909)["useTLS"] == "false"
+    assert describe_values(Settings(tls_client=True), 10911, 10909)["useTLS"] == "true"
+
+
 def test_ports_follow_the_remoting_port():
     settings = Settings(port=20000)
     assert (settings.fast_port_used, settings.http_port_used) == (19998, 20002)
