@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import threading
 from collections.abc import Iterator
@@ -75,18 +76,26 @@ class Empty(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def https(files: Path) -> Iterator[str]:
-    """Serve over TLS, for clients with a certificate of ours."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+@contextlib.contextmanager
+def serving(files: Path, host: str) -> Iterator[str]:
+    """Serve over TLS, for clients with a certificate of ours. Yields the address."""
+    server = ThreadingHTTPServer((host, 0), Empty)
     server.socket = server_context(files, needs=True).wrap_socket(server.socket, server_side=True)
     server.handle_error = lambda *_: None  # type: ignore[method-assign] - refused clients
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"https://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"https://{host}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def https(files: Path) -> Iterator[str]:
+    with serving(files, "127.0.0.1") as address:
+        yield address
 
 
 def test_options_come_from_the_environment_unless_given(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,3 +206,15 @@ def test_the_command_line_takes_the_files(
     assert "no secure connection" in capsys.readouterr().err
     assert main([*words, "--ca-file", "/none.pem"]) == 2
     assert "cannot read the authorities in /none.pem" in capsys.readouterr().err
+
+
+def test_the_command_line_verifies_names_unless_the_environment_says_no(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca, cert, key = (str(files / name) for name in ("ca.pem", "client.pem", "client.key"))
+    with serving(files, "127.0.0.2") as address:  # the certificate names 127.0.0.1
+        words = ["topic", "list", "--json", "--http", address]
+        words += ["--ca-file", ca, "--cert-file", cert, "--key-file", key]
+        assert main(words) == 4
+        monkeypatch.setenv("GANTRY_TLS_VERIFY_NAME", "0")
+        assert main(words) == 0

@@ -10,6 +10,7 @@ import re
 import select
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -180,9 +181,11 @@ class Calls:
         return self._connection
 
     def _context(self) -> ssl.SSLContext | None:
-        from gantrymq.tls import http_context
+        from gantrymq.tls import http_context, tls_defaults
 
         try:
-            return None if self.files is None else http_context(self.files)
+            if self.files is None:
+                return None
+            return http_context(replace(self.files, verify_name=tls_defaults().get("tls_verify_name", True)))
         except ConfigurationError as error:
             raise Stop(str(error), WRONG_USE) from None
