@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gantry_launcher.commands.completing import CLIENT_ACCESS
 from gantry_launcher.usage import CLIENT_COMMANDS
 from gantrymq.cli import calls, shapes
 from gantrymq.cli.commands import groups, offsets
@@ -301,3 +302,9 @@ def test_the_launcher_knows_every_command() -> None:
     app = make_app()
     words = [one.name for one in app.registered_commands] + [one.name for one in app.registered_groups]
     assert sorted(map(str, words)) == sorted(CLIENT_COMMANDS)
+
+
+def test_the_launcher_completes_every_word_after_access() -> None:
+    [access] = [group.typer_instance for group in make_app("access").registered_groups]
+    words = [one.name for one in access.registered_commands] + [one.name for one in access.registered_groups]
+    assert tuple(words) == CLIENT_ACCESS

@@ -102,7 +102,7 @@ OWN_ACCESS = {
     ),
 }
 """The words after `access` that the launcher does itself."""
-CLIENT_ACCESS: tuple[str, ...] = ()
+CLIENT_ACCESS = ("dev-certs",)
 """The words after `access` that the client does."""
 
 
