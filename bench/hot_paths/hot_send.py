@@ -129,7 +129,7 @@ class Store:
         opening.store.events.connect(
             StoreListeners(appends.place_now, NoReaders(), changed, [], [], appends.work.set)
         )
-        self.table = CommandTable(self.classes, KnownHeaders())
+        self.table = CommandTable(self.classes, KnownHeaders(), None)
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         opening.store.topics.ensure(TOPIC, 4)

@@ -162,7 +162,7 @@ class SendingSide:
         self.readers: Readers = NoReaders()
         self.store.events.connect(self.build_rest())
         self.appends = self.sending.appends
-        self.table = CommandTable(self.classes, KnownHeaders() if fast_paths else None)
+        self.table = CommandTable(self.classes, KnownHeaders() if fast_paths else None, door=None)
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         self._opaque = 0

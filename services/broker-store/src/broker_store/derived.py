@@ -5,7 +5,7 @@ the visible end. A checkpoint writes its snapshot with the log position it cover
 mismatching snapshot is not repaired: the state is rebuilt from the log, and the reason is logged.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple, Protocol
 from zlib import crc32
@@ -85,12 +85,15 @@ class SnapshotFiles:
         head = _HEAD.pack(_MAGIC, position, len(data), _crc(position, data))
         self._files.replace_atomically(self._path(name), head + data)
 
-    def load_all(self, states: Iterable[Derived], needed: int | None) -> tuple[list[Covered], str]:
+    def load_all(
+        self, states: Iterable[Derived], needed: int | None, unused: Container[str]
+    ) -> tuple[list[Covered], str]:
         """Load the snapshot of every state. Returns where the replay of each starts, and what is missing, in words.
 
         `needed` is where the walk over the log starts: a snapshot that ends below it is of no use. None
         when the walk starts at the beginning of the log, or the log is not ours, so that no snapshot is
-        needed.
+        needed. `unused` names states of which no record lies below it: an earlier version saved no
+        snapshot of them.
         """
         covered: list[Covered] = []
         missing = ""
@@ -101,7 +104,7 @@ class SnapshotFiles:
             if data is None:
                 position = 0
                 state.load(None, 0)
-                if needed is not None:
+                if needed is not None and state.name not in unused:
                     missing = missing or f"the snapshot {state.name} is missing, damaged or too old"
             covered.append(Covered(state, position))
         return covered, missing

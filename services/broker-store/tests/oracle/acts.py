@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from comparison import Allowed
@@ -13,6 +14,8 @@ from settling_side import LEVEL_DROP
 from store_side import WholeSide
 
 from broker_store.log.errors import PositionRemoved
+from broker_store.log.files.simulated_files import Crashed
+from gantry_access.entries.entry import Entry, Kind
 from gantry_wire.bodies.clients import LockBatchRequestBody
 from gantry_wire.bodies.cluster import MessageQueue
 from gantry_wire.bodies.json_body import encode_body
@@ -45,6 +48,8 @@ class Acts:
         self.leased: list[tuple[str, str, Given]] = []
         self.deletions: dict[tuple[str, int], ScriptedPeer] = {}
         """Topics deleted in this run, with their requests and peers."""
+        self.changes: set[asyncio.Future[object]] = set()
+        """Changes of access control under way."""
 
     def begin(self, side: WholeSide) -> None:
         """Continue with another store."""
@@ -63,7 +68,7 @@ class Acts:
             self.send: 14, self.send_batch: 3, self.send_keyed: 6, self.send_delayed: 4, self.send_half: 4,
             self.end_half: 5, self.check_half: 2, self.settle: 5, self.receive: 8, self.acknowledge: 9,
             self.extend: 1, self.commit: 3, self.make_topic: 2, self.delete_topic: 2, self.delete_group: 1,
-            self.lock: 2, self.note_failures: 2,
+            self.lock: 2, self.note_failures: 2, self.change_access: 4, self.roll_access: 2,
         }  # fmt: skip
 
     # --- sends
@@ -265,6 +270,31 @@ class Acts:
         if fields["cleanOffset"] == "false":
             self.allowed.deleted_with_offsets.add(fields["groupName"])
         self.side.ask(self.peer, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+
+    def change_access(self) -> None:
+        """Store entries of access control: news, repeats, deletions, and some that an earlier one makes old."""
+        dice = self.dice
+        entries: list[Entry] = []
+        for _ in range(dice.randint(1, 3)):
+            self.number += 1
+            record = None if dice.random() < 0.2 else b'{"v":1,"n":%d}' % dice.randrange(3)
+            stamp_ms = max(0, self.number - dice.choice((0, 0, 0, 50)))
+            entries.append(Entry(dice.choice(list(Kind)), dice.choice("abc"), stamp_ms, record))
+        self._begin(self.side.access_log.append(entries))
+
+    def roll_access(self) -> None:
+        if self.side.care.roll_below:
+            self._begin(self.side.access_log.roll(self.side.care.roll_below))
+
+    def _begin(self, change: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(change)
+        self.changes.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Future[object]) -> None:
+        self.changes.discard(task)
+        if not task.cancelled() and not isinstance(task.exception(), (RefusedRequest, Crashed, type(None))):
+            raise AssertionError(f"a change failed: {task.exception()}")
 
     def lock(self) -> None:
         dice = self.dice

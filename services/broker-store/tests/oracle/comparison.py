@@ -70,6 +70,7 @@ def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -
         *_tables("filter", opened.filters, rebuilt.filters),
         *_leases(opened, rebuilt, allowed),
         *_tables("settled", _kept(opened, allowed), _kept(rebuilt, allowed)),
+        *_tables("entry of access control", opened.access, rebuilt.access),
         *_topics(opened, rebuilt, allowed),
         *_tables("committed offset", opened.offsets, rebuilt.offsets),
         *_tables("lock", {"all": opened.locks}, {"all": rebuilt.locks}),

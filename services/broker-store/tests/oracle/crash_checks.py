@@ -17,7 +17,12 @@ from broker_store.settings import Settings
 from gantry_chassis.machine.environment import machine
 
 DERIVED_DIRECTORIES = ("consumequeue", "index", "gantry/keys", "gantry/units")
-DERIVED_FILES = ("gantry/queues.json", "gantry/queues.json.bak", "gantry/settled.snapshot")
+DERIVED_FILES = (
+    "gantry/queues.json",
+    "gantry/queues.json.bak",
+    "gantry/settled.snapshot",
+    "gantry/access.snapshot",
+)
 LEASES_FILE = "gantry/leases.snapshot"
 """Removed too while the log is complete. After retention only this file has the filters of groups."""
 

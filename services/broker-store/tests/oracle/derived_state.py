@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from broker_store.access.access_entries import Kept
 from broker_store.commit.message import key_entries
 from broker_store.commit.queues import Queue
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
@@ -18,6 +19,7 @@ from broker_store.leases.subscriptions import QueueLeases
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.sending.idempotency import ENTRY, Remembered
+from gantry_access.entries.entry import Key
 from gantry_chassis.machine.environment import machine
 from gantry_wire.messages.properties import index_key_hash
 from gantry_wire.records.message_record import Record, decode_record
@@ -73,6 +75,8 @@ class DerivedState:
     leases: dict[tuple[str, str, int], LeaseState]
     settled: dict[tuple[str, int, str], tuple[int, ...]]
     """Decided offsets at or above the beginning of each queue, by source."""
+    access: dict[Key, Kept]
+    """Entries of users and policies, with the place of their newest record."""
     topics: dict[str, Any]
     offsets: dict[tuple[str, str, int], int]
     locks: bytes | None
@@ -121,6 +125,7 @@ def state_of(opening: Opening, disk: SimulatedFiles) -> DerivedState:
         },
         leases=_leases(opening, queues, offsets),
         settled=_settled(opening, queues),
+        access=store.states.access.kept(),
         topics={name: msgspec.to_builtins(config) for name, config in store.topics.all().items()},
         offsets=offsets, locks=LockFile(disk, f"{store.directory}/gantry/locks").load(), records=records,
     )  # fmt: skip

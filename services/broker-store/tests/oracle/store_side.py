@@ -8,6 +8,7 @@ from typing import Any
 from leasing_side import LeasingSide
 from settling_side import SettlingSide
 
+from broker_store.access.change_log import ChangeLog
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.parts.transactions import Transactions
 from gantry_link.connections.pool import ConnectionPool
@@ -28,6 +29,8 @@ class WholeSide(LeasingSide, SettlingSide):
         self.locks = self.foundation.locks
         self.table.add_all({**self.transactions.commands(), **self.locks.commands()})
         self.care = self.foundation.care
+        access = self.store.states.access
+        self.access_log = ChangeLog(self.appends, self.queues, access, self.clock.now_ms, lambda _entry: None)
         self.care.retention.value = replace(self.care.retention.value, keep_ms=KEEP_MS)
 
     async def _at_once(self, function: Any, *arguments: Any) -> Any:

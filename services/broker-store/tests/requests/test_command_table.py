@@ -32,7 +32,7 @@ def flooded(monkeypatch):
         handled.append(command.code)
         return b"answer"
 
-    table = CommandTable(classes, None)
+    table = CommandTable(classes, None, None)
     table.add_all(
         {
             RequestCode.UPDATE_CONSUMER_OFFSET: ("consumerManager", handle),
@@ -77,7 +77,7 @@ async def test_an_error_of_the_disk_is_a_refusal_and_no_bug():
     def handle(_peer, _command):
         raise OSError(5, "Input/output error", "/store/consumequeue/T/0")
 
-    table = CommandTable(request_classes(), None)
+    table = CommandTable(request_classes(), None, None)
     table.add_all({RequestCode.GET_MIN_OFFSET: ("adminBroker", handle)})
     with pytest.raises(RefusedRequest) as refused:
         receive(table, SilentPeer(), RequestCode.GET_MIN_OFFSET, 1, oneway=False)

@@ -164,6 +164,24 @@ _BROKERS: Mapping[int, Row] = {
     RequestCode.DELETE_EXPIRED_COMMITLOG: _CHANGES_CLUSTER,
 }
 
+_USERS_AND_POLICIES: Mapping[int, Row] = {
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: _CHANGES_CLUSTER,
+    RequestCode.DELETE_ACL_CONFIG: _CHANGES_CLUSTER,
+    RequestCode.GET_BROKER_CLUSTER_ACL_INFO: _READS_CLUSTER,
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _CHANGES_CLUSTER,
+    RequestCode.AUTH_CREATE_USER: _CHANGES_CLUSTER,
+    RequestCode.AUTH_UPDATE_USER: _CHANGES_CLUSTER,
+    RequestCode.AUTH_DELETE_USER: _CHANGES_CLUSTER,
+    RequestCode.AUTH_GET_USER: _READS_CLUSTER,
+    RequestCode.AUTH_LIST_USER: _READS_CLUSTER,
+    RequestCode.AUTH_CREATE_ACL: _CHANGES_CLUSTER,
+    RequestCode.AUTH_UPDATE_ACL: _CHANGES_CLUSTER,
+    RequestCode.AUTH_DELETE_ACL: _CHANGES_CLUSTER,
+    RequestCode.AUTH_GET_ACL: _READS_CLUSTER,
+    RequestCode.AUTH_LIST_ACL: _READS_CLUSTER,
+}
+"""What changes users needs more than the right on the cluster where it is about a Super user: the store checks that."""
+
 _NAMESERVERS: Mapping[int, Row] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: row(
         Topic("topic", PUB_SUB_OR_GET, on_retry=SUB_OR_GET, any_user_of=AUTO_CREATE_TOPIC)
@@ -199,6 +217,7 @@ REQUESTS: Mapping[int, Row] = {
     **_CONSUMERS,
     **_TOPICS_AND_GROUPS,
     **_BROKERS,
+    **_USERS_AND_POLICIES,
     **_NAMESERVERS,
     **dict.fromkeys(GantryCode, INNER),
     **dict.fromkeys(

@@ -49,6 +49,8 @@ OFFSETS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}OFFSETS"
 MARKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}MARKS"
 TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
 PARKED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PARKED"
+ACCESS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}ACCESS"
+"""Users, policies and tokens, one entry a record."""
 PINNED_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TASKS_TOPIC)
 """System queues whose undecided items retention never deletes."""
 
@@ -234,6 +236,7 @@ def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
         new_topic(MARKS_TOPIC, 1),
         new_topic(TASKS_TOPIC, 1),
         new_topic(PARKED_TOPIC, 1),
+        new_topic(ACCESS_TOPIC, 1),
     ]
     if policy.trace_topic_enable:
         topics.append(new_topic(TRACE_TOPIC, 1))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from broker_store.access.access_entries import AccessEntries
 from broker_store.commit.queues import QueueTable
 from broker_store.derived import Derived
 from broker_store.leases.subscriptions import Subscriptions
@@ -16,10 +17,11 @@ class DerivedStates:
     settled: SettledTable
     leases: Subscriptions
     transactions: HalfCopies
+    access: AccessEntries
 
     def all(self) -> list[Derived]:
         """Return every state, in replay order."""
-        return [self.settled, self.leases, self.transactions]
+        return [self.settled, self.leases, self.transactions, self.access]
 
     def topic_deleted(self, topic: str) -> None:
         """Make every state forget a topic whose queues were removed."""
@@ -30,4 +32,4 @@ class DerivedStates:
 def make_states(queues: QueueTable) -> DerivedStates:
     """Return all states, empty."""
     settled = SettledTable(queues)
-    return DerivedStates(settled, Subscriptions(), HalfCopies(queues, settled))
+    return DerivedStates(settled, Subscriptions(), HalfCopies(queues, settled), AccessEntries())

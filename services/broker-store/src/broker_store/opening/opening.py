@@ -5,13 +5,14 @@ Works in slices, so that the loop can serve reads meanwhile. Never accepts a sen
 
 from collections.abc import Generator, Iterator
 
+from broker_store.access.access_entries import AccessEntries
 from broker_store.clocks.clock_note import store_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
+from broker_store.commit.topics import ACCESS_TOPIC, SEGMENT_TOPIC, load_topics, queue_count
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
@@ -358,14 +359,16 @@ class Opening:
         store = self.store
         if self.is_rebuild or (self._is_ours and note is None):
             states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
-            leases = store.states.leases
+            leases, access = store.states.leases, store.states.access
             if store.log.min_position > 0 and (data := store.snapshots.read(leases.name)) is not None:
                 leases.load_filters(data)
+            if (data := store.snapshots.read(access.name)) is not None:
+                access.adopt(data)
         else:
             # marks may lie anywhere in a log that was ours
             is_needed = (self._is_ours or self._was_ours) and recovery.start > store.log.min_position
             states, missing = store.snapshots.load_all(
-                store.states.all(), recovery.start if is_needed else None
+                store.states.all(), recovery.start if is_needed else None, _unused(store.states.access, note)
             )
         if missing:
             self._losses.append(Loss(Reason.SNAPSHOT, missing))
@@ -477,6 +480,12 @@ class Opening:
             _log.warning(
                 "topic found only in the log: configuration created again", topic=topic, queues=count
             )
+
+
+def _unused(access: AccessEntries, note: QueueNote | None) -> frozenset[str]:
+    """Return the name of the state of users if the log below the note has none: stores made before it was added have no snapshot of it."""
+    has_none = note is not None and not note.next_offsets.get(ACCESS_TOPIC, {}).get(0)
+    return frozenset({access.name}) if has_none else frozenset()
 
 
 def _is_preamble(record: ScannedRecord) -> bool:

@@ -33,6 +33,7 @@ from broker_store.process.halves_and_features import (
 from broker_store.process.http_routes import SnapshotRoutes
 from broker_store.process.listeners import Listeners
 from broker_store.process.measuring import count_puts, register_metrics
+from broker_store.process.parts.access import Access
 from broker_store.process.parts.sending import Sending
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable
@@ -202,13 +203,14 @@ class StoreProcess:
         watch_classes(self._metrics, self._classes, self._clock.now_ms)
         hooks = build_hooks(around, sending)
         store.events.connect(listeners_of(around, store, foundation, halves, hooks))
-        features = build_features(around, store, foundation, halves, self._thread, kept)
+        access = Access(around, store, sending, foundation.care, None)
+        features = build_features(around, store, foundation, halves, self._thread, kept, access)
         kept.restore()
         return Built(foundation, halves, features, hooks)
 
     async def _serve_reads(self, built: Built, opening: Opening, slices: Slices) -> None:
         """Continue the rebuild and serve pulls of what is rebuilt."""
-        table = CommandTable(self._classes, self._known_headers)
+        table = CommandTable(self._classes, self._known_headers, None)
         table.add_all(rebuild_commands(built.commands(), opening.store.queues.find))
         self._listeners.admit(table)
         self._listeners.wait_for("rebuilding queues and index; pulls are served")
@@ -217,7 +219,7 @@ class StoreProcess:
 
     async def _serve(self, built: Built, opening: Opening) -> None:
         sending, settings = built.halves.sending, self._settings
-        table = CommandTable(self._classes, self._known_headers)
+        table = CommandTable(self._classes, self._known_headers, None)
         table.add_all(built.hooks.commands(built.commands()))
         table.add_quick(sending.plain.take, sending.send_one)
         sending.start()

@@ -18,6 +18,7 @@ from broker_store.ports import Commands
 from broker_store.process.extension_hooks import Hooks
 from broker_store.process.foundation import Foundation, Surroundings
 from broker_store.process.measuring import RuntimeReader
+from broker_store.process.parts.access import Access
 from broker_store.process.parts.administration import Administration
 from broker_store.process.parts.client_requests import ClientRequests
 from broker_store.process.parts.leases import WaitingReaders, build_leasing
@@ -155,6 +156,7 @@ def build_features(
     halves: Halves,
     thread: Workers,
     kept: RuntimeConfigFile,
+    access: Access,
 ) -> list[Feature]:
     """Return all features of one opened store."""
     sending, consuming = halves.sending, halves.consuming
@@ -166,6 +168,7 @@ def build_features(
         halves.leasing,
         ClientRequests(around, store, sending, consuming),
         Administration(around, store, consuming, kept, foundation.care),
+        access,
     ]
 
 

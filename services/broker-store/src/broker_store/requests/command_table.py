@@ -1,6 +1,7 @@
 """The command table: request code → handler. Takes frames, returns reply frames."""
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from broker_store.ports import Commands, Handler
 from broker_store.requests.request_classes import ONEWAY_PER_TURN_MAX, RequestClass
@@ -26,13 +27,24 @@ Quick = Callable[[Peer, KnownSend, bytes], bool]
 """Takes a send whose header is like an earlier one, with its body. False when its handler must process it."""
 
 
+class Door(Protocol):
+    """Decides who may send what, before any handler sees it."""
+
+    def admit(self, peer: Peer, raw: RawFrame) -> bool:
+        """Whether to handle a frame. False: it is answered, or dropped. Raises RefusedRequest."""
+        ...
+
+
 class CommandTable:
     """Maps request codes to handlers. `receive` is called for every frame that arrives."""
 
-    def __init__(self, classes: dict[str, RequestClass], known: KnownHeaders | None) -> None:
-        """`known` remembers the binary headers of sends. With None every header is parsed in full."""
+    def __init__(
+        self, classes: dict[str, RequestClass], known: KnownHeaders | None, door: Door | None
+    ) -> None:
+        """`known` remembers the binary headers of sends. With None every header is parsed in full. Without a door everybody may send everything."""
         self._classes = classes
         self._known = known
+        self._door = door
         self._handlers: dict[int, Handler] = {}
         self._oneway: dict[int, RequestClass] = {}
         self._quick: Quick | None = None
@@ -53,7 +65,7 @@ class CommandTable:
 
     def without(self, codes: Iterable[int]) -> "CommandTable":
         """Return the same table without some codes."""
-        table = CommandTable(self._classes, self._known)
+        table = CommandTable(self._classes, self._known, self._door)
         table._handlers = {code: handler for code, handler in self._handlers.items() if code not in codes}
         table._oneway, table._quick = self._oneway, self._quick
         return table
@@ -67,6 +79,8 @@ class CommandTable:
 
         An error of the disk is no bug: it is refused with code 1.
         """
+        if self._door is not None and not self._door.admit(peer, raw):
+            return
         headers = self._known
         if raw.serialize_type == JSON or headers is None:
             command = decode_command(raw)

@@ -11,6 +11,7 @@ from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.process.extension_hooks import build_hooks
 from broker_store.process.halves_and_features import all_commands, build_features, build_halves, listeners_of
+from broker_store.process.parts.access import Access
 from gantry_wire.bodies.admin import HARuntimeInfo
 from gantry_wire.bodies.json_body import decode_body
 
@@ -21,6 +22,7 @@ OFFSETS_AND_CLIENTS = {14, 15, 29, 30, 31, 32, 34, 35, 38}
 TOOLS = {
     17, 18, 21, 25, 26, 28, 43, 45, 200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306, 307,
     308, 309, 314, 315, 316, 317, 321, 323, 328, 329, 343, 345, 351, 352, 353, 401, 907,
+    50, 51, 52, 53, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010,
 }  # fmt: skip
 
 
@@ -29,8 +31,9 @@ class WholeStore(SendingSide):
 
     def __init__(self) -> None:
         super().__init__()
+        access = Access(self.around, self.store, self.sending, self.foundation.care, None)
         features = build_features(
-            self.around, self.store, self.foundation, self.halves, self.thread, self.kept
+            self.around, self.store, self.foundation, self.halves, self.thread, self.kept, access
         )
         self.table.add_all({**self.halves.consuming.commands(), **all_commands(features)})
 

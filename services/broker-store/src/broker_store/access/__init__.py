@@ -1,0 +1,1 @@
+"""Users, policies and tokens: kept in the log, changed by requests, exchanged between the stores of a cluster."""
