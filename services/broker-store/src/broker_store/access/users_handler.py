@@ -10,6 +10,7 @@ from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_access.formats.refused_change import RefusedChange
 from gantry_access.formats.user_info import read_new_user, read_user_change, write_user, write_users
 from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.headers.access import UserFilterHeader, UserHeader
@@ -73,8 +74,11 @@ class UserHandlers:
 
 
 async def answered(command: Command, change: Callable[[], Awaitable[None]]) -> bytes:
-    """Make a change. Returns the reply of a success."""
-    await change()
+    """Make a change. Returns the reply; that of a refusal includes its fields."""
+    try:
+        await change()
+    except RefusedRequest as refusal:
+        return encode_response(refusal.code, command.opaque, refusal.fields, remark=refusal.remark)
     return encode_response(ResponseCode.SUCCESS, command.opaque)
 
 
