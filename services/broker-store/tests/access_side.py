@@ -6,7 +6,8 @@ from typing import Any
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.access.asker import Asker
-from broker_store.process.parts.access import Access, AccessControl, take_all
+from broker_store.process.parts.access import Access
+from broker_store.process.parts.access_control import AccessControl
 from gantry_access.entries.entry import Entry
 from gantry_access.entries.table import AccessTable
 from gantry_access.model.users import UserType
@@ -27,13 +28,11 @@ class AccessSide(SendingSide):
         self.asker = ROOT
         self.audited: list[tuple[Asker, Entry | None, Entry]] = []
         self.access_table = AccessTable(KEYS)
-        take_all(self.access_table, list(self.store.states.access.entries()))
         self.control = AccessControl(
-            self.access_table,
-            KEYS,
-            lambda _peer, _command: self.asker,
-            lambda *change: self.audited.append(change),
-        )
+            self.around, self.store, self.sending, self.access_table, KEYS,
+            lambda _peer, _command: self.asker, lambda *change: self.audited.append(change),
+        )  # fmt: skip
+        self.control.begin()
         self.access = Access(self.around, self.store, self.sending, self.foundation.care, self.control)
         self.table.add_all(self.access.commands())
         self.client = ScriptedPeer()

@@ -162,7 +162,7 @@ class GantryCode(IntEnum):
     INTRODUCE = 9050
     PROVE = 9051
     ACCESS_CHANGES = 9055
-    ACCESS_PUT = 9056
+    ACCESS_CHANGE = 9056
 
 
 BINARY_CODE_ALIASES: dict[int, int] = {

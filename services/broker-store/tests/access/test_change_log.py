@@ -80,8 +80,7 @@ async def test_no_client_reads_sends_or_lists_the_entries():
 
 def with_old_segments(**settings) -> AccessSide:
     """Return a store whose oldest segments are due for deletion. The first one has the only records of users."""
-    side = AccessSide(segment_bytes=MIB, reserved_hours=1, **settings)
-    return side
+    return AccessSide(segment_bytes=MIB, reserved_hours=1, **settings)
 
 
 async def fill(side: AccessSide) -> None:

@@ -9,13 +9,19 @@ from access_side import AccessSide
 
 from broker_store.access import changes_handler
 from gantry_access.entries.contents import user_entry
-from gantry_access.entries.entry import Entry, Kind, decode_entry, encode_entry
+from gantry_access.entries.entry import Entry, Kind, decode_entry
 from gantry_access.model.users import User
+from gantry_wire.private_requests.access_change import (
+    DELETED,
+    AccessChange,
+    WantedEntry,
+    decode_changed,
+    encode_change,
+)
 from gantry_wire.private_requests.access_changes import AccessChanges, AskAccessChanges
-from gantry_wire.private_requests.access_put import AccessPut
 
 pytestmark = pytest.mark.anyio
-CHANGES, PUT = 9055, 9056
+CHANGES, CHANGE = 9055, 9056
 
 
 def ask(side: AccessSide, run: str = "", version: int = 0, wait_ms: int = 0) -> int:
@@ -38,8 +44,13 @@ def names(changes: AccessChanges) -> list[str]:
     return [decode_entry(bytes(raw)).name for raw in changes.entries]
 
 
-def put(*entries: Entry, **more: str) -> bytes:
-    return msgspec.json.encode(AccessPut(entries=[msgspec.Raw(encode_entry(one)) for one in entries], **more))
+def wanted(entry: Entry, made_from_ms: int | None = None) -> WantedEntry:
+    record = msgspec.Raw(entry.record or DELETED)
+    return WantedEntry(kind=entry.kind.value, name=entry.name, record=record, made_from_ms=made_from_ms)
+
+
+def change(*entries: WantedEntry, by: str = "") -> bytes:
+    return encode_change(AccessChange(entries=list(entries), by=by))
 
 
 async def create(side: AccessSide, name: str) -> None:
@@ -107,29 +118,41 @@ async def test_many_entries_come_in_pages(monkeypatch):
     assert found == [f"u{n:03}" for n in range(50)]
 
 
-async def test_entries_of_a_service_are_stored_and_audited_for_its_user():
+async def test_wanted_entries_are_stamped_stored_and_audited_for_their_user():
     side = AccessSide()
-    entry = user_entry(User("alice", secrets=("sealed",)), 1000)
-    await side.done(PUT, None, put(entry, user="carol", address="10.9.9.9"))
+    entry = user_entry(User("alice", secrets=("sealed",)), 7)
+    reply = await side.asked(CHANGE, None, change(wanted(entry), by="carol from 10.9.9.9"))
+    (stored,) = (decode_entry(bytes(raw)) for raw in decode_changed(reply.body).entries)
+    assert stored == entry._replace(stamp_ms=stored.stamp_ms)
     assert side.entries["user", "alice"] == entry.record
     ((asker, before, after),) = side.audited
-    assert (asker.name, asker.address, before, after) == ("carol", "10.9.9.9", None, entry)
+    assert (asker.name, before, after) == ("carol from 10.9.9.9", None, stored)
+    again = await side.asked(CHANGE, None, change(wanted(entry._replace(record=None), stored.stamp_ms)))
+    (deleted,) = (decode_entry(bytes(raw)) for raw in decode_changed(again.body).entries)
+    assert deleted.record is None
+    assert deleted.stamp_ms > stored.stamp_ms
 
 
-async def test_entries_that_another_change_overtook_are_refused_whole():
+async def test_a_change_made_from_an_entry_that_changed_meanwhile_is_refused_whole():
     side = AccessSide()
     await create(side, "alice")
-    late, other = user_entry(User("alice"), 1000), user_entry(User("bob"), 1000)
-    reply = await side.asked(PUT, None, put(other, late))
-    assert (reply.code, reply.ext["gantryCode"]) == (604, "OUTDATED")
+    late, other = wanted(user_entry(User("alice"), 1), 0), wanted(user_entry(User("bob"), 1), 0)
+    reply = await side.asked(CHANGE, None, change(other, late))
+    assert (reply.code, reply.ext["gantryCode"]) == (604, "ACCESS_CONFLICT")
     assert set(side.entries) == {("user", "alice")}
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b'{"entries":[{}]}', put(Entry(Kind.USER, "alice", 1, b'{"v":1}')), put(Entry(Kind.USER, "bob", 1, user_entry(User("eve"), 1).record))],
-)  # fmt: skip
-async def test_entries_that_cannot_be_read_are_refused(body):
+    [
+        b"",
+        b"[]",
+        change(wanted(Entry(Kind.USER, "alice", 1, b'{"v":1}'))),
+        change(wanted(Entry(Kind.USER, "bob", 1, user_entry(User("eve"), 1).record))),
+        change(wanted(user_entry(User("alice"), 1)), wanted(user_entry(User("alice"), 2))),
+    ],
+)
+async def test_changes_that_cannot_be_read_are_refused(body):
     side = AccessSide()
-    assert (await side.asked(PUT, None, body)).code != 0
+    assert (await side.asked(CHANGE, None, body)).code != 0
     assert side.entries == {}

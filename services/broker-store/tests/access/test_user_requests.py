@@ -22,7 +22,7 @@ def of(name: str) -> dict[str, str]:
     return {"username": name}
 
 
-async def create(side: AccessSide, name: str, password: str = "secret", **fields: str) -> None:  # noqa: S107
+async def create(side: AccessSide, name: str, password: str = "secret", **fields: str) -> None:
     await side.done(CREATE, of(name), body(username=name, password=password, **fields))
 
 

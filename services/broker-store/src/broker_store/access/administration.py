@@ -22,6 +22,7 @@ from gantry_access.model.users import Subject, User, UserStatus, UserType
 from gantry_access.secrets.hidden_text import HiddenText
 from gantry_access.secrets.sealing import NONCE_SIZE, SealingKeys
 from gantry_wire.codes import ResponseCode
+from gantry_wire.private_requests.access_change import CONFLICT, DELETED, WantedEntry
 
 SUPER_CREATED = "The super user can only be create by super user"
 SUPER_UPDATED = "The super user can only be update by super user"
@@ -126,21 +127,19 @@ class AccessAdministration:
             users = self._new_user(change) if is_new else [self._changed_user(asker, change)]
             await self._store(asker, [*users, self._policies_entry(policies)])
 
-    async def put_entries(self, asker: Asker, entries: Sequence[Entry]) -> None:
-        """Store entries that one of Gantry's own services made from those it knew.
+    async def change(self, asker: Asker, wanted: Sequence[WantedEntry]) -> list[Entry]:
+        """Store entries that one of Gantry's own services wants (9056), and return them with their stamps.
 
-        Raises RefusedChange, and stores nothing, if one of them does not replace the entry of its key.
+        Raises RefusedChange, and stores nothing, if one was made from another entry than the stored one, or cannot be read.
         """
         async with self._one_at_a_time:
-            for entry in entries:
-                if not entry.replaces(self.table.find(entry.key)):
-                    raise RefusedChange(
-                        ResponseCode.ILLEGAL_OPERATION,
-                        f"the {entry.kind.value} {entry.name!r} has changed meanwhile: read it again",
-                        {"gantryCode": "OUTDATED"},
-                    )
-                self._check(entry)
+            entries = [self._wanted(one) for one in wanted]
+            if len({entry.key for entry in entries}) < len(entries):
+                raise RefusedChange(
+                    ResponseCode.INVALID_PARAMETER, "a change has one entry of a kind and name"
+                )
             await self._store(asker, entries)
+            return entries
 
     async def add_from_file(self, change: UserChange, policies: SubjectPolicies) -> bool:
         """Store a user that a file names, unless an entry of its name exists, even a deletion. Returns whether it was stored."""
@@ -215,11 +214,22 @@ class AccessAdministration:
     def _stamp(self, key: Key) -> int:
         return self.table.next_stamp(key, self._now_ms())
 
-    def _check(self, entry: Entry) -> None:
+    def _wanted(self, wanted: WantedEntry) -> Entry:
+        key = Key(Kind(wanted.kind), wanted.name)
+        known = self.table.find(key)
+        if wanted.made_from_ms is not None and wanted.made_from_ms != (known.stamp_ms if known else 0):
+            raise RefusedChange(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"the {wanted.kind} {wanted.name!r} has changed meanwhile: read it again",
+                {"gantryCode": CONFLICT},
+            )
+        record = bytes(wanted.record)
+        entry = Entry(*key, self._stamp(key), None if record == DELETED else record)
         try:
             content_of(entry)
         except UnreadableRecord as error:
             raise RefusedChange(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        return entry
 
     def _refuse_super(self, asker: Asker, user: User) -> None:
         if user.is_super and not asker.may_change_super:

@@ -25,7 +25,7 @@ CODES = (
     RequestCode.AUTH_GET_ACL,
     RequestCode.AUTH_LIST_ACL,
     GantryCode.ACCESS_CHANGES,
-    GantryCode.ACCESS_PUT,
+    GantryCode.ACCESS_CHANGE,
 )
 """Every request about users and policies."""
 

@@ -1,0 +1,79 @@
+"""Follows the other stores of the cluster, and keeps what they have: a change that one store takes reaches every store, and stays there."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from broker_store.access.change_log import ROLLED_AT_ONCE, ChangeLog
+from gantry_access.entries.entry import Entry
+from gantry_access.entries.table import AccessTable
+from gantry_chassis.logs.structured import get_logger
+from gantry_guard.following import AccessFollower
+from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.pool import ConnectionPool
+from gantry_link.errors import LinkError
+from gantry_wire.errors import RefusedRequest, WireError
+
+LOOK_SECONDS = 2.0
+"""How often the nameservers are asked which stores there are."""
+RETRY_SECONDS = 1.0
+"""Pause after news could not be stored."""
+
+_log = get_logger()
+
+
+class OtherStores:
+    """The other stores of this store's cluster."""
+
+    def __init__(
+        self, pool: ConnectionPool, nameservers: str, cluster: str, own_address: str, table: AccessTable, log: ChangeLog
+    ) -> None:  # fmt: skip
+        """`pool` introduces its connections."""
+        self._names = NameserverClient(pool, nameservers)
+        self._cluster, self._own_address = cluster, own_address
+        self._log = log
+        self._addresses: list[str] = []
+        self._news: deque[Entry] = deque()
+        self._has_news = asyncio.Event()
+        self._follower = AccessFollower(table, lambda: self._addresses, pool, self._take)
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return the background loops."""
+        return {
+            "access stores": self._look,
+            "access of other stores": self._follower.run,
+            "access news": self._keep,
+        }
+
+    def _take(self, news: list[Entry]) -> None:
+        self._news += news
+        self._has_news.set()
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                info = await self._names.cluster_info()
+            except (LinkError, WireError):
+                pass  # those known so far are followed meanwhile
+            else:
+                names = info.cluster_addr_table.get(self._cluster, [])
+                found = [info.broker_addr_table[name] for name in names if name in info.broker_addr_table]
+                addresses = {address for broker in found for address in broker.broker_addrs.values()}
+                self._addresses = sorted(addresses - {self._own_address})
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _keep(self) -> None:
+        """Append the news to the own log, in order. What cannot be appended waits."""
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            while self._news:
+                batch = list(self._news)[:ROLLED_AT_ONCE]
+                try:
+                    await self._log.keep(batch)
+                except RefusedRequest as refusal:
+                    _log.warning("users of another store are not stored yet", reason=refusal.remark)
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
+                for _ in batch:
+                    self._news.popleft()
