@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from broker_store.config.broker_conf import read_broker_conf
+from broker_store.config.broker_conf import read_broker_conf, refuse_open
 from broker_store.config.delay_levels import IllegalLevels, parse_levels
 from broker_store.settings import IMPORTANT, Settings
 from gantry_chassis.logs.structured import configure, get_logger
@@ -32,17 +32,19 @@ def main(argv: list[str]) -> None:
     if {"-h", "--help"} & set(argv):
         sys.stdout.write(help_text(Settings, SERVICE))
         return
-    ignored: list[str] = []
+    ignored, guarded_by = list[str](), list[str]()
 
     def read_file(path: Path) -> Mapping[str, Any]:
         conf = read_broker_conf(path)
         ignored.extend(conf.ignored)
+        guarded_by.extend(conf.guarded_by)
         return conf.values
 
     try:
         arguments = parse_arguments(argv, options={"-n": "nameservers"}, switches=("-p", "-m"))
         settings = load_settings(Settings, "BROKER_STORE", arguments, read_file=read_file)
         parse_levels(settings.delay_levels)
+        refuse_open(guarded_by, settings)
     except SettingsRefused as refused:
         refuse_start(SERVICE, str(refused))
     except IllegalLevels as refused:
@@ -62,10 +64,6 @@ def main(argv: list[str]) -> None:
 
         get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
         get_logger().debug("settings", **masked(settings))
-        if settings.listen not in {"127.0.0.1", "localhost", "::1"}:
-            get_logger().warning(
-                "there is no access control: anybody who reaches this port can send and read"
-            )
         await StoreProcess(settings, life, real_disk(), fast_paths=fast_paths).run()
 
     run(live, service=SERVICE)

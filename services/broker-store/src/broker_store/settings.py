@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
-from gantry_chassis.settings.peers import PeerSettings
+from gantry_guard.settings import AccessSettings
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 MIB = 1024 * 1024
@@ -23,7 +23,7 @@ def _help(text: str) -> Meta:
     return Meta(description=text)
 
 
-class Settings(PeerSettings, frozen=True, kw_only=True):
+class Settings(AccessSettings, frozen=True, kw_only=True):
     """Settings of one broker-store process."""
 
     # addresses and names
@@ -74,6 +74,19 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     drain_seconds: Annotated[
         float, Meta(ge=0, le=60), _help("How long a shutdown waits for requests in flight.")
     ] = 5.0
+
+    access_initial_user_file: Annotated[
+        str,
+        _help(
+            'File with {"username": …, "password": …}: a Super user, made at a start that finds no user. Needs access_key_file.'
+        ),
+    ] = ""
+    plain_acl_file: Annotated[
+        str,
+        _help(
+            "plain_acl.yml of RocketMQ 4.9: a start makes users of its accounts, except those that exist or were deleted. Needs access_key_file."
+        ),
+    ] = ""
 
     extensions: Annotated[
         str, Meta(max_length=4096), _help("Extensions to load, separated by commas; see docs/extensions.md.")

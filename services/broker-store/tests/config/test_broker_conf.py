@@ -6,6 +6,7 @@ from broker_store.config.broker_conf import (
     describe_values,
     parse_properties_file,
     read_broker_conf,
+    refuse_open,
     translate,
 )
 from broker_store.settings import IMPORTANT, Settings
@@ -49,7 +50,9 @@ def test_keys_without_a_meaning_are_named():
         {"enableConsumeQueueExt": "true"},
         {"enableCalcFilterBitMap": "true"},
         {"filterServerNums": "1"},
-        {"aclEnable": "true"},
+        {"initAuthenticationUser": '{"username":"root","password":"x"}'},
+        {"migrateAuthFromV1Enabled": "true"},
+        {"authenticationProvider": "com.example.Mine"},
         {"enableDLegerCommitLog": "true"},
         {"transientStorePoolEnable": "true"},
         {"storeType": "defaultRocksDB"},
@@ -74,8 +77,21 @@ def test_a_refused_key_with_a_harmless_value_is_no_reason_to_stop(key):
         "brokerRole": "ASYNC_MASTER",
         "storeType": "default",
         "filterServerNums": "0",
+        "initAuthenticationUser": "",
+        "authenticationProvider": "org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider",
+        "authorizationProvider": "",
     }
     translate({key: harmless.get(key, "false")}, "f")
+
+
+@pytest.mark.parametrize("key", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
+def test_a_file_that_asks_for_access_control_starts_only_with_it(key):
+    conf = translate({key: "true"}, "f")
+    assert (conf.guarded_by, conf.ignored) == ([key], [])
+    with pytest.raises(SettingsRefused, match=f"{key}=true asks for access control, which access_key_file"):
+        refuse_open(conf.guarded_by, Settings())
+    refuse_open(conf.guarded_by, Settings(access_key_file="keys"))
+    refuse_open(translate({key: "false"}, "f").guarded_by, Settings())
 
 
 def test_the_log_path_may_be_said_twice_alike():

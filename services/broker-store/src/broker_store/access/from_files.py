@@ -1,7 +1,7 @@
 """Users that a start reads from files: the first user, and the accounts of a plain_acl.yml of RocketMQ 4.9."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -28,6 +28,18 @@ class FirstUser(msgspec.Struct):
     def __repr__(self) -> str:
         """Return it without the password."""
         return f"FirstUser({self.username!r})"
+
+
+class UserFiles(NamedTuple):
+    """What the files hold, None for one that is not set."""
+
+    first: FirstUser | None
+    accounts: PlainAcl | None
+
+
+def read_user_files(first: str, accounts: str) -> UserFiles:
+    """Return the users of both files. Raises StartRefused."""
+    return UserFiles(read_first_user(first) if first else None, read_accounts(accounts) if accounts else None)
 
 
 def read_first_user(path: str) -> FirstUser:
@@ -57,10 +69,9 @@ def read_accounts(path: str) -> PlainAcl:
     return read_plain_acl(content)
 
 
-async def add_users(
-    administration: AccessAdministration, first: FirstUser | None, accounts: PlainAcl | None
-) -> None:
+async def add_users(administration: AccessAdministration, files: UserFiles | None) -> None:
     """Store the first user if there is none, and the accounts that no entry names. Logs what was added, and what an account loses."""
+    first, accounts = files or (None, None)
     if first is not None and await administration.add_first(first.username, HiddenText(first.password)):
         _log.info("the first user was made: a Super user", user=first.username)
     if accounts is None:

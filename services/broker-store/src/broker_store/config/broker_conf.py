@@ -16,6 +16,8 @@ class BrokerConf(NamedTuple):
 
     values: dict[str, str]
     ignored: list[str]
+    guarded_by: list[str]
+    """Keys that switch access control on in RocketMQ. The settings must do so, too."""
 
 
 RENAMED = {
@@ -71,6 +73,14 @@ def _is_on(value: str) -> bool:
     return value.strip().lower() == "true"
 
 
+def _is_given(value: str) -> bool:
+    return bool(value.strip())
+
+
+def _is_foreign(value: str) -> bool:
+    return bool(value.strip()) and not value.strip().startswith("org.apache.rocketmq.auth.")
+
+
 def _is_positive(value: str) -> bool:
     return value.strip().lstrip("+").isdigit() and int(value) > 0
 
@@ -94,17 +104,19 @@ REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
         _is_on,
         "a pool outside the page cache would answer before the write, which breaks the durability promise",
     ),
-    "aclEnable": (
-        _is_on,
-        "access control lists are not in this version yet; starting without them would leave the broker open",
+    "initAuthenticationUser": (
+        _is_given,
+        'write it to a file of mode 0600, as {"username": …, "password": …}, and name that in access_initial_user_file: '
+        "settings are printed and logged",
     ),
-    "authenticationEnabled": (
-        _is_on,
-        "authentication is not in this version yet; starting without it would leave the broker open",
+    "migrateAuthFromV1Enabled": (_is_on, "name the file in plain_acl_file: the start reads its accounts"),
+    "authenticationProvider": (
+        _is_foreign,
+        "own providers do not run here; an extension may check requests (docs/extensions.md)",
     ),
-    "authorizationEnabled": (
-        _is_on,
-        "authorization is not in this version yet; starting without it would leave the broker open",
+    "authorizationProvider": (
+        _is_foreign,
+        "own providers do not run here; an extension may check requests (docs/extensions.md)",
     ),
     "storeType": (
         lambda value: value.strip() not in {"", "default"},
@@ -112,6 +124,8 @@ REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
     ),
 }
 """Keys that may ask for what this broker cannot do: (whether the value does, why not)."""
+GUARDED_BY = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
+"""Keys that switch access control on in RocketMQ. Here each of them asks for both parts: signatures and policies."""
 
 
 def read_broker_conf(path: Path) -> BrokerConf:
@@ -120,7 +134,7 @@ def read_broker_conf(path: Path) -> BrokerConf:
     Raises SettingsRefused, which names the key, for a contradiction.
     """
     if path.suffix == ".toml":
-        return BrokerConf({name: str(value) for name, value in read_toml(path).items()}, [])
+        return BrokerConf({name: str(value) for name, value in read_toml(path).items()}, [], [])
     try:
         return translate(parse_properties_file(path.read_text(encoding="utf-8")), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -130,7 +144,7 @@ def read_broker_conf(path: Path) -> BrokerConf:
 def translate(keys: dict[str, str], source: str) -> BrokerConf:
     """Translate RocketMQ's keys into settings. Pure."""
     values: dict[str, str] = {}
-    ignored: list[str] = []
+    ignored, guarded_by = list[str](), list[str]()
     for key, value in keys.items():
         refusal = REFUSED.get(key)
         if refusal is not None and refusal[0](value):
@@ -145,10 +159,21 @@ def translate(keys: dict[str, str], source: str) -> BrokerConf:
             values[RENAMED[key]] = value
         elif key.startswith("tls."):
             add_tls(values, ignored, key, value, source)
+        elif key in GUARDED_BY:
+            guarded_by += [key] if _is_on(value) else []
         elif refusal is None and key != "storePathCommitLog":
             ignored.append(key)
     _refuse_contradictions(keys, source)
-    return BrokerConf(values, ignored)
+    return BrokerConf(values, ignored, guarded_by)
+
+
+def refuse_open(guarded_by: list[str], settings: Settings) -> None:
+    """Raise SettingsRefused if a file asks for access control and the settings leave it off: its author believes the ports closed."""
+    if guarded_by and not settings.is_guarded:
+        raise SettingsRefused(
+            f"{guarded_by[0]}=true asks for access control, which access_key_file switches on: type ./gantry access init, "
+            "give that setting, and name a plain_acl.yml of RocketMQ 4.9 in plain_acl_file"
+        )
 
 
 def _number(value: str, key: str, source: str) -> int:
@@ -194,6 +219,8 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
         "slaveReadEnable": "false",
         "useTLS": "true" if settings.tls_client else "false",
         "filterServerNums": "0",
+        "authenticationEnabled": "true" if settings.is_guarded else "false",
+        "authorizationEnabled": "true" if settings.is_guarded else "false",
     }
     ports = {"listenPort": str(port), "fastListenPort": str(fast_port)}
     return values | ports | {"shortPollingTimeMills": str(SHORT_POLLING_MS)}

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from broker_store.clocks.clock_care import ClockCare
 from broker_store.clocks.opening import clock_file, open_clock
@@ -16,6 +17,7 @@ from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.metrics.request_class_metrics import watch_classes
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.disk import Disk, refusing_start
@@ -36,7 +38,7 @@ from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.sending import Sending
 from broker_store.reading.rebuild_reads import rebuild_commands
-from broker_store.requests.command_table import CommandTable
+from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
 from gantry_chassis.certificates import checked_at_start, open_certificate
@@ -48,17 +50,24 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
+from gantry_guard.guard import open_guard
 from gantry_link.connections.client_tls import hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.connections.turn import Turn
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.tls_door import TlsDoor
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.known_headers import KnownHeaders
 from gantry_wire.messages.ids import pack_host
+
+if TYPE_CHECKING:
+    from broker_store.access.from_files import UserFiles
+    from broker_store.process.parts.access_control import AccessControl
 
 GC_THRESHOLDS = (100_000, 50, 100)
 """In-flight messages contain no cycles, so a collection after every 700 of them would only cost time."""
 PROGRESS_SECONDS = 1.0
+SERVICE = "broker-store"
 
 _log = get_logger()
 
@@ -71,6 +80,9 @@ class Built:
     halves: Halves
     features: list[Feature]
     hooks: Hooks
+    control: "AccessControl | None"
+    """None where access control is off."""
+    door: Door | None
 
     def commands(self) -> Commands:
         """Return every command of the fully recovered store."""
@@ -119,10 +131,15 @@ class StoreProcess:
         show_budget(self._metrics, "gantry_store", budget)
         self._listeners = Listeners(settings, routes, budget, self._closed, life.environment.listening_socket)
         self._door = TlsDoor.of(open_certificate(settings, life, self._metrics, "gantry_store"), budget)
-        self._pool = ConnectionPool(rng=life.environment.rng, tls=checked_at_start(outgoing_tls, settings))
+        self._guard = open_guard(settings, SERVICE, [settings.listen], self._metrics, life.environment)
+        self._user_files = _user_files(settings)
+        introduce = None if self._guard is None else self._guard.introducer
+        self._pool = ConnectionPool(
+            rng=life.environment.rng, introduce=introduce, tls=checked_at_start(outgoing_tls, settings)
+        )
         self._hints = Hints(
             settings.nats_url,
-            "broker-store",
+            SERVICE,
             life.environment.rng,
             settings.nats_token_file,
             checked_at_start(hints_tls, settings),
@@ -203,14 +220,15 @@ class StoreProcess:
         watch_classes(self._metrics, self._classes, self._clock.now_ms)
         hooks = build_hooks(around, sending)
         store.events.connect(listeners_of(around, store, foundation, halves, hooks))
-        access = Access(around, store, sending, foundation.care, None)
+        control, door = self._access_control(around, store, sending)
+        access = Access(around, store, sending, foundation.care, control)
         features = build_features(around, store, foundation, halves, self._thread, kept, access)
         kept.restore()
-        return Built(foundation, halves, features, hooks)
+        return Built(foundation, halves, features, hooks, control, door)
 
     async def _serve_reads(self, built: Built, opening: Opening, slices: Slices) -> None:
         """Continue the rebuild and serve pulls of what is rebuilt."""
-        table = CommandTable(self._classes, self._known_headers, None)
+        table = CommandTable(self._classes, self._known_headers, built.door)
         table.add_all(rebuild_commands(built.commands(), opening.store.queues.find))
         self._listeners.admit(table)
         self._listeners.wait_for("rebuilding queues and index; pulls are served")
@@ -219,11 +237,14 @@ class StoreProcess:
 
     async def _serve(self, built: Built, opening: Opening) -> None:
         sending, settings = built.halves.sending, self._settings
-        table = CommandTable(self._classes, self._known_headers, None)
+        table = CommandTable(self._classes, self._known_headers, built.door)
         table.add_all(built.hooks.commands(built.commands()))
         table.add_quick(sending.plain.take, sending.send_one)
         sending.start()
         self._start_loops(built, opening)
+        if built.control is not None:
+            built.control.begin()
+            await self._add_users(built.control)
         gc.collect()
         gc.freeze()
         self._listeners.admit(table)
@@ -236,6 +257,25 @@ class StoreProcess:
             store=opening.store.directory,
             flush=settings.flush,
         )
+
+    def _access_control(
+        self, around: Surroundings, store: OpenedStore, sending: Sending
+    ) -> "tuple[AccessControl | None, Door | None]":
+        """Return what knows the users, and the door of both ports. Without access control, load none of its code."""
+        if self._guard is None:
+            return None, None
+        from broker_store.process.parts.access_control import control_of, door_of
+
+        return control_of(self._guard, around, store, sending), door_of(self._guard, around, store)
+
+    async def _add_users(self, control: "AccessControl") -> None:
+        """Store the users of the files that the settings name."""
+        from broker_store.access.from_files import add_users
+
+        try:
+            await add_users(control.administration, self._user_files)
+        except RefusedRequest as refusal:
+            _log.error("the users of a file cannot be stored: a restart tries again", reason=refusal.remark)
 
     def _start_loops(self, built: Built, opening: Opening) -> None:
         store, foundation = opening.store, built.foundation
@@ -253,6 +293,8 @@ class StoreProcess:
         }
         if foundation.registration is not None:
             loops["registration"] = foundation.registration.run
+        if self._guard is not None:
+            loops["audit"] = self._guard.audit.run
         for name, loop in {**loops, **consuming.loops(), **all_loops(built.features)}.items():
             self._life.supervise(name, loop)
 
@@ -271,6 +313,8 @@ class StoreProcess:
         elif self._opening is not None:
             self._opening.abandon()
         await self._pool.close()
+        if self._guard is not None:
+            self._guard.audit.close()
         self._thread.close()
 
     def _not_ready(self) -> str | None:
@@ -286,6 +330,21 @@ class StoreProcess:
     def _closed(self, peer: Peer) -> None:
         if self._built is not None:
             self._built.closed(peer)
+
+
+def _user_files(settings: Settings) -> "UserFiles | None":
+    """Return the users that a start makes. Raises StartRefused for a file that cannot be read, and where nothing would check them."""
+    paths = settings.access_initial_user_file, settings.plain_acl_file
+    if not any(paths):
+        return None
+    if not settings.is_guarded:
+        raise StartRefused(
+            "access_initial_user_file and plain_acl_file name users, but access control is off: set access_key_file, "
+            "which `./gantry access init` makes"
+        )
+    from broker_store.access.from_files import read_user_files
+
+    return read_user_files(*paths)
 
 
 def _resolve(host: str) -> str:
