@@ -29,7 +29,14 @@ READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [
     ROOT / part
-    for part in ("libs/wire/src", "libs/link/src", "libs/chassis/src", "services/broker-store/src")
+    for part in (
+        "libs/wire/src",
+        "libs/link/src",
+        "libs/chassis/src",
+        "libs/access/src",
+        "libs/guard/src",
+        "services/broker-store/src",
+    )
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
-from gantry_guard.settings import AccessSettings
+from gantry_chassis.settings.access import AccessSettings
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 MIB = 1024 * 1024

@@ -106,8 +106,7 @@ REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
     ),
     "initAuthenticationUser": (
         _is_given,
-        'write it to a file of mode 0600, as {"username": …, "password": …}, and name that in access_initial_user_file: '
-        "settings are printed and logged",
+        'write {"username": …, "password": …} to a file of mode 0600 and name it in access_initial_user_file: settings are logged',
     ),
     "migrateAuthFromV1Enabled": (_is_on, "name the file in plain_acl_file: the start reads its accounts"),
     "authenticationProvider": (

@@ -5,7 +5,6 @@ Works in slices, so that the loop can serve reads meanwhile. Never accepts a sen
 
 from collections.abc import Generator, Iterator
 
-from broker_store.access.access_entries import AccessEntries
 from broker_store.clocks.clock_note import store_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
@@ -28,11 +27,12 @@ from broker_store.log.files.file_pool import FilePool
 from broker_store.log.files.files import Files
 from broker_store.log.files.names import parse_file_name
 from broker_store.log.index.index import IndexFiles
-from broker_store.log.recovery.recovery import Cut, Found, Hole, Recovered, Recovery
+from broker_store.log.recovery.recovery import Found, Hole, Recovery
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
 from broker_store.opening.derived_states import make_states
 from broker_store.opening.opened_store import OpenedStore
-from broker_store.opening.queue_note import Loss, QueueNote, Reason, load_note, what_is_missing
+from broker_store.opening.queue_note import Loss, QueueNote, Reason, load_note, never_had, what_is_missing
+from broker_store.opening.recovery_report import report
 from broker_store.opening.restore import Restore
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
@@ -281,7 +281,7 @@ class Opening:
             if isinstance(event, Found):
                 restore.take(event.records)
             else:
-                _report(event)
+                report(event)
             if isinstance(event, Hole):
                 restore.leave_hole(event.suspect)
             yield
@@ -367,8 +367,9 @@ class Opening:
         else:
             # marks may lie anywhere in a log that was ours
             is_needed = (self._is_ours or self._was_ours) and recovery.start > store.log.min_position
+            unused = {store.states.access.name} if never_had(note, ACCESS_TOPIC) else ()
             states, missing = store.snapshots.load_all(
-                store.states.all(), recovery.start if is_needed else None, _unused(store.states.access, note)
+                store.states.all(), recovery.start if is_needed else None, unused
             )
         if missing:
             self._losses.append(Loss(Reason.SNAPSHOT, missing))
@@ -482,28 +483,5 @@ class Opening:
             )
 
 
-def _unused(access: AccessEntries, note: QueueNote | None) -> frozenset[str]:
-    """Return the name of the state of users if the log below the note has none: stores made before it was added have no snapshot of it."""
-    has_none = note is not None and not note.next_offsets.get(ACCESS_TOPIC, {}).get(0)
-    return frozenset({access.name}) if has_none else frozenset()
-
-
 def _is_preamble(record: ScannedRecord) -> bool:
     return record[7] == _PREAMBLE_TOPIC
-
-
-def _report(event: Hole | Cut | Recovered) -> None:
-    if isinstance(event, Hole):
-        _log.error(
-            "damaged bytes in the log are skipped",
-            start=event.start,
-            end=event.end,
-            reason=event.fault,
-            holes=event.units,
-        )
-    elif isinstance(event, Cut):
-        _log.warning(
-            "unconfirmed tail of the log cut", position=event.position, bytes=event.size, reason=event.fault
-        )
-    else:
-        _log.info("log recovered", start=event.start, end=event.end, holes=event.holes)

@@ -79,6 +79,14 @@ def load_note(file: ConfigFile, covered: int | None) -> QueueNote | None:
     )
 
 
+def never_had(note: QueueNote | None, topic: str) -> bool:
+    """Whether no record of a topic's first queue was readable when a note was taken, so that its state needs no snapshot.
+
+    A directory of an earlier version has none of a state that was added since.
+    """
+    return note is not None and not note.next_offsets.get(topic, {}).get(0)
+
+
 def save_note(file: ConfigFile, note: bytes, covered: int) -> None:
     """Write an encoded note.
 

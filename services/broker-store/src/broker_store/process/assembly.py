@@ -50,7 +50,7 @@ from gantry_chassis.nats_hints import Hints
 from gantry_chassis.peers.budget import show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
-from gantry_guard.guard import open_guard
+from gantry_guard.opening import open_guard
 from gantry_link.connections.client_tls import hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.connections.turn import Turn
@@ -131,7 +131,7 @@ class StoreProcess:
         show_budget(self._metrics, "gantry_store", budget)
         self._listeners = Listeners(settings, routes, budget, self._closed, life.environment.listening_socket)
         self._door = TlsDoor.of(open_certificate(settings, life, self._metrics, "gantry_store"), budget)
-        self._guard = open_guard(settings, SERVICE, [settings.listen], self._metrics, life.environment)
+        self._guard = open_guard(settings, SERVICE, self._metrics, life.environment)
         self._user_files = _user_files(settings)
         introduce = None if self._guard is None else self._guard.introducer
         self._pool = ConnectionPool(
