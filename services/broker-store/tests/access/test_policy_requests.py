@@ -109,3 +109,12 @@ async def test_policies_count_at_once_and_outlive_a_kill():
     assert account is not None
     (entry,) = account.policies.custom
     assert entry.text == "Deny Pub on Topic:t from 10.0.0.0/8"
+
+
+async def test_a_deletion_that_another_store_has_just_made_is_no_error():
+    side = await with_users("alice")
+    await side.done(CREATE, of("alice"), acl(("Topic:t", ["Pub"], "Allow")))
+    await side.done(DELETE, of("alice", resource="Topic:t"))
+    assert await side.refused(DELETE, of("alice", resource="Topic:t")) == (16, "The acl is not exist.")
+    side.control.followed.note(side.store.states.access.entries())
+    await side.done(DELETE, of("alice", resource="Topic:t"))

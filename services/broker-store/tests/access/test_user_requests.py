@@ -146,3 +146,16 @@ async def test_users_outlive_a_kill():
     assert await again.done(GET, of("alice")) is not None
     assert await again.done(GET, of("bob")) is None
     assert len(again.access_table.signing_keys("alice")) == 1
+
+
+async def test_a_tool_that_creates_a_user_in_a_whole_cluster_succeeds_on_the_store_that_has_it_already():
+    side = AccessSide()
+    await create(side, "alice", "secret")
+    assert await side.refused(CREATE, of("alice"), body(password="secret")) == (16, "The user is existed")
+    came = [entry for entry in side.store.states.access.entries() if entry.name == "alice"]
+    side.control.followed.note(came)
+    await create(side, "alice", "secret")
+    existed = (16, "The user is existed")
+    assert await side.refused(CREATE, of("alice"), body(password="other")) == existed
+    assert await side.refused(CREATE, of("alice"), body(password="secret", userType="Super")) == existed
+    assert side.store.states.access.version == 1

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from broker_store.access.asker import Asker
 from broker_store.access.change_log import ChangeLog
+from broker_store.access.followed import Followed
 from gantry_access.entries.contents import content_of, policies_entry, user_entry
 from gantry_access.entries.entry import Entry, Key, Kind
 from gantry_access.entries.table import AccessTable
@@ -19,6 +20,7 @@ from gantry_access.formats.user_info import UserChange
 from gantry_access.model.policies import PolicyType, SubjectPolicies
 from gantry_access.model.resources import Resource
 from gantry_access.model.users import Subject, User, UserStatus, UserType
+from gantry_access.secrets.errors import SecretError
 from gantry_access.secrets.hidden_text import HiddenText
 from gantry_access.secrets.sealing import NONCE_SIZE, SealingKeys
 from gantry_wire.codes import ResponseCode
@@ -49,6 +51,7 @@ class AccessAdministration:
         now_ms: Callable[[], int],
         secret_bytes: Callable[[int], bytes],
         audit: ChangeAudit,
+        followed: Followed,
     ) -> None:
         """`now_ms`: the wall clock, which stamps of other stores are compared with."""
         self.table = table
@@ -57,6 +60,7 @@ class AccessAdministration:
         self._now_ms = now_ms
         self._secret_bytes = secret_bytes
         self._audit = audit
+        self._followed = followed
         self._one_at_a_time = asyncio.Lock()
 
     # --- users -----------------------------------------------------------------------------------------------
@@ -66,7 +70,10 @@ class AccessAdministration:
         if change.type is UserType.SUPER and not asker.may_change_super:
             raise RefusedChange(ResponseCode.SYSTEM_ERROR, SUPER_CREATED)
         async with self._one_at_a_time:
-            if self._user(change.name) is not None:
+            user = self._user(change.name)
+            if user is not None:
+                if self._has_just_come(user, change):
+                    return
                 raise no_permission("The user is existed")
             await self._store(asker, self._new_user(change))
 
@@ -107,7 +114,7 @@ class AccessAdministration:
                 raise no_permission("The subject is not exist.")
             policies = self.policies_of(subject.name)
             if not (policies.custom or policies.default):
-                if resource is None:
+                if resource is None or self._followed.has(Key(Kind.POLICIES, subject.name)):
                     return
                 raise no_permission("The acl is not exist.")
             left = SubjectPolicies(subject) if resource is None else policies.without(kind, resource)
@@ -185,6 +192,19 @@ class AccessAdministration:
         ]
         user = self._sealed(User(change.name), change)
         return [*left, user_entry(user, self._stamp(Key(Kind.USER, change.name)))]
+
+    def _has_just_come(self, user: User, change: UserChange) -> bool:
+        """Whether another store made just this user a moment ago."""
+        if not self._followed.has(Key(Kind.USER, user.name)) or change.password is None:
+            return False
+        wanted = change.type or UserType.NORMAL, change.status or UserStatus.ENABLE
+        return (user.type, user.status) == wanted and self._opens(user, change.password)
+
+    def _opens(self, user: User, password: HiddenText) -> bool:
+        try:
+            return [self._keys.open(user.name, sealed) for sealed in user.secrets] == [password]
+        except SecretError:
+            return False
 
     def _changed_user(self, asker: Asker, change: UserChange) -> Entry:
         user = self._user(change.name)

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from broker_store.access.change_log import ROLLED_AT_ONCE, ChangeLog
+from broker_store.access.followed import Followed
 from gantry_access.entries.entry import Entry
 from gantry_access.entries.table import AccessTable
 from gantry_chassis.logs.structured import get_logger
@@ -26,12 +27,13 @@ class OtherStores:
     """The other stores of this store's cluster."""
 
     def __init__(
-        self, pool: ConnectionPool, nameservers: str, cluster: str, own_address: str, table: AccessTable, log: ChangeLog
+        self, pool: ConnectionPool, nameservers: str, cluster: str, own_address: str, table: AccessTable, log: ChangeLog,
+        followed: Followed,
     ) -> None:  # fmt: skip
         """`pool` introduces its connections."""
         self._names = NameserverClient(pool, nameservers)
         self._cluster, self._own_address = cluster, own_address
-        self._log = log
+        self._log, self._followed = log, followed
         self._addresses: list[str] = []
         self._news: deque[Entry] = deque()
         self._has_news = asyncio.Event()
@@ -46,6 +48,7 @@ class OtherStores:
         }
 
     def _take(self, news: list[Entry]) -> None:
+        self._followed.note(news)
         self._news += news
         self._has_news.set()
 

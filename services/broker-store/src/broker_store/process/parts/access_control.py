@@ -8,6 +8,7 @@ from broker_store.access.administration import AccessAdministration, ChangeAudit
 from broker_store.access.asker import Asker, AskerOf
 from broker_store.access.change_log import ChangeLog
 from broker_store.access.changes_handler import ChangesHandler
+from broker_store.access.followed import Followed
 from broker_store.access.news import News, take_all
 from broker_store.access.other_stores import OtherStores
 from broker_store.access.plain_acl_handler import PlainAclHandlers
@@ -53,8 +54,9 @@ class AccessControl:
         self._wall_ms = environment.wall_ms
         self._news = News(table)
         self.log = ChangeLog(sending.appends, store.queues, entries, around.now_ms, self._news.took)
+        self.followed = Followed(environment.steady)
         self.administration = administration = AccessAdministration(
-            table, keys, self.log, environment.wall_ms, environment.secret_bytes, audit
+            table, keys, self.log, environment.wall_ms, environment.secret_bytes, audit, self.followed
         )
         self._deferred = deferred = DeferredReplies(around.classes["adminBroker"], around.now_ms)
         names = AclVersionReplyHeader(
@@ -71,7 +73,13 @@ class AccessControl:
         self._others: OtherStores | None = None
         if settings.nameservers:
             self._others = OtherStores(
-                around.pool, settings.nameservers, settings.cluster_name, around.address, table, self.log
+                around.pool,
+                settings.nameservers,
+                settings.cluster_name,
+                around.address,
+                table,
+                self.log,
+                self.followed,
             )
 
     def begin(self) -> None:
