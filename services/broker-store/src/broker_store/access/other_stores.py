@@ -15,8 +15,8 @@ from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
 from gantry_wire.errors import RefusedRequest, WireError
 
-LOOK_SECONDS = 2.0
-"""How often the nameservers are asked which stores there are."""
+LOOK_SECONDS = 1.0
+"""How often the nameservers are asked which stores there are. A new store is followed about as soon."""
 RETRY_SECONDS = 1.0
 """Pause after news could not be stored."""
 

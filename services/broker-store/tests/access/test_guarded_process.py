@@ -1,0 +1,149 @@
+"""Real stores with access control on: signed requests pass, others are refused on both ports, and stores follow each other."""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from test_broker_store_process import SOURCES, Client, Store
+
+from gantry_access.signatures.remoting import sign
+from gantry_access.signatures.signing_key import SigningKey
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+NAMES_READY = re.compile(r"ready remoting=([\d.]+:\d+)")
+NAMESERVER = SOURCES[-1].parents[1] / "nameserver/src"
+
+
+class Guarded(Client):
+    """A client that signs."""
+
+    def asked(self, code: int, fields: dict[str, str], body: bytes = b"", user: str = "", secret: str = ""):
+        return self.ask(code, sign(fields, body, user, SigningKey(secret)) if user else fields, body)
+
+    def root(self, code: int, fields: dict[str, str], body: bytes = b""):
+        return self.asked(code, fields, body, "root", "root secret")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    keys, first = tmp_path / "keys", tmp_path / "first"
+    keys.write_text(f"k1 {base64.b64encode(bytes(range(32))).decode()}\n")
+    first.write_text('{"username":"root","password":"root secret"}')
+    keys.chmod(0o600)
+    return [
+        f"access_key_file={keys}", f"access_initial_user_file={first}", f"access_audit_file={tmp_path}/audit",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def stores(tmp_path, settings):
+    started: list[Store] = []
+
+    def start(name: str = "a", *more: str) -> Store:
+        store = Store(tmp_path / name, f"broker_name={name}", *settings, *more)
+        started.append(store)
+        return store
+
+    yield start
+    for store in started:
+        store.kill()
+        store.drain.join()
+        store.process.stderr.close()
+    for client in Client.opened:
+        client.socket.close()
+    Client.opened.clear()
+
+
+@pytest.fixture
+def nameserver(tmp_path, settings):
+    chosen = ["port=0", "http_port=0", f"data_dir={tmp_path}/names", settings[0]]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nameserver", *[word for one in chosen for word in ("--set", one)]],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*SOURCES, NAMESERVER]))},
+    )
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line)
+        if found := NAMES_READY.search(line):
+            break
+    else:
+        raise AssertionError("".join(lines))
+    yield found[1]
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+def test_only_signed_requests_of_known_users_pass_on_both_ports_and_users_outlive_a_kill(stores, tmp_path):
+    store = stores()
+    client = Guarded(store.port)
+    assert client.root(3001, {"username": "alice"}, b'{"password":"alice secret"}').code == 0
+    policy = {"resource": "Topic:orders", "actions": ["Pub"], "decision": "Allow"}
+    body = json.dumps({"policies": [{"entries": [policy]}]}).encode()
+    assert client.root(3006, {"subject": "User:alice"}, body).code == 0
+    ask = {"topic": "orders", "queueId": "0"}
+    for user, secret, remark in (
+        ("", "", "username cannot be null."),
+        ("alice", "wrong", "check signature failed."),
+        ("nobody", "alice secret", "check signature failed."),
+    ):
+        answer = client.asked(30, ask, b"", user, secret)
+        assert (answer.code, answer.remark) == (16, remark)
+    answer = client.asked(30, ask, b"", "alice", "alice secret")
+    assert answer.code == 16
+    assert "User:alice has no permission to access Topic:orders" in answer.remark
+    send = {
+        "a": "pg", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
+        "i": "UNIQ_KEY\x01U1\x02", "j": "0",
+    }  # fmt: skip
+    assert client.asked(310, send, b"hi", "alice", "alice secret").code == 0
+    forged = sign(send, b"hi", "alice", SigningKey("alice secret"))
+    assert client.ask(310, forged, b"other").code == 16
+    store.kill()
+    store.drain.join()
+    again = stores()
+    client = Guarded(again.port)
+    assert client.asked(310, send, b"hi", "alice", "alice secret").code == 0
+    assert client.root(3002, {"username": "alice"}, b'{"userStatus":"disable"}').code == 0
+    answer = client.asked(310, send, b"hi", "alice", "alice secret")
+    assert (answer.code, answer.remark) == (16, "User:alice is disabled.")
+    audit = (tmp_path / "audit").read_text()
+    assert '"decision":"changed"' in audit
+    assert "wrong_signature" in audit
+    for secret in ("alice secret", "root secret", "sealed1"):
+        assert secret not in audit + "".join(again.lines)
+
+
+def test_a_change_made_on_one_store_reaches_the_other_within_a_second_and_stays_there(stores, nameserver):
+    first, second = (stores(name, f"nameservers={nameserver}") for name in "ab")
+    one, other = Guarded(first.port), Guarded(second.port)
+    for name, here, there in (("x", one, other), ("y", other, one)):  # until they follow each other
+        assert here.root(3001, {"username": name}, b'{"password":"x"}').code == 0
+        _until(lambda name=name, there=there: there.root(3004, {"username": name}).body, 15)
+    assert one.root(3001, {"username": "alice"}, b'{"password":"alice secret"}').code == 0
+    _until(lambda: other.root(3004, {"username": "alice"}).body, 15)
+    assert one.root(3002, {"username": "alice"}, b'{"userStatus":"disable"}').code == 0
+    took_s = _until(lambda: b"disable" in other.root(3004, {"username": "alice"}).body, 15)
+    assert took_s < 1
+    assert other.root(3002, {"username": "alice"}, b'{"userStatus":"enable"}').code == 0
+    assert _until(lambda: b"enable" in one.root(3004, {"username": "alice"}).body, 15) < 1
+    first.kill()
+    second.kill()
+    second.drain.join()
+    alone = Guarded(stores("b").port)
+    assert b"enable" in alone.root(3004, {"username": "alice"}).body
+
+
+def _until(condition, seconds: float) -> float:
+    begin_s = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin_s < seconds
+        time.sleep(0.005)
+    return time.monotonic() - begin_s
