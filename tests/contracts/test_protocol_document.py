@@ -9,6 +9,16 @@ import msgspec
 import pytest
 
 from gantry_wire.codes import RequestCode
+from gantry_wire.headers.access import (
+    AccessKeyHeader,
+    AclFilterHeader,
+    DeleteAclHeader,
+    GlobalWhiteAddressesHeader,
+    PlainAccessHeader,
+    SubjectHeader,
+    UserFilterHeader,
+    UserHeader,
+)
 from gantry_wire.headers.admin import (
     AllGroupConfigHeader,
     AllTopicConfigHeader,
@@ -85,6 +95,9 @@ HEADERS: dict[int, type[Header]] = {
     303: ConsumeTimeSpanHeader, 308: CorrectionOffsetHeader, 314: CloneGroupOffsetHeader,
     321: QueryConsumeQueueHeader, 353: GroupForbiddenHeader,
     307: ConsumerRunningInfoHeader, 309: ConsumeDirectlyHeader,
+    3001: UserHeader, 3002: UserHeader, 3003: UserHeader, 3004: UserHeader, 3005: UserFilterHeader,
+    3006: SubjectHeader, 3007: SubjectHeader, 3008: DeleteAclHeader, 3009: SubjectHeader, 3010: AclFilterHeader,
+    50: PlainAccessHeader, 51: AccessKeyHeader, 53: GlobalWhiteAddressesHeader,
 }  # fmt: skip
 
 
