@@ -243,8 +243,7 @@ class StoreProcess:
         sending.start()
         self._start_loops(built, opening)
         if built.control is not None:
-            built.control.begin()
-            await self._add_users(built.control)
+            await self._begin_control(built.control, table)
         gc.collect()
         gc.freeze()
         self._listeners.admit(table)
@@ -268,10 +267,13 @@ class StoreProcess:
 
         return control_of(self._guard, around, store, sending), door_of(self._guard, around, store)
 
-    async def _add_users(self, control: "AccessControl") -> None:
-        """Store the users of the files that the settings name."""
+    async def _begin_control(self, control: "AccessControl", table: CommandTable) -> None:
+        """Let the users of the log count, and store those of the files that the settings name."""
         from broker_store.access.from_files import add_users
+        from broker_store.process.parts.access_control import demand_rows
 
+        demand_rows(table.codes())
+        control.begin()
         try:
             await add_users(control.administration, self._user_files)
         except RefusedRequest as refusal:

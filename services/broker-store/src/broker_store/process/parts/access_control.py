@@ -23,8 +23,10 @@ from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_access.entries.entry import Entry, Key
 from gantry_access.entries.table import AccessTable
 from gantry_access.model.users import UserType
+from gantry_access.rights.request_table import REQUESTS
 from gantry_access.secrets.sealing import SealingKeys
 from gantry_access.signatures.remoting import ACCESS_KEY
+from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Asked, Audit
 from gantry_guard.door import Door
 from gantry_guard.guard import Guard
@@ -122,6 +124,15 @@ def control_of(guard: Guard, around: Surroundings, store: OpenedStore, sending: 
 def door_of(guard: Guard, around: Surroundings, store: OpenedStore) -> Door:
     """Return the door of a store's ports."""
     return guard.door(around.settings.cluster_name, RecordTopics(store.log).topic_of)
+
+
+def demand_rows(codes: Iterable[int]) -> None:
+    """Raise StartRefused if no row says what one of these request codes requires."""
+    missing = sorted(set(codes) - set(REQUESTS))
+    if missing:
+        raise StartRefused(
+            f"no row of rights for the request codes {missing}: add it to gantry_access.rights.request_table"
+        )
 
 
 def _auditing(audit: Audit) -> ChangeAudit:
