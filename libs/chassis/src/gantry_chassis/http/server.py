@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from gantry_chassis.http.authorizing import Authorizer, Denial, Incoming
 from gantry_chassis.http.web_pages import WebPages
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
@@ -58,10 +59,18 @@ class Response(NamedTuple):
     status: int = 200
     body: bytes = b""
     content_type: str = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 Handler = Callable[[Request], Response | Awaitable[Response]]
 Routes = Mapping[tuple[str, str], Handler]
+
+
+class _Route(NamedTuple):
+    method: str
+    path: str
+    pattern: re.Pattern[str]
+    handler: Handler
 
 
 class _Send(Protocol):
@@ -132,17 +141,24 @@ class HttpServer:
         *,
         read_seconds: float = READ_SECONDS,
         listen: ListeningSocket = listening_socket,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """Set up a server. `listen` opens its port.
 
-        `allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are refused.
+        `allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are refused. `authorizer` decides about
+        every call; without one, whoever reaches the port may call. Raises StartRefused if the authorizer has no rule about a route.
         """
+        if authorizer is not None:
+            authorizer.demand_routes(routes)
+        self._authorizer = authorizer
         self.host, self.port = host, port
         self._pages = WebPages(host, allowed_hosts)
         self._budget, self._read_seconds = budget, read_seconds
         self._listen = listen
         self._sweeper: asyncio.TimerHandle | None = None
-        self._routes = [(method, _pattern(path), handler) for (method, path), handler in routes.items()]
+        self._routes = [
+            _Route(method, path, _pattern(path), handler) for (method, path), handler in routes.items()
+        ]
         self._server: uvicorn.Server | None = None
         self._sockets: list[socket.socket] = []
         self._open_door: OpenDoor | None = None
@@ -229,6 +245,7 @@ class HttpServer:
             (b"content-type", response.content_type.encode()),
             (b"content-length", str(len(response.body)).encode()),
             (b"date", formatdate(usegmt=True).encode()),
+            *response.headers,
         ]
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else response.body
@@ -244,27 +261,53 @@ class HttpServer:
             return json_response({"error": f"the body is over {BODY_BYTES_MAX} bytes"}, 413)
         if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
             return json_response({"error": f"a body needs the header Content-Type: {JSON}"}, 415)
+        return await self._routed(scope, headers, body)
+
+    async def _routed(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes) -> Response:
+        """Answer a request by the handler of its route, if the authorizer admits it."""
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         method, path = scope["method"], scope["path"]
-        handler, params = self._find(method, path)
-        if handler is None:
+        route, params = self._find(method, path)
+        denial = self._denial(scope, headers, route, params or {}, query, body)
+        if denial is not None:
+            return json_response({"error": denial.words}, denial.status)._replace(headers=denial.headers)
+        if route is None:
             return json_response({"error": f"no such resource: {path}"}, 405 if params is not None else 404)
         try:
-            answer = handler(Request(method, path, query, body, params or {}))
+            answer = route.handler(Request(method, path, query, body, params or {}))
             return await answer if isawaitable(answer) else answer
         except Exception:  # noqa: BLE001 - one place logs a failed request
             _log.exception("http request failed", method=method, path=path)
             return json_response({"error": "internal error; see the log of the process"}, 500)
 
-    def _find(self, method: str, path: str) -> tuple[Handler | None, dict[str, str] | None]:
-        """Return the handler and path parameters; (None, {}) when only the method does not match."""
+    def _denial(
+        self,
+        scope: dict[str, Any],
+        headers: dict[bytes, bytes],
+        route: "_Route | None",
+        params: dict[str, str],
+        query: dict[str, str],
+        body: bytes,
+    ) -> Denial | None:
+        """Return why the authorizer refuses a call."""
+        if self._authorizer is None:
+            return None
+        client = scope.get("client")
+        address = str(client[0]) if client else ""
+        if route is None:
+            return self._authorizer.admits_unknown(headers, address)
+        incoming = Incoming(route.method, route.path, headers, params, query, body, address)
+        return self._authorizer.authorize(incoming)
+
+    def _find(self, method: str, path: str) -> "tuple[_Route | None, dict[str, str] | None]":
+        """Return the route and path parameters; (None, {}) when only the method does not match."""
         other_method: dict[str, str] | None = None
-        for known, pattern, handler in self._routes:
-            match = pattern.fullmatch(path)
+        for route in self._routes:
+            match = route.pattern.fullmatch(path)
             if match is None:
                 continue
-            if method == known or (method, known) == ("HEAD", "GET"):
-                return handler, match.groupdict()
+            if method == route.method or (method, route.method) == ("HEAD", "GET"):
+                return route, match.groupdict()
             other_method = {}
         return None, other_method
 
