@@ -2,7 +2,7 @@
 
 from access_texts import HERE, need, state
 
-from gantry_access.explain import explain
+from gantry_access.explain import explain, explanation_of
 from gantry_access.model.networks import SourceAddress
 from gantry_access.model.users import UserStatus, UserType
 
@@ -74,3 +74,20 @@ def test_users_whose_policies_do_not_count():
     }
     for end, found in ends.items():
         assert explained(found) == f"User:alice Pub on Topic:orders-eu from 10.0.0.5: {end}\n"
+
+
+def test_the_parts_of_an_explanation_are_those_of_its_text():
+    found = state("Allow Pub Topic:orders-*", "Allow Sub Topic:orders-eu", "Deny All *")
+    parts = explanation_of(found, "alice", PUB, HERE, 1)
+    assert parts.text == explained(found)
+    assert parts.verdict.is_allowed
+    assert [(one.part.value, one.rule.text, one.why) for one in parts.rules] == [
+        ("decides", "Custom: Allow Pub on Topic:orders-*", ""),
+        ("no match", "Custom: Allow Sub on Topic:orders-eu", "another action"),
+        ("loses", "Custom: Deny All on *", "Topic:orders-* is more specific"),
+    ]
+
+
+def test_nothing_decides_about_what_nothing_covers():
+    parts = explanation_of(state("Allow Pub Topic:billing"), "alice", PUB, HERE, 1)
+    assert (parts.verdict.is_allowed, parts.rules) == (False, ())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
 
 from gantry_access.evaluation.rules import Rule
 from gantry_access.evaluation.state import AccessState, Account
@@ -23,11 +25,43 @@ WITHOUT_POLICIES = {
 }
 
 
+class Part(Enum):
+    """What a rule has to do with a decision."""
+
+    DECIDES = "decides"
+    NO_MATCH = "no match"
+    LOSES = "loses"
+
+
+class RuleExplained(NamedTuple):
+    """One rule that covers the resource, and why it decides or does not."""
+
+    part: Part
+    rule: Rule
+    why: str = ""
+
+
+class Explanation(NamedTuple):
+    """A decision with the rules around it, the deciding one first."""
+
+    verdict: Verdict
+    rules: tuple[RuleExplained, ...]
+    text: str
+    """Some lines for people."""
+
+
 def explain(state: AccessState, name: str, need: Need, source: SourceAddress | None, now_ms: int) -> str:
     """Return some lines about whether a user may do one thing from an address at a wall time, and why.
 
     Without an address, rules that are limited to networks do not match, and the text says so.
     """
+    return explanation_of(state, name, need, source, now_ms).text
+
+
+def explanation_of(
+    state: AccessState, name: str, need: Need, source: SourceAddress | None, now_ms: int
+) -> Explanation:
+    """Return what `explain` says, with its parts."""
     verdict = state.decide(name, [need], source or NOWHERE, now_ms)
     actions = " or ".join(need.actions.names)
     place = f" from {source.text}" if source else ""
@@ -35,24 +69,32 @@ def explain(state: AccessState, name: str, need: Need, source: SourceAddress | N
     question = f"User:{name} {actions} on {need.resource.text}{place}: {outcome}"
     account = state.find(name)
     if account is None or verdict.reason in WITHOUT_POLICIES:
-        return f"{question}, {WITHOUT_POLICIES[verdict.reason]}\n"
-    lines = [question, *_rules(account, need, source, verdict)]
-    return "\n".join(lines) + "\n"
+        return Explanation(verdict, (), f"{question}, {WITHOUT_POLICIES[verdict.reason]}\n")
+    rules = tuple(_rules(account, need, source, verdict))
+    lines = [question]
+    if verdict.deciding is None:
+        lines.append("  decides    nothing matches, so it is refused")
+    for part, rule, why in rules:
+        lines.append(f"  {part.value:<10} {rule.text}{f' ({why})' if why else ''}")
+    return Explanation(verdict, rules, "\n".join(lines) + "\n")
 
 
-def _rules(account: Account, need: Need, source: SourceAddress | None, verdict: Verdict) -> Iterator[str]:
+def _rules(
+    account: Account, need: Need, source: SourceAddress | None, verdict: Verdict
+) -> Iterator[RuleExplained]:
     decides = verdict.deciding
-    yield f"  decides    {decides.text}" if decides else "  decides    nothing matches, so it is refused"
+    if decides is not None:
+        yield RuleExplained(Part.DECIDES, decides)
     for rule in account.rules.covering(need.resource):
         if rule is decides:
             continue
         if not rule.is_about(need):
-            yield f"  no match   {rule.text} (another action)"
+            yield RuleExplained(Part.NO_MATCH, rule, "another action")
         elif not rule.is_from(source or NOWHERE):
-            yield f"  no match   {rule.text} ({'another address' if source else 'no address was given'})"
+            yield RuleExplained(Part.NO_MATCH, rule, "another address" if source else "no address was given")
         else:
             assert decides is not None
-            yield f"  loses      {rule.text} ({_why(rule, decides, need)})"
+            yield RuleExplained(Part.LOSES, rule, _why(rule, decides, need))
 
 
 def _why(loser: Rule, winner: Rule, need: Need) -> str:

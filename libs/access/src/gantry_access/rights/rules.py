@@ -249,6 +249,13 @@ class Row:
             for rule in self.rules
         )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the request needs no user, whatever it names."""
+        return bool(self.rules) and all(
+            isinstance(rule, Fixed) and isinstance(rule.requirement, Open) for rule in self.rules
+        )
+
     def requirements(self, asked: Asked) -> tuple[Requirement, ...]:
         """Return what a request requires; any user if nothing more. Raises as the rules do."""
         found = [one for rule in self.rules for one in rule(asked)]
