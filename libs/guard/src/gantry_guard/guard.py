@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gantry_access.entries.table import AccessTable
+from gantry_access.rights.http_table import HttpRoute
+from gantry_access.rights.rules import Row
 from gantry_chassis.machine.environment import Environment
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.settings.access import AccessSettings
@@ -15,7 +17,10 @@ from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door, TopicOfRecord
 from gantry_guard.failures import FailureLimits
 from gantry_guard.following import AccessFollower
+from gantry_guard.http_callers import Callers, JwtCheck
+from gantry_guard.http_door import HttpDoor
 from gantry_guard.inner_door import InnerDoor
+from gantry_guard.inner_http import InnerHttp
 from gantry_guard.introduction import INNER, Introducer, Introductions
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.peer import Peer
@@ -81,6 +86,15 @@ class Guard:
     def inner_door(self) -> InnerDoor:
         """Return the door of a port for Gantry's own services alone."""
         return InnerDoor(self.introductions, self.audit)
+
+    def http_door(self, rows: Mapping[HttpRoute, Row], cluster: str, jwt: JwtCheck | None = None) -> HttpDoor:
+        """Return the door of an HTTP port whose routes have these rows of rights. Without `jwt`, no JWT is accepted."""
+        callers = Callers(self.table, self.failures, self.now_ms, jwt)
+        return HttpDoor(rows, self.table, cluster, callers, self.inner_http(), self.audit, self.now_ms)
+
+    def inner_http(self) -> InnerHttp:
+        """Return what makes and checks the headers of inner HTTP requests."""
+        return InnerHttp(self.keys.inner, self.now_ms)
 
     def follower(
         self, stores: Callable[[], Iterable[str]], pool: ConnectionPool, metrics: Metrics
