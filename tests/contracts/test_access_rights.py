@@ -103,5 +103,5 @@ def test_every_route_of_a_worker_has_a_row_and_every_row_a_route(monkeypatch: py
         async def close(self) -> None: ...
 
     monkeypatch.setattr(worker_health, "HttpServer", NoPort)
-    asyncio.run(worker_health.serve_own_health(1, cast("Any", None), cast("Any", None)))
+    asyncio.run(worker_health.serve_own_health(1, cast("Any", None), cast("Any", None), authorizer=None))
     assert served == [set(OWN_PORTS["gateway worker"])]

@@ -98,4 +98,13 @@ def test_the_description_is_complete(system: dict[str, Any]) -> None:
         "/v1/reports",
         "/v1/reports/index.html",
         "/v1/reports/{name}/{path}",
+        "/v1/users",
+        "/v1/users/{name}",
+        "/v1/users/{name}:rotate",
+        "/v1/policies",
+        "/v1/policies/{subject}",
+        "/v1/tokens",
+        "/v1/tokens/{id}",
+        "/v1/access:explain",
+        "/v1/access:whoami",
     }

@@ -14,6 +14,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from gantry_chassis.machine.environment import machine
+from gantry_chassis.metrics import Metrics
 from gantry_chassis.peers.budget import Budget
 from gantry_link.connections.connection import Connection
 from gantry_wire.frames.frame_stream import FrameDecoder
@@ -153,7 +154,7 @@ class WholeWay:
             Names(), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, self.ids, SameStamps(lambda: 0, ""), nobody,
             LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
-        return assemble(GatewaySettings(), ports, fast_paths=fast_paths)
+        return assemble(GatewaySettings(), ports, fast_paths=fast_paths, access_parts=None, metrics=Metrics())
 
     def connects(self) -> None:
         """Open the clients' connections."""

@@ -29,6 +29,7 @@ _load("gateway_memory_transactions", "memory_transactions.py")
 _load("gateway_memory_leases", "memory_leases.py")
 _load("gateway_fast_line", "fast_line.py")
 memory = _load("gateway_memory", "memory.py")
+_load("gateway_guarded", "guarded.py")
 
 
 @pytest.fixture(scope="session")

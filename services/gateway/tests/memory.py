@@ -12,11 +12,12 @@ from gateway_memory_scheduler import MemorySchedulers
 from gateway_memory_store import MemoryClocks, MemoryStore
 from gateway_memory_transactions import MemoryTransactions
 
+from gantry_chassis.metrics import Metrics
 from gantry_wire.messages.ids import UniqueIds
 from gantry_wire.private_requests.settling import MessageEvent
 from gateway.http.clocks import ReplyStamps
 from gateway.ports.stores import Broker, GroupSettings, PeerAway, QueueData, RouteData, TopicSettings
-from gateway.process.assembly import Gateway, Ports, assemble
+from gateway.process.assembly import AccessParts, Gateway, Ports, assemble
 from gateway.settings import GatewaySettings
 
 
@@ -142,7 +143,12 @@ class MemorySystem:
         self.stores[broker].away = None
 
     def gateway(
-        self, limits: MemoryLimits | None = None, *, fast_paths: bool = True, **settings: object
+        self,
+        limits: MemoryLimits | None = None,
+        *,
+        fast_paths: bool = True,
+        access_parts: AccessParts | None = None,
+        **settings: object,
     ) -> Gateway:
         ids = UniqueIds(bytes((127, 0, 0, 1)), 1, 7)
         ports = Ports(
@@ -159,7 +165,13 @@ class MemorySystem:
             histories=self,
         )
         short = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5, "allowed_hosts": "gateway, a, b, x"}
-        return assemble(msgspec.convert(short | settings, GatewaySettings), ports, fast_paths=fast_paths)
+        return assemble(
+            msgspec.convert(short | settings, GatewaySettings),
+            ports,
+            fast_paths=fast_paths,
+            access_parts=access_parts,
+            metrics=Metrics(),
+        )
 
 
 class MemoryLimits:

@@ -6,6 +6,7 @@ from gantry_chassis.logs.structured import configure
 from gantry_chassis.machine.descriptors import fill_standard_streams
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings.loading import has_fast_paths, settings_or_exit
+from gantry_guard.exposure import refuse_exposure
 from gateway.composition import serve
 from gateway.settings import GatewaySettings
 
@@ -18,6 +19,7 @@ def main() -> None:
     fast_paths = has_fast_paths("gateway")
 
     async def live(life: Life) -> None:
+        refuse_exposure([settings.listen], is_guarded=settings.is_guarded, is_insecure=settings.insecure)
         await serve(settings, life, fast_paths=fast_paths)
 
     run(live, service="gateway")

@@ -14,10 +14,12 @@ from gantry_chassis.peers.budget import show_budget
 from gantry_chassis.process import Life
 from gantry_chassis.settings.loading import masked
 from gantry_chassis.start_refusal import StartRefused
+from gantry_guard.opening import open_guard
 from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.connections.client_tls import ClientTls, ClientTlsFiles, files_of, hints_tls, outgoing_tls
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.tls_door import TlsDoor
+from gateway.access_control import access_parts, door_of_worker, follow_users
 from gateway.connection.serving import HttpServer
 from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.process.assembly import Gateway, Ports, assemble
@@ -41,11 +43,13 @@ _log = get_logger()
 
 async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = True) -> None:
     """Run a gateway until its life ends. Raises StartRefused."""
-    timeout_seconds = settings.request_timeout_ms / 1000
-    environment, clocks = life.environment, SystemClocks(life.environment)
-    pool = ConnectionPool(rng=environment.rng, tls=checked_at_start(outgoing_tls, settings))
-    names = LinkNames(pool, NameserverClient(pool, settings.nameservers, timeout_seconds), timeout_seconds)
-    stores = LinkStores(pool, clocks.wall_ms, timeout_seconds)
+    environment, metrics = life.environment, Metrics()
+    guard = open_guard(settings, "gateway", metrics, environment)
+    pool = ConnectionPool(
+        rng=environment.rng,
+        tls=checked_at_start(outgoing_tls, settings),
+        introduce=None if guard is None else guard.introducer,
+    )
     hints = Hints(
         settings.nats_url,
         "gateway",
@@ -54,18 +58,14 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
         checked_at_start(hints_tls, settings),
     )
     limits = _limits(settings, environment)
-    ids = unique_ids(settings.listen, environment)
-    schedulers = LinkSchedulers(pool, timeout_seconds)
-    leases = LinkLeaseStores(pool, timeout_seconds)
-    histories = LinkHistories(pool, timeout_seconds)
-    transactions = LinkTransactions(pool, timeout_seconds)
     gateway = assemble(
         settings,
-        Ports(
-            names, stores, hints, limits, clocks, ids, ReplyStamps(environment.wall_ns, environment.secret_bytes(6).hex()), schedulers, leases, transactions, histories,
-        ),
+        _ports(settings, environment, pool, hints, limits),
         fast_paths=fast_paths,
-    )  # fmt: skip
+        access_parts=access_parts(settings, life, guard, pool),
+        metrics=metrics,
+    )
+    follow_users(life, guard, gateway, pool, metrics)
     hints.subscribe(
         "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
     )
@@ -76,14 +76,19 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
             await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
 
     life.supervise("route poll", poll_routes)
-    server = _server(settings, gateway, environment)
+    server = _server(settings, gateway, environment, metrics)
+    own_door = None if guard is None else door_of_worker(guard, settings)
     close_own_health = await serve_own_health(
-        settings.health_port, server.budget, gateway.workers.answer, environment.listening_socket
+        settings.health_port,
+        server.budget,
+        gateway.workers.answer,
+        environment.listening_socket,
+        authorizer=own_door,
     )
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # the routes live as long as the process
-    port = await _listen(settings, life, gateway.metrics, server)
-    if not settings.token:
+    port = await _listen(settings, life, metrics, server)
+    if not settings.token and guard is None:
         _log.warning(
             "no access control: any client that reaches this port may send, read and delete",
             listen=settings.listen,
@@ -97,11 +102,38 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
     await pool.close()
     if limits is not None:
         await limits.close()
+    if guard is not None:
+        guard.audit.close()
 
 
-def _server(settings: GatewaySettings, gateway: Gateway, environment: Environment) -> HttpServer:
+def _ports(
+    settings: GatewaySettings,
+    environment: Environment,
+    pool: ConnectionPool,
+    hints: Hints,
+    limits: "RedisLimits | None",
+) -> Ports:
+    clocks, timeout_seconds = SystemClocks(environment), settings.request_timeout_ms / 1000
+    return Ports(
+        LinkNames(pool, NameserverClient(pool, settings.nameservers, timeout_seconds), timeout_seconds),
+        LinkStores(pool, clocks.wall_ms, timeout_seconds),
+        hints,
+        limits,
+        clocks,
+        unique_ids(settings.listen, environment),
+        ReplyStamps(environment.wall_ns, environment.secret_bytes(6).hex()),
+        LinkSchedulers(pool, timeout_seconds),
+        LinkLeaseStores(pool, timeout_seconds),
+        LinkTransactions(pool, timeout_seconds),
+        LinkHistories(pool, timeout_seconds),
+    )
+
+
+def _server(
+    settings: GatewaySettings, gateway: Gateway, environment: Environment, metrics: Metrics
+) -> HttpServer:
     budget = settings.make_budget(environment.steady)
-    show_budget(gateway.metrics, "gateway", budget)
+    show_budget(metrics, "gateway", budget)
     return HttpServer(
         gateway.app,
         gateway.fast_path,

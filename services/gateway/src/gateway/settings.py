@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
-from gantry_chassis.settings.peers import PeerSettings
+from gantry_chassis.settings.access import AccessSettings
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
-class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
+class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
     """Settings, as TOML in the file of -c, GATEWAY_NAME in the environment, or --set name=value."""
 
     listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"
@@ -61,10 +61,36 @@ class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
     token: Annotated[
         str,
         Meta(
-            description="Bearer token that every call must carry; empty: no access control.",
+            description="Bearer token that every call must carry, where access_key_file names no users; empty: none.",
             extra={"secret": True},
         ),
     ] = ""
+    access_cluster: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="Cluster whose rights count here.",
+        ),
+    ] = "DefaultCluster"
+    jwt_issuer: Annotated[
+        str, Meta(description="Issuer of the JWT that are accepted as bearers; empty: none are.")
+    ] = ""
+    jwt_audience: Annotated[
+        str, Meta(description="Audience that a JWT must name; needed with jwt_issuer.")
+    ] = ""
+    jwt_jwks_url: Annotated[
+        str,
+        Meta(
+            description="https address of the issuer's public keys (JWK set), read again every five minutes; this or jwt_jwks_file."
+        ),
+    ] = ""
+    jwt_jwks_file: Annotated[
+        str,
+        Meta(description="File with the issuer's public keys (JWK set), read again when it changes."),
+    ] = ""
+    jwt_user_claim: Annotated[
+        str, Meta(min_length=1, description="Claim of a JWT with the name of the user.")
+    ] = "sub"
     cors_origins: Annotated[
         str,
         Meta(
@@ -158,3 +184,20 @@ class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
             description="File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."
         ),
     ] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that contradict each other. Raises ValueError."""
+        if self.token and self.access_key_file:
+            raise ValueError(
+                "token and access_key_file are both set: with users, make tokens with POST /v1/tokens and clear the setting token"
+            )
+        if not self.jwt_issuer:
+            if self.jwt_audience or self.jwt_jwks_url or self.jwt_jwks_file:
+                raise ValueError("jwt_issuer is empty, but other settings of JWT are set")
+            return
+        if not self.access_key_file:
+            raise ValueError("jwt_issuer needs access_key_file: a JWT names a user")
+        if not self.jwt_audience:
+            raise ValueError("jwt_issuer needs jwt_audience: tokens for other services would be accepted")
+        if bool(self.jwt_jwks_url) == bool(self.jwt_jwks_file):
+            raise ValueError("jwt_issuer needs one of jwt_jwks_url and jwt_jwks_file")

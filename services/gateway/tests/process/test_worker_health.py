@@ -27,7 +27,7 @@ async def test_a_process_answers_at_its_own_port_until_closed():
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=60) as answer:
             return json.load(answer)
 
-    close = await serve_own_health(port, Budget(), worker_metrics)
+    close = await serve_own_health(port, Budget(), worker_metrics, authorizer=None)
     assert await anyio.to_thread.run_sync(ask) == {"status": "live"}
     await close()
     with pytest.raises(OSError, match="refused"):
@@ -38,9 +38,9 @@ async def test_a_taken_port_stops_the_start_with_a_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StartRefused, match=f"127.0.0.1:{port}: .*; set another health_port"):
-            await serve_own_health(port, Budget(), worker_metrics)
+            await serve_own_health(port, Budget(), worker_metrics, authorizer=None)
 
 
 async def test_without_a_port_there_is_nothing_to_close():
-    close = await serve_own_health(0, Budget(), worker_metrics)
+    close = await serve_own_health(0, Budget(), worker_metrics, authorizer=None)
     await close()

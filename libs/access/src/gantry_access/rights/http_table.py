@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from gantry_access.model.needs import Need, Requirement
+from gantry_access.model.needs import AnyUser, Need, Requirement
 from gantry_access.model.resources import Resource, ResourceType
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
@@ -27,10 +27,12 @@ from gantry_access.rights.requirements import (
     topic_need,
 )
 from gantry_access.rights.rules import (
+    ANY_USER,
     INNER,
     OPEN,
     Cluster,
     Every,
+    Fixed,
     Group,
     Read,
     Row,
@@ -104,6 +106,8 @@ def _redrive(asked: Asked) -> Iterable[Requirement]:
 
 _CONSUMES = row(Topic("topic", SUB), Group("group", SUB))
 _READS_CLUSTER, _CHANGES_CLUSTER = row(Cluster(GET)), row(Cluster(UPDATE))
+_ASKS_ABOUT_ITSELF = row(Fixed(AnyUser(), "any user about itself, Cluster Get about others"))
+"""The part that reads the body asks for the second right: the table does not know the user of a request."""
 _CHANGES_SCHEDULE, _DECIDES = row(TopicAndRecord("topic", PUB)), row(of_record(PUB))
 _BULK = row(Read("Topic Pub (the body's `topic`; without it all topics)", _bulk))
 
@@ -178,12 +182,31 @@ _TRANSACTIONS: Mapping[HttpRoute, Row] = {
     ("POST", "/v1/producerGroups/{group}/checks:receive"): _DECIDES,
 }
 
+_USERS: Mapping[HttpRoute, Row] = {
+    ("GET", "/v1/users"): _READS_CLUSTER,
+    ("POST", "/v1/users"): _CHANGES_CLUSTER,
+    ("GET", "/v1/users/{name}"): _READS_CLUSTER,
+    ("PATCH", "/v1/users/{name}"): _CHANGES_CLUSTER,
+    ("DELETE", "/v1/users/{name}"): _CHANGES_CLUSTER,
+    ("POST", "/v1/users/{name}:rotate"): _CHANGES_CLUSTER,
+    ("GET", "/v1/policies"): _READS_CLUSTER,
+    ("GET", "/v1/policies/{subject}"): _READS_CLUSTER,
+    ("PUT", "/v1/policies/{subject}"): _CHANGES_CLUSTER,
+    ("DELETE", "/v1/policies/{subject}"): _CHANGES_CLUSTER,
+    ("GET", "/v1/tokens"): _READS_CLUSTER,
+    ("POST", "/v1/tokens"): _CHANGES_CLUSTER,
+    ("DELETE", "/v1/tokens/{id}"): _CHANGES_CLUSTER,
+    ("POST", "/v1/access:explain"): _ASKS_ABOUT_ITSELF,
+    ("GET", "/v1/access:whoami"): ANY_USER,
+}
+
 GATEWAY: Mapping[HttpRoute, Row] = {
     **_MESSAGES,
     **_TOPICS_AND_GROUPS,
     **_CLUSTER,
     **_SCHEDULES,
     **_TRANSACTIONS,
+    **_USERS,
     ("GET", "/"): OPEN,
     ("GET", "/docs"): OPEN,
     ("GET", "/openapi.json"): OPEN,

@@ -24,7 +24,7 @@ class Denial(NamedTuple):
     """Why a call is not answered."""
 
     status: int
-    """401 or 403."""
+    """401 or 403; 400 if what the call requires cannot be read from it, 503 if nothing can be decided yet."""
     words: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
 

@@ -146,7 +146,7 @@ class HttpServer:
         """Set up a server. `listen` opens its port.
 
         `allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are refused. `authorizer` decides about
-        every call; without one, whoever reaches the port may call. Raises StartRefused if the authorizer has no rule about a route.
+        every call; without one, every client that reaches the port may call. Raises StartRefused if the authorizer has no rule about a route.
         """
         if authorizer is not None:
             authorizer.demand_routes(routes)

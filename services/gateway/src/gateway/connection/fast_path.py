@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gantry_chassis.machine.memory import LargeThings
 from gantry_wire.bounded_cache import BoundedCache
-from gateway.http.access import Access
+from gateway.http.access import Access, Gate
 from gateway.http.call import Call, Event, Reply, json_head
 from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import CallMetrics
@@ -24,6 +24,11 @@ class Exchange(Protocol):
 
     keep_alive: bool
     """False: the connection closes after the reply."""
+
+    @property
+    def address(self) -> str:
+        """The client's address."""
+        ...
 
     @property
     def is_lost(self) -> bool:
@@ -80,6 +85,8 @@ class KnownHead(NamedTuple):
 
     scope: dict[str, Any]
     call: FastCall | None
+    gate: Gate | None
+    """Decides about each request; None without access control."""
 
 
 class FastAnswers:
@@ -144,9 +151,13 @@ class FastPath:
         is_hot: Callable[[str], bool],
         routes: Sequence[FastRoute],
         fail: Callable[[Exchange, str, Exception], None],
+        gate_of: Callable[[dict[str, Any]], Gate | None],
     ) -> None:
-        """`answer` is the slow path; `fail` answers a call of this name that raised an exception."""
-        self._fail = fail
+        """`answer` is the slow path; `fail` answers a call of this name that raised an exception.
+
+        `gate_of` returns what decides about the requests of a scope; None without access control.
+        """
+        self._fail, self._gate_of = fail, gate_of
         self._answer, self._stamps, self._is_hot, self._routes = answer, stamps, is_hot, routes
         self.heads: BoundedCache[bytes, KnownHead] = BoundedCache(HEADS_MAX)
         """The meaning of heads, by their bytes."""
@@ -157,21 +168,23 @@ class FastPath:
             return
         kept = {name: value for name, value in scope.items() if name not in _OF_CONNECTION}
         calls = (route.fast_call(kept) for route in self._routes)
-        self.heads.keep(head, KnownHead(kept, next((call for call in calls if call is not None), None)))
+        call = next((call for call in calls if call is not None), None)
+        self.heads.keep(head, KnownHead(kept, call, None if call is None else self._gate_of(kept)))
 
     def start(
         self, known: KnownHead, exchange: Exchange, body: bytes, tasks: set[asyncio.Task[None]]
     ) -> None:
         """Start a request; one for the slow path is added to `tasks`."""
-        fast = known.call
-        if fast is not None:
+        fast, gate = known.call, known.gate
+        admission = None if gate is None else gate(exchange.address)
+        if fast is not None and (gate is None or admission is not None):
             try:
                 if fast.start(exchange, body):
                     return
             except Exception as error:  # noqa: BLE001 - perhaps it was sent: the slow path would send it again
                 self._fail(exchange, fast.name, error)
                 return
-        call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps)
+        call = Call(exchange.scope(), exchange.receive, exchange.send, self._stamps, admission)
         _keep(asyncio.ensure_future(_run(self._answer(call))), tasks, exchange)
 
 

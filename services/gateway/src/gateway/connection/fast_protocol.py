@@ -73,6 +73,12 @@ class FastExchange:
             self._gone.set_result(None)
 
     @property
+    def address(self) -> str:
+        """The client's address."""
+        client = self._protocol.client
+        return str(client[0]) if client else ""
+
+    @property
     def is_lost(self) -> bool:
         """Whether the connection is closed."""
         return self._protocol.is_lost

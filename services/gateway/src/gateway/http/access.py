@@ -1,12 +1,24 @@
-"""Access control: an optional bearer token, the gateway's own web pages, and pages of allowed origins. Pure but for the call."""
+"""Who may call: users with their rights, or else holders of the one token, if it is set; and pages of allowed origins. Pure but for the call."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
+from gantry_chassis.http.authorizing import Denial
 from gantry_chassis.http.web_pages import WebPages
+from gantry_wire.errors import MalformedBody
 from gateway.http.call import Call, Reply
-from gateway.http.problems import Problem, forbidden
+from gateway.http.problems import Problem, check_denial, denied, forbidden, invalid
 
+if TYPE_CHECKING:
+    from gantry_guard.http_callers import Caller
+    from gantry_guard.http_door import Admission, HttpDoor
+
+Route = tuple[str, str]
+"""Method and path template of a call."""
+Gate = Callable[[str], "Admission | None"]
+"""Returns the admission of the call of a client at this address; None: it has to be decided in full."""
 OPEN_PATHS = ("/", "/health/live", "/health/ready", "/docs", "/openapi.json")
 """Need no token: probes send none, and the API description is public."""
 _METHODS = b"GET, POST, PUT, PATCH, DELETE"
@@ -15,11 +27,18 @@ _PREFLIGHT_SECONDS = b"600"
 
 
 class Access:
-    """Checks the token and the origin of web pages, answers CORS preflights, and adds CORS headers to replies."""
+    """Checks credentials, rights and the origin of web pages, answers CORS preflights, and adds CORS headers to replies."""
 
-    def __init__(self, token: str, pages: WebPages) -> None:
+    def __init__(self, token: str, pages: WebPages, door: "HttpDoor | None") -> None:
+        """`door` knows users and rights: access control is on."""
+        assert not (token and door), "the settings refuse both"
         self._token = token.encode()
-        self._pages = pages
+        self._pages, self._door = pages, door
+
+    @property
+    def has_users(self) -> bool:
+        """Whether each call needs a user with its rights."""
+        return self._door is not None
 
     @property
     def has_token(self) -> bool:
@@ -32,7 +51,10 @@ class Access:
         return self._pages.has_origins
 
     def check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raise 403 for a page of a forbidden origin, 401 for a missing or wrong token on a protected path."""
+        """Raise 403 for a page of a forbidden origin, 401 for a missing or wrong token on a protected path.
+
+        Users and rights are for `admit`.
+        """
         refusal = self._pages.refusal(method, headers)
         if refusal is not None:
             raise forbidden(refusal.words, refusal.header)
@@ -45,6 +67,52 @@ class Access:
             )
             problem.headers.append((b"www-authenticate", b"Bearer"))
             raise problem
+
+    def demand_routes(self, routes: Iterable[Route]) -> None:
+        """Raise StartRefused if access control is on and has no row of rights for one of these routes."""
+        if self._door is not None:
+            self._door.demand_routes(routes)
+
+    def admit_unknown(self, call: Call) -> None:
+        """Raise 401 for a call of a path or method that does not exist: only users learn which there are."""
+        if self._door is not None:
+            check_denial(self._door.admits_unknown(call.headers, call.client))
+
+    def caller_of(self, call: Call, route: Route) -> "Caller | None":
+        """Return who calls, to be admitted. None: access control is off, has admitted the call, or the route is open. Raise 401."""
+        door = self._door
+        if door is None or call.admission is not None or door.is_open(route):
+            return None
+        found = door.caller_of(call.headers, call.client, " ".join(route))
+        if isinstance(found, Denial):
+            raise denied(found)
+        return found
+
+    def reads_body(self, route: Route) -> bool:
+        """Whether the rights of a route depend on the body of a call."""
+        return self._door is not None and self._door.reads_body(route)
+
+    def admit(
+        self, call: Call, caller: "Caller", route: Route, fields: Mapping[str, str], body: bytes | None
+    ) -> None:
+        """Admit a call with these decoded parameters. Raise 403 if its caller lacks a right.
+
+        `body` is the whole body if the rights depend on it.
+        """
+        assert self._door is not None, "only a door returns callers"
+        try:
+            found = self._door.admit(caller, route, fields, body or b"", call.client)
+        except MalformedBody as error:
+            raise invalid("body", str(error)) from error
+        if isinstance(found, Denial):
+            raise denied(found)
+        call.admit(found, body)
+
+    def gate(self, headers: Mapping[bytes, bytes], route: Route, in_path: Mapping[str, str]) -> Gate:
+        """Return what decides about calls with these headers. Only with access control."""
+        assert self._door is not None, "there is something to decide"
+        given = self._door.fast_pass(headers, route, in_path)
+        return _shut if given is None else partial(self._door.passes, given)
 
     def browser(self, call: Call) -> Reply | None:
         """Add the CORS headers of an allowed origin; return the reply to a preflight."""
@@ -67,3 +135,7 @@ class Access:
             (b"access-control-max-age", _PREFLIGHT_SECONDS),
         )
         return Reply(204, b"", headers=allowed)
+
+
+def _shut(_address: str) -> None:
+    return None

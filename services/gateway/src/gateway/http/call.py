@@ -2,14 +2,18 @@
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gateway.http.clocks import ReplyStamps
 from gateway.http.problems import CONTENT_TYPE as PROBLEM_TYPE
-from gateway.http.problems import Problem, invalid
+from gateway.http.problems import Problem, check_denial, invalid
+
+if TYPE_CHECKING:
+    from gantry_access.model.needs import Requirement
+    from gantry_guard.http_door import Admission
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -85,10 +89,12 @@ class Call:
     """One request and its reply."""
 
     __slots__ = (
+        "_admission",
         "_is_read",
         "_receive",
         "_send",
         "_stamps",
+        "_taken",
         "bytes_moved",
         "extra_headers",
         "headers",
@@ -97,9 +103,20 @@ class Call:
         "status",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, stamps: ReplyStamps) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        stamps: ReplyStamps,
+        admission: "Admission | None" = None,
+    ) -> None:
+        """`admission` is given if access control has admitted the call before."""
         self.scope, self._receive, self._send = scope, receive, send
         self._stamps = stamps
+        self._admission = admission
+        self._taken: bytes | None = None
+        """The body, if it was read to find out what the call requires."""
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id")
         is_usable = (
@@ -128,8 +145,37 @@ class Call:
         peer = self.scope.get("client")
         return str(peer[0]) if peer else ""
 
+    @property
+    def admission(self) -> "Admission | None":
+        """What access control found out about the call; None without access control, or before it has admitted the call."""
+        return self._admission
+
+    def admit(self, admission: "Admission", body: bytes | None = None) -> None:
+        """Take the admission of the call, and its body if that was read for it."""
+        self._admission, self._taken = admission, body
+
+    def check_record(self, topic: str) -> None:
+        """Raise 403 if access control refuses a record of this topic to the client of the call."""
+        if self._admission is not None:
+            check_denial(self._admission.of_record(topic))
+
+    def check_unread_record(self) -> None:
+        """Raise 403 if access control refuses a record that the call identifies, and whose topic nobody has looked up.
+
+        That is all topics, unless the call names one and so reaches records of that one alone.
+        """
+        if self._admission is not None:
+            check_denial(self._admission.of_unread_record())
+
+    def check_also(self, needed: "Sequence[Requirement]") -> None:
+        """Raise 403 if access control refuses something more to the client of the call."""
+        if self._admission is not None:
+            check_denial(self._admission.also(needed))
+
     async def body(self, bytes_max: int = REQUEST_BYTES_MAX) -> bytes:
         """Read and decompress the whole body. Raise 413 over `bytes_max`; with a Content-Length, before reading anything."""
+        if self._taken is not None:
+            return self._taken
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > bytes_max:
             raise too_large(bytes_max)

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from gantry_chassis.http.authorizing import Denial
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX
 from gateway.ports.stores import PeerAway, StoreRefused, Unusable
@@ -156,6 +157,24 @@ def forbidden(detail: str, field: str = "") -> Problem:
     return Problem(403, "NO_PERMISSION", detail, field=field)
 
 
+def denied(denial: Denial) -> Problem:
+    """Return the problem of a call that access control refuses."""
+    if denial.status == 503:
+        return away(denial.words)
+    if denial.status == 400:
+        return invalid("", denial.words)
+    code, field = _DENIED[denial.status]
+    problem = Problem(denial.status, code, denial.words, field=field)
+    problem.headers += denial.headers
+    return problem
+
+
+def check_denial(denial: Denial | None) -> None:
+    """Raise the problem of a call that access control refuses; do nothing without one."""
+    if denial is not None:
+        raise denied(denial)
+
+
 def rate_limited(retry_after_ms: int) -> Problem:
     """Return 429: a token bucket is empty."""
     return Problem(
@@ -166,6 +185,8 @@ def rate_limited(retry_after_ms: int) -> Problem:
         retry_after_ms=retry_after_ms,
     )
 
+
+_DENIED = {401: ("UNAUTHORIZED", "Authorization"), 403: ("NO_PERMISSION", "")}
 
 _BY_CODE: dict[int, tuple[int, bool]] = {
     ResponseCode.SYSTEM_ERROR: (503, True),

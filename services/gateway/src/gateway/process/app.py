@@ -4,13 +4,13 @@ One place turns every error into a problem, counts the call, and logs failures.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.logs.structured import request_id as log_request_id
 from gantry_chassis.machine.memory import LargeThings
-from gateway.http.access import OPEN_PATHS, Access
+from gateway.http.access import OPEN_PATHS, Access, Gate, Route
 from gateway.http.call import Call, ClientGone, Receive, Reply, Scope, Send, json_reply
 from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import CallMetrics
@@ -18,9 +18,11 @@ from gateway.http.problems import Problem, cut_off, rate_limited, refused, unans
 from gateway.ports.stores import PeerAway, RateLimits, StoreRefused
 from gateway.process import openapi
 from gateway.pull.routes import PullRoute, pull_operation
-from gateway.receive.routes import LeaseRoutes
+from gateway.receive.routes import LEASES, LeaseRoutes
+from gateway.requests.checks import query_of
+from gateway.requests.element_limits import LIMITS, refuse_too_many_elements
 from gateway.requests.operations import Details, Document, Operation, Operations, Router
-from gateway.send.routes import SendRoute, send_operation
+from gateway.send.routes import SEND, SendRoute, send_operation
 
 TOPICS = "/v1/topics/"
 
@@ -53,6 +55,7 @@ class GatewayApp:
         self._send, self._lease_verbs = hot.send, hot.leases.by_verb
         self._pull = pull_operation(hot.pull)
         self._access, self._call_metrics, self._limits = access, call_metrics, limits
+        self._is_guarded = access.has_users
         self._stamps, self._gzip_bytes_min = stamps, gzip_bytes_min
         self._document: Document | None = None
         described = [
@@ -63,6 +66,7 @@ class GatewayApp:
             *operations,
         ]
         self._router = Router(described)
+        access.demand_routes(one.route for one in described)
         self.large = LargeThings()
         """Returns memory to the system after large calls."""
 
@@ -95,7 +99,11 @@ class GatewayApp:
     def openapi(self) -> Document:
         """Return the OpenAPI document, created at the first request for it."""
         if self._document is None:
-            self._document = openapi.build(self._router.operations, has_token=self._access.has_token)
+            self._document = openapi.build(
+                self._router.operations,
+                has_token=self._access.has_token,
+                has_users=self._is_guarded,
+            )
         return self._document
 
     def is_hot(self, path: str) -> bool:
@@ -105,6 +113,15 @@ class GatewayApp:
             return False
         is_send = len(parts) == 5 and parts[4] == "messages"
         return is_send or (len(parts) == 7 and parts[4] == "groups" and parts[6] in self._lease_verbs)
+
+    def gate_of(self, scope: Scope) -> Gate | None:
+        """Return what decides about the hot calls with this head; None without access control."""
+        if not self._is_guarded:
+            return None
+        parts = scope["path"].split("/")
+        route = SEND if len(parts) == 5 else LEASES[parts[6]]
+        in_path = {"topic": parts[3], "group": parts[5]} if len(parts) > 5 else {"topic": parts[3]}
+        return self._access.gate(dict(scope["headers"]), route, in_path)
 
     async def _answer(self, call: Call) -> Reply:
         preflight = self._access.browser(call)
@@ -117,24 +134,66 @@ class GatewayApp:
             if call.scope["method"] == "POST":
                 if len(parts) == 5 and parts[4] == "messages":
                     call.scope["route_name"] = "send"
+                    if self._is_guarded:
+                        await self._admit(call, SEND, {"topic": parts[3]})
                     return await self._send(call, parts[3])
                 if len(parts) == 7 and parts[4] == "groups" and parts[6] in self._lease_verbs:
                     call.scope["route_name"] = parts[6]
+                    if self._is_guarded:
+                        await self._admit(call, LEASES[parts[6]], {"topic": parts[3], "group": parts[5]})
                     return await self._lease_verbs[parts[6]](call, parts[3], parts[5])
             elif len(parts) == 8 and parts[4] == "queues" and parts[7] == "messages" and call.method == "GET":
                 call.scope["route_name"] = "pull"
                 in_path = {"topic": parts[3], "broker": parts[5], "queueId": parts[6]}
+                if self._is_guarded:
+                    await self._admit(call, self._pull.route, in_path, self._pull.query_names)
                 return await self._pull.answer(call, in_path)
         return await self._routed(call)
 
     async def _routed(self, call: Call) -> Reply:
         """Answer a call that the router finds."""
+        found = await self._admitted(call) if self._is_guarded else None
         if self._limits is not None and call.path not in OPEN_PATHS:
             wait_ms = await self._limits.take(call.client, "", 1)
             if wait_ms:
                 raise rate_limited(wait_ms)
-        operation, in_path = self._router.find(call)
-        return await operation.answer(call, in_path)
+        operation, in_path = found or self._router.find(call)
+        try:
+            return await operation.answer(call, in_path)
+        except Problem as problem:
+            if problem.status == 404:
+                call.check_unread_record()
+            raise
+
+    async def _admitted(self, call: Call) -> tuple[Operation, dict[str, str]]:
+        """Return the operation of an admitted call and its path parameters. Raise 401 before 404 and 405."""
+        try:
+            operation, in_path = self._router.find(call)
+        except Problem:
+            self._access.admit_unknown(call)
+            raise
+        await self._admit(call, operation.route, in_path, operation.query_names)
+        return operation, in_path
+
+    async def _admit(
+        self,
+        call: Call,
+        route: Route,
+        in_path: Mapping[str, str],
+        query_names: Collection[str] | None = None,
+    ) -> None:
+        """Let access control admit a call. Raise 401, then 400 for a query that cannot be read, then 403.
+
+        Without `query_names`, the rights of the route depend on no query, and its handler reads it.
+        """
+        caller = self._access.caller_of(call, route)
+        if caller is not None:
+            query = {} if query_names is None else query_of(call.scope["query_string"], query_names)
+            body = None
+            if self._access.reads_body(route):  # only now, when it is known who calls
+                body = await call.body()
+                refuse_too_many_elements(body, LIMITS)
+            self._access.admit(call, caller, route, {**query, **in_path}, body)
 
     def _problem(self, call: Call, error: Exception) -> Problem:
         """Return the problem of an exception; log it once if the gateway or a store is the cause."""

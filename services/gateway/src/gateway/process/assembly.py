@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gantry_chassis.http.web_pages import WebPages
 from gantry_chassis.metrics import Metrics
@@ -24,6 +24,7 @@ from gateway.http.access import Access
 from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import CallMetrics
 from gateway.http.problems import Problem
+from gateway.ports.access_changes import AccessChanges
 from gateway.ports.histories import Histories
 from gateway.ports.leases import LeaseStores
 from gateway.ports.schedulers import Schedulers
@@ -58,6 +59,16 @@ from gateway.send.sending import Sender
 from gateway.settings import GatewaySettings
 from gateway.transactions.routes import transaction_routes
 from gateway.transactions.transactions import Transactions
+from gateway.users.explain_routes import explain_routes
+from gateway.users.policy_routes import policy_routes
+from gateway.users.switch import Switch
+from gateway.users.token_routes import token_routes
+from gateway.users.user_routes import user_routes
+
+if TYPE_CHECKING:
+    from gantry_guard.guard import Guard
+    from gantry_guard.http_callers import JwtCheck
+    from gateway.users.accounts import Accounts
 
 
 class Ports(NamedTuple):
@@ -76,6 +87,16 @@ class Ports(NamedTuple):
     histories: Histories
 
 
+class AccessParts(NamedTuple):
+    """Access control, where it is on."""
+
+    guard: "Guard"
+    changes: AccessChanges
+    jwt: "JwtCheck | None"
+    secret_bytes: Callable[[int], bytes]
+    """Returns this many unpredictable bytes."""
+
+
 class Gateway(NamedTuple):
     """The parts of the gateway that the process uses."""
 
@@ -83,39 +104,45 @@ class Gateway(NamedTuple):
     routes: RouteCache
     puller: Puller
     drain: Callable[[], None]
-    metrics: Metrics
     workers: Workers
+    known: KnownBrokers
+    fleet: Fleet
     fast_path: FastPath | None
     """The fast path, for servers with connections."""
 
 
-def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Gateway:
-    """Return the gateway over these ports. Without `fast_paths`, every request is parsed and runs in its own task."""
+def assemble(
+    settings: GatewaySettings,
+    ports: Ports,
+    *,
+    fast_paths: bool,
+    access_parts: AccessParts | None,
+    metrics: Metrics,
+) -> Gateway:
+    """Return the gateway over these ports. Without `fast_paths`, every request is parsed and runs in its own task.
+
+    Without `access_parts`, access control is off. Raises StartRefused if it is on and a route has no row of rights.
+    """
+    assert settings.is_guarded == (access_parts is not None), "what the settings switch on is given"
     names, stores, clocks = ports.names, ports.stores, ports.clocks
-    window_ms = settings.idempotency_window_seconds * 1000
     known = KnownBrokers(settings.known_broker_seconds)
     routes = RouteCache(names, known, clocks.monotonic, settings.worker)
     fleet = Fleet(names, stores, known, clocks.monotonic)
-    ready_seconds = settings.topic_ready_seconds
-    topics = TopicAdmin(
-        fleet, routes, names, stores, ports.hints, clocks, window_ms=window_ms, ready_seconds=ready_seconds
-    )
+    topics = _topics(settings, ports, fleet, routes)
     groups = GroupAdmin(fleet, routes, stores, clocks.wall_ms)
     puller = Puller(routes, stores, known, clocks.monotonic)
-    sender = Sender(routes, stores, known, clocks, window_ms)
+    sender = Sender(routes, stores, known, clocks, settings.idempotency_window_seconds * 1000)
     ensure_topic = _topic_maker(routes, topics, settings)
     drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
     send = SendRoute(sender, drafting, ports.limits, ensure_topic)
     pull = PullRoute(puller, ports.limits)
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver)
-    call_metrics = _call_metrics(metrics := Metrics(), clocks.monotonic, send, pull, puller, leases, receiver)
-    workers = Workers(metrics, settings.worker, settings.worker_ports)
-    access = Access(settings.token, WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins))
-    checkers = ClaimHolders(
-        fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
-    )
-    transactions = Transactions(sender, drafting, checkers, ports.transactions)
+    call_metrics = _call_metrics(metrics, clocks.monotonic, send, pull, puller, leases, receiver)
+    inner_http = None if access_parts is None else access_parts.guard.inner_http()
+    workers = Workers(metrics, settings.worker, settings.worker_ports, inner_http)
+    access = _access(settings, access_parts)
+    transactions = Transactions(sender, drafting, _checkers(settings, ports, fleet), ports.transactions)
     operations = [
         *topic_routes(topics),
         *group_routes(groups),
@@ -124,13 +151,10 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
         *_message_routes(ports, fleet, routes, known),
         *cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic),
         *broker_settings_routes(fleet),
-        *health_routes(
-            Probe(fleet, ports.ids, clocks.wall_ms, clocks.monotonic),
-            workers.text,
-            lambda: puller.is_draining,
-        ),
+        *_health_routes(ports, fleet, workers, puller, access_parts),
         *_scheduler_routes(settings, ports, fleet, groups, routes),
         *transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic),
+        *_user_routes(settings, access_parts, fleet),
     ]
     app = GatewayApp(
         operations=operations,
@@ -143,16 +167,75 @@ def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Ga
     )
     answers = FastAnswers(access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
     fast_path = _fast_path(app, answers, ports.stamps, send, leases) if fast_paths else None
-    return Gateway(
-        app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers, fast_path
+    drain = partial(_drain, puller, receiver, transactions)
+    return Gateway(app, routes, puller, drain, workers, known, fleet, fast_path)
+
+
+def _topics(settings: GatewaySettings, ports: Ports, fleet: Fleet, routes: RouteCache) -> TopicAdmin:
+    return TopicAdmin(
+        fleet,
+        routes,
+        ports.names,
+        ports.stores,
+        ports.hints,
+        ports.clocks,
+        window_ms=settings.idempotency_window_seconds * 1000,
+        ready_seconds=settings.topic_ready_seconds,
     )
+
+
+def _checkers(settings: GatewaySettings, ports: Ports, fleet: Fleet) -> ClaimHolders:
+    holder, now = ports.transactions.holder, ports.clocks.monotonic
+    return ClaimHolders(fleet, holder, now, "txn-checker", settings.takeover_seconds)
+
+
+def _health_routes(
+    ports: Ports, fleet: Fleet, workers: Workers, puller: Puller, parts: AccessParts | None
+) -> list[Operation]:
+    """Return the calls of probes and monitoring."""
+    probe = Probe(fleet, ports.ids, ports.clocks.wall_ms, ports.clocks.monotonic)
+    return health_routes(
+        probe,
+        workers.text,
+        lambda: puller.is_draining,
+        lambda: parts is None or parts.guard.table.is_complete,
+    )
+
+
+def _access(settings: GatewaySettings, parts: AccessParts | None) -> Access:
+    pages = WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins)
+    if parts is None:
+        return Access(settings.token, pages, None)
+    from gantry_access.rights.http_table import GATEWAY
+
+    return Access("", pages, parts.guard.http_door(GATEWAY, settings.access_cluster, parts.jwt))
+
+
+def _user_routes(settings: GatewaySettings, parts: AccessParts | None, fleet: Fleet) -> list[Operation]:
+    """Return the calls about users; without access control each gets 404 with that reason."""
+    switch = Switch(None if parts is None else _accounts(parts, fleet))
+    return [
+        *user_routes(switch),
+        *policy_routes(switch),
+        *token_routes(switch),
+        *explain_routes(switch, settings.access_cluster),
+    ]
+
+
+def _accounts(parts: AccessParts, fleet: Fleet) -> "Accounts":
+    from gateway.users.accounts import Accounts
+    from gateway.users.changes import Changes
+
+    guard = parts.guard
+    changes = Changes(guard.table, fleet, parts.changes)
+    return Accounts(guard.table, guard.keys.sealing, changes, guard.audit, guard.now_ms, parts.secret_bytes)
 
 
 def _fast_path(
     app: GatewayApp, answers: FastAnswers, stamps: ReplyStamps, send: SendRoute, leases: LeaseRoutes
 ) -> FastPath:
     fast_routes = (FastSends(send, answers), FastLeases(leases, answers, is_limited=send.is_limited))
-    return FastPath(app.answer, stamps, app.is_hot, fast_routes, answers.fail)
+    return FastPath(app.answer, stamps, app.is_hot, fast_routes, answers.fail, app.gate_of)
 
 
 def _drain(*held: Puller | Receiver | Transactions) -> None:

@@ -39,9 +39,12 @@ class Ready(Shown):
 
 
 def health_routes(
-    probe: Probe, metrics_text: Callable[[], Awaitable[bytes]], is_draining: Callable[[], bool]
+    probe: Probe,
+    metrics_text: Callable[[], Awaitable[bytes]],
+    is_draining: Callable[[], bool],
+    has_users: Callable[[], bool],
 ) -> list[Operation]:
-    """Return the routes."""
+    """Return the routes. `has_users` returns whether access control has read its users, or is off."""
     calls = Operations("health")
 
     @calls.head("/health/live")
@@ -56,6 +59,8 @@ def health_routes(
         """Report whether a message has made the round trip through every registered store."""
         if is_draining():
             return json_reply(Ready("draining", {}), 503)
+        if not has_users():
+            return json_reply(Ready("starting", {"*": "access control has not read its users yet"}), 503)
         is_ready, stores = await probe.check(brokers, fresh=fresh)
         return json_reply(Ready("ready" if is_ready else "starting", stores), 200 if is_ready else 503)
 

@@ -33,16 +33,17 @@ _TAGS = {
     "transactions": "Messages that are delivered once committed.",
     "cluster": "Brokers and nameservers.",
     "reports": "Reports that Spark made from the log, served from a folder.",
+    "users": "Users, their policies and tokens, where access control is on.",
     "health": "For probes and monitoring.",
 }
 _STATUSES = {
     400: "A field is malformed or out of bounds; `field` and `limit` say which.",
-    401: "The bearer token is missing or wrong.",
-    403: "Belongs to the system, or the topic's permission forbids it; or a web page of another origin, or a name in `Host` that is not ours.",
+    401: "The credentials are missing or wrong.",
+    403: "Belongs to the system, or the topic's permission forbids it; the user lacks a right; or a web page of another origin, or a name in `Host` that is not ours.",
     404: "No such topic, group, broker or message.",
     405: "The resource does not have this method.",
     408: "The body did not arrive in time.",
-    409: "Already delivered, or decided differently; `code` says which.",
+    409: "Already delivered, decided differently, or changed meanwhile; `code` says which.",
     413: "The request or a body is over the limit.",
     415: "The call does not accept this media type.",
     422: "Well formed, but cannot be carried out.",
@@ -68,8 +69,12 @@ _REFINED = (MessageIn, AckRequest)
 """Types with rules beyond the types of their fields."""
 
 
-def build(operations: Sequence[Operation], *, has_token: bool) -> Document:
+def build(operations: Sequence[Operation], *, has_token: bool, has_users: bool) -> Document:
     """Return the whole document."""
+    bearer: Document = {"bearer": []}
+    basic: Document = {"basic": []}
+    nobody: Document = {}
+    security = [bearer, basic] if has_users else [bearer] if has_token else [nobody, bearer]
     shown = [one for one in operations if not one.details.is_hidden and one.method != "HEAD"]
     paths: Document = {}
     for one in shown:
@@ -80,10 +85,13 @@ def build(operations: Sequence[Operation], *, has_token: bool) -> Document:
         "paths": paths,
         "components": {
             "schemas": _schemas(kind for one in shown for kind in (one.body, one.reply) if kind is not None),
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "basic": {"type": "http", "scheme": "basic"},
+            },
         },
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
-        "security": [{"bearer": []}] if has_token else [{}, {"bearer": []}],
+        "security": security,
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from gantry_chassis.http.authorizing import Authorizer
 from gantry_chassis.http.server import Handler, HttpServer, Request, Response, json_response
 from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
 from gantry_chassis.peers.budget import Budget
@@ -10,16 +11,21 @@ from gateway.process.workers import HOST, PATH
 
 
 async def serve_own_health(
-    port: int, budget: Budget, metrics: Handler, listen: ListeningSocket = listening_socket
+    port: int,
+    budget: Budget,
+    metrics: Handler,
+    listen: ListeningSocket = listening_socket,
+    *,
+    authorizer: Authorizer | None,
 ) -> Callable[[], Awaitable[None]]:
     """Serve `GET /health/live` and `GET /figures` until the returned function is called; with port 0, serve nothing.
 
-    `listen` opens the port.
+    `listen` opens the port. `authorizer` decides about calls; None: access control is off.
     """
     if not port:
         return _nothing
     routes = {("GET", "/health/live"): _live, ("GET", PATH): metrics}
-    server = HttpServer(HOST, port, routes, budget, listen=listen)
+    server = HttpServer(HOST, port, routes, budget, listen=listen, authorizer=authorizer)
     try:
         await server.start()
     except OSError as error:

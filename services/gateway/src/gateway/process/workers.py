@@ -6,6 +6,7 @@ growth.
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +14,9 @@ from gantry_chassis.http.server import Request, Response
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
 from gantry_chassis.metrics import FamilyShown, Metrics, text_of
+
+if TYPE_CHECKING:
+    from gantry_guard.inner_http import InnerHttp
 
 PATH = "/figures"
 HOST = "127.0.0.1"
@@ -28,9 +32,14 @@ _decode = msgspec.msgpack.Decoder(list[FamilyShown]).decode
 class Workers:
     """The processes that share a port, including this one."""
 
-    def __init__(self, metrics: Metrics, worker: int, ports: Sequence[int]) -> None:
-        """`ports` are the workers' own ports, by worker number; empty: this process is alone."""
-        self._metrics, self._worker, self._ports = metrics, worker, ports
+    def __init__(
+        self, metrics: Metrics, worker: int, ports: Sequence[int], inner: "InnerHttp | None"
+    ) -> None:
+        """`ports` are the workers' own ports, by worker number; empty: this process is alone.
+
+        `inner` proves this worker to the others; None: access control is off.
+        """
+        self._metrics, self._worker, self._ports, self._inner = metrics, worker, ports, inner
 
     def answer(self, _request: Request) -> Response:
         """Send this worker's metrics to another worker."""
@@ -48,24 +57,29 @@ class Workers:
         parts = [({"worker": str(number)}, shown) for number, shown in answers.items() if shown is not None]
         return await text_of([({}, [up]), *parts])
 
+    def _proof(self) -> bytes:
+        if self._inner is None:
+            return b""
+        return b"authorization: " + self._inner.header(f"GET {PATH}") + b"\r\n"
+
     async def _metrics_of(self, number: int) -> list[FamilyShown] | None:
         """Return the metrics of a worker; None if it does not respond, for example while it restarts."""
         if number == self._worker:
             return self._metrics.shown()
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                return _decode(await _get(self._ports[number]))
+                return _decode(await _get(self._ports[number], self._proof()))
         except (OSError, TimeoutError, msgspec.DecodeError, msgspec.ValidationError) as error:
             _log.warning("a worker does not report its metrics", worker=number, error=repr(error))
             return None
 
 
-async def _get(port: int) -> bytes:
-    """Return a worker's response. Raises OSError, also for an invalid response."""
+async def _get(port: int, proof: bytes) -> bytes:
+    """Return a worker's response. Raises OSError, also for an invalid response. `proof` is a header line, or empty."""
     reader, writer = await asyncio.open_connection(HOST, port, limit=ANSWER_BYTES_MAX)
     try:
-        head = f"GET {PATH} HTTP/1.1\r\nhost: {joined(HOST, port)}\r\nconnection: close\r\n\r\n"
-        writer.write(head.encode())
+        head = f"GET {PATH} HTTP/1.1\r\nhost: {joined(HOST, port)}\r\nconnection: close\r\n"
+        writer.write(head.encode() + proof + b"\r\n")
         answer = bytearray()
         while part := await reader.read(64 * 1024):
             answer += part

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gateway.http.call import Call
 from gateway.messages.schemas import MessageOut, MessagesReply, TimelineReply
-from gateway.pull.message_history import MessageHistory
+from gateway.pull.message_history import MessageHistory, topic_of_record
 from gateway.pull.queries import FOREVER_MS, Queries
 from gateway.requests.checks import time_ms, topic_of
 from gateway.requests.fields import KeyOrAll, MessageId, TimeText, TopicName, TopicOrAll
@@ -38,9 +39,11 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
         return MessagesReply(*found)
 
     @calls.get("/v1/messages/{id}", 400, 403, 404, details=Details(reply_description="The message."))
-    async def show_message(id_: MessageId, topic: TopicOrAll = "") -> MessageOut:
+    async def show_message(call: Call, id_: MessageId, topic: TopicOrAll = "") -> MessageOut:
         """Show one message by its offset id, or by its unique id and topic."""
-        return await queries.by_id(id_, topic_of(topic) if topic else "")
+        found = await queries.by_id(id_, topic_of(topic) if topic else "")
+        call.check_record(topic_of_record(found))
+        return found
 
     @calls.get(
         "/v1/messages/{id}/timeline",
@@ -49,8 +52,8 @@ def message_routes(queries: Queries, history: MessageHistory) -> list[Operation]
         404,
         details=Details(reply_description="The events, in order of time."),
     )
-    async def show_timeline(id_: MessageId, topic: TopicOrAll = "") -> TimelineReply:
+    async def show_timeline(call: Call, id_: MessageId, topic: TopicOrAll = "") -> TimelineReply:
         """List the events of a message, from the log: stored, scheduled, settled, leased, acked, retried, dead, redriven."""
-        return await history.timeline(id_, topic_of(topic) if topic else "")
+        return await history.timeline(id_, topic_of(topic) if topic else "", call.check_record)
 
     return calls.all

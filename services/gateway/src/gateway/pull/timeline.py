@@ -4,12 +4,15 @@ from collections.abc import Iterable
 
 from gantry_wire.messages.properties import (
     DELAY,
+    DLQ_ORIGIN_TOPIC,
     GANTRY_DLQ_ATTEMPTS,
     GANTRY_DLQ_CONSUMER,
     GANTRY_DLQ_REASON,
+    GANTRY_ORIGIN,
     GANTRY_SETTLED,
     REAL_QUEUE_ID,
     REAL_TOPIC,
+    RETRY_TOPIC,
     TIMER_OUT_MS,
 )
 from gantry_wire.names import (
@@ -41,6 +44,16 @@ def belongs(record: Record, topic: str) -> bool:
         return True
     real = record.property_map().get(REAL_TOPIC, "")
     return real == topic or real.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def origin_of(record: Record) -> str:
+    """Return the topic from which a record came into a retry or dead-letter topic, or will; "" for other records, and if it is not known."""
+    named = record.property_map()
+    held = record.topic.decode(errors="replace")
+    if not any(name.startswith((RETRY_PREFIX, DLQ_PREFIX)) for name in (held, named.get(REAL_TOPIC, ""))):
+        return ""
+    placed = named.get(GANTRY_ORIGIN, "").partition(":")[0]
+    return placed or named.get(DLQ_ORIGIN_TOPIC, "") or named.get(RETRY_TOPIC, "")
 
 
 def record_event(record: Record, broker: str) -> TimelineEvent:

@@ -38,6 +38,8 @@ _ack = msgspec.json.Decoder(AckRequest)
 _extend = msgspec.json.Decoder(ExtendRequest)
 PATH = "/v1/topics/{topic}/groups/{group}"
 RECEIVE, ACK, EXTEND = "messages:receive", "messages:ack", "messages:extend"
+LEASES = {verb: ("POST", f"{PATH}/{verb}") for verb in (RECEIVE, ACK, EXTEND)}
+"""Method and path template, by the last part of the path."""
 _ACKED_JSON = b'{"status":"acked"}'
 
 HotRoute = Callable[[Call, str, str], Awaitable[Reply]]
@@ -152,7 +154,7 @@ class LeaseRoutes(NamedTuple):
     def operations(self) -> list[Operation]:
         """Return the calls for the router and the OpenAPI document."""
         return [
-            Operation("POST", f"{PATH}/{verb}", route.__call__, "receive and acknowledge", *_DESCRIBED[verb])
+            Operation(*LEASES[verb], route.__call__, "receive and acknowledge", *_DESCRIBED[verb])
             for verb, route in self.by_verb.items()
         ]
 

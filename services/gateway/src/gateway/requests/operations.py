@@ -112,7 +112,8 @@ class Operation:
             *own.values(),
             *(Parameter(one.encode_name, one.type, one.default, is_in_path=False) for one in fields),
         ]
-        self._query_names = {one.name for one in self.parameters if not one.is_in_path}
+        self.query_names = frozenset(one.name for one in self.parameters if not one.is_in_path)
+        """The parameters that a query may have."""
         self._takes_call = "call" in signature
         body = signature.get("body")
         self.body: type[Struct] | None = details.body
@@ -127,6 +128,11 @@ class Operation:
         returned = inspect.signature(handler).return_annotation
         self.reply: type[Struct] | None = details.reply if returned is Reply else returned
 
+    @property
+    def route(self) -> tuple[str, str]:
+        """Method and path template."""
+        return self.method, self.shown_path
+
     def match(self, path: str) -> dict[str, str] | None:
         """Return the parameters of a path; None for the path of another call."""
         found = self._pattern.fullmatch(path)
@@ -139,7 +145,7 @@ class Operation:
         body = await call.body() if call.method in CHANGES else b""
         query: dict[str, str] = {}
         if not self.details.is_hidden:
-            query = query_of(call.scope["query_string"], self._query_names)
+            query = query_of(call.scope["query_string"], self.query_names)
         if self._query is None:
             arguments = msgspec.structs.asdict(read_parameters(self._arguments, in_path | query))
         else:

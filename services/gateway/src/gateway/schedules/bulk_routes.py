@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from gantry_wire.private_requests.scheduling import CreateTask, ListParked, ScheduleQuery
+from gateway.http.call import Call
 from gateway.http.problems import invalid
 from gateway.requests.checks import topic_of
 from gateway.requests.fields import BrokerOrAll, MessageId, TopicOrAll
@@ -80,11 +81,13 @@ def parked_routes(schedules: Schedules) -> list[Operation]:
 
     @calls.post("/v1/parked/{id:id}:resend", 400, 403, 404, 409, 507)
     async def resend_parked(
+        call: Call,
         id_: MessageId,
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
         """Try to deliver a parked message."""
+        call.check_unread_record()
         return done(await schedules.resend_parked(order_of(id_, topic, broker)))
 
     return calls.all

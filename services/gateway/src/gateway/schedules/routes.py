@@ -6,6 +6,7 @@ from typing import Annotated, Literal, cast
 from msgspec import Meta
 
 from gantry_wire.private_requests.scheduling import PAGE_MAX, ListSchedules, ScheduleAnswer, ScheduleOrder
+from gateway.http.call import Call
 from gateway.http.problems import invalid
 from gateway.messages.message_view import rfc3339
 from gateway.requests.checks import time_ms, topic_of
@@ -58,31 +59,31 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
 
     @calls.delete("/v1/schedules/{id:id}", 400, 403, 404, 409, 507)
     async def cancel_schedule(
-        id_: MessageId,
-        topic: TopicOrAll = "",
-        broker: BrokerOrAll = "",
+        call: Call, id_: MessageId, topic: TopicOrAll = "", broker: BrokerOrAll = ""
     ) -> ScheduleDone:
         """Cancel a message: it is never delivered."""
+        call.check_unread_record()
         return done(await schedules.cancel(order_of(id_, topic, broker)))
 
     @calls.patch("/v1/schedules/{id:id}", 400, 403, 404, 409, 413, 415, 507)
     async def move_schedule(
+        call: Call,
         id_: MessageId,
         body: MoveBody,
         topic: TopicOrAll = "",
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
         """Deliver a message at another time; it keeps its id."""
+        call.check_unread_record()
         deliver_ms = _moved_to(body, wall_ms(), horizon_ms)
         return done(await schedules.move(order_of(id_, topic, broker), deliver_ms))
 
     @calls.post("/v1/schedules/{id:id}:deliverNow", 400, 403, 404, 409, 507)
     async def deliver_now(
-        id_: MessageId,
-        topic: TopicOrAll = "",
-        broker: BrokerOrAll = "",
+        call: Call, id_: MessageId, topic: TopicOrAll = "", broker: BrokerOrAll = ""
     ) -> ScheduleDone:
         """Deliver a message at once."""
+        call.check_unread_record()
         return done(await schedules.deliver_now(order_of(id_, topic, broker)))
 
     return calls.all

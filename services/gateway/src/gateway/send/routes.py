@@ -46,6 +46,8 @@ from gateway.send.sending import Result, Sender, refusal_of
 _request = msgspec.json.Decoder(SendRequest)
 _encode = msgspec.json.encode
 
+SEND = ("POST", "/v1/topics/{topic}/messages")
+"""Method and path template."""
 EnsureTopic = Callable[[str], Awaitable[None]]
 
 
@@ -311,5 +313,4 @@ _STATUSES = (400, 403, 404, 408, 413, 415, 422, 429, 501, 504, 507)
 
 def send_operation(route: SendRoute) -> Operation:
     """Return the call for the router and the OpenAPI document."""
-    path = "/v1/topics/{topic}/messages"
-    return Operation("POST", path, route.__call__, "send and pull", _STATUSES, _DETAILS)
+    return Operation(*SEND, route.__call__, "send and pull", _STATUSES, _DETAILS)

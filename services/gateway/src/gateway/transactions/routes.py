@@ -13,7 +13,7 @@ from gantry_wire.private_requests.transactions import (
     transaction_id,
 )
 from gateway.http.call import Call
-from gateway.http.problems import rate_limited
+from gateway.http.problems import Problem, rate_limited
 from gateway.http.trace import trace_properties
 from gateway.messages.examples import MESSAGE_EXAMPLE
 from gateway.messages.message_view import rfc3339
@@ -32,6 +32,7 @@ from gateway.requests.operations import Details, Operation, Operations
 from gateway.send.routes import EnsureTopic
 from gateway.transactions.schemas import (
     BeginRequest,
+    CheckOut,
     ChecksReply,
     DecideRequest,
     ReceiveChecksRequest,
@@ -159,6 +160,8 @@ def _add_decisions(calls: Operations, transactions: Transactions) -> None:
         call: Call, id_: str, decision: Decision, body: DecideRequest | None
     ) -> TransactionDecided:
         reason = "" if body is None else body.reason or ""
+        if call.admission is not None:
+            call.check_record((await transactions.show(id_)).topic)
         view = await transactions.decide(id_, decision, f"http {call.client} {call.request_id}", reason)
         status: Literal["committed", "rolledBack"] = "committed" if decision == "commit" else "rolledBack"
         return TransactionDecided(status, id_, view.topic, view.producer_group)
@@ -201,9 +204,11 @@ def _add_lists(calls: Operations, transactions: Transactions, wall_ms: Callable[
         404,
         details=Details(reply_description="The transaction.", reply_example=_SHOWN_EXAMPLE),
     )
-    async def show(id_: TransactionId) -> TransactionShown:
+    async def show(call: Call, id_: TransactionId) -> TransactionShown:
         """Show one transaction: open, parked, committed or rolled back."""
-        return _shown(await transactions.show(id_), wall_ms)
+        found = await transactions.show(id_)
+        call.check_record(found.topic)
+        return _shown(found, wall_ms)
 
 
 def _add_checks(calls: Operations, transactions: Transactions) -> None:
@@ -214,11 +219,28 @@ def _add_checks(calls: Operations, transactions: Transactions) -> None:
     )
 
     @calls.post("/v1/producerGroups/{group}/checks:receive", 400, 404, 413, 415, details=details)
-    async def receive_checks(group: ProducerGroup, body: ReceiveChecksRequest | None = None) -> ChecksReply:
+    async def receive_checks(
+        call: Call, group: ProducerGroup, body: ReceiveChecksRequest | None = None
+    ) -> ChecksReply:
         """Wait for transactions that a producer group has to decide; each is returned again until it is decided."""
         wanted = body or ReceiveChecksRequest()
         checks = await transactions.receive_checks(group_of(group), wanted.max_checks, wanted.wait_seconds)
-        return ChecksReply(checks)
+        return ChecksReply(_permitted(call, checks))
+
+
+def _permitted(call: Call, checks: list[CheckOut]) -> list[CheckOut]:
+    """Return the checks whose messages the client may decide. Raise 403 if there are others only."""
+    shown: list[CheckOut] = []
+    refused: Problem | None = None
+    for check in checks:
+        try:
+            call.check_record(check.message.topic)
+            shown.append(check)
+        except Problem as problem:
+            refused = problem
+    if refused is not None and not shown:
+        raise refused
+    return shown
 
 
 def _shown(view: TransactionView, wall_ms: Callable[[], int]) -> TransactionShown:

@@ -1,0 +1,1 @@
+"""Users, their policies and tokens: shown, changed, explained."""

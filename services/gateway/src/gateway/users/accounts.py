@@ -1,0 +1,174 @@
+"""Users, policies and tokens of the cluster: looked up in the table of this process, changed through a store, noted in the audit log."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from gantry_access.entries.entry import Key, Kind
+from gantry_access.entries.table import AccessTable
+from gantry_access.entries.token_records import encode_token
+from gantry_access.evaluation.state import Account
+from gantry_access.formats.stored_records import encode_policies, encode_user
+from gantry_access.limits import SECRETS_PER_USER_MAX
+from gantry_access.model.actions import Action
+from gantry_access.model.policies import SubjectPolicies
+from gantry_access.model.resources import EVERYTHING
+from gantry_access.model.users import User
+from gantry_access.secrets.hidden_text import HiddenText
+from gantry_access.secrets.sealing import NONCE_SIZE, SealingKeys
+from gantry_access.tokens.scope import ScopeEntry
+from gantry_access.tokens.stored_token import StoredToken
+from gantry_access.tokens.token_text import RANDOM_SIZE, token_hash, token_text
+from gantry_guard.audit import Asked, Audit
+from gateway.http.call import Call
+from gateway.http.problems import Problem, forbidden
+from gateway.users.changes import Changes, Wanted
+from gateway.users.shown import policies_shown, token_shown, user_shown
+
+SECRET_BYTES = 32
+TOKEN_ID_BYTES = 8
+WHOLE_SCOPE = (ScopeEntry(EVERYTHING, Action.ALL),)
+"""Of a token with all rights of its user."""
+
+
+class NewSecret(NamedTuple):
+    """A secret of a user: sealed to be stored, and in clear if it was generated here."""
+
+    sealed: str
+    generated: HiddenText | None
+
+
+class Accounts:
+    """What the calls about users do."""
+
+    def __init__(
+        self,
+        table: AccessTable,
+        sealing: SealingKeys,
+        changes: Changes,
+        audit: Audit,
+        now_ms: Callable[[], int],
+        secret_bytes: Callable[[int], bytes],
+    ) -> None:
+        """`now_ms` is wall time; `secret_bytes` returns unpredictable bytes."""
+        self.table, self._sealing, self._changes, self._audit = table, sealing, changes, audit
+        self.now_ms, self._secret_bytes = now_ms, secret_bytes
+
+    # Users
+
+    def account(self, name: str) -> Account:
+        """Return a user with its policies. Raise 404."""
+        found = self.table.state.find(name)
+        if found is None:
+            raise Problem(404, "USER_NOT_EXIST", f"user {name} does not exist", field="user")
+        return found
+
+    def new_secret(self, user: str, given: str | None) -> NewSecret:
+        """Seal a secret for a user; generate one if none is given."""
+        made = self._secret_bytes(SECRET_BYTES).hex()
+        secret = HiddenText(made if given is None else given)
+        sealed = self._sealing.seal(user, secret, self._secret_bytes(NONCE_SIZE))
+        return NewSecret(sealed, secret if given is None else None)
+
+    async def create(self, call: Call, user: User) -> str:
+        """Create a user; nothing that an earlier user of its name left is left to it. Return the store's name. Raise 409."""
+        if self.table.state.find(user.name) is not None:
+            raise Problem(409, "USER_EXISTS", f"user {user.name} exists", field="user")
+        self._check_super(call, user)
+        left = [Wanted(one.key, None) for one in self.table.deletions(user.name, self.now_ms())]
+        wanted = [Wanted(Key(Kind.USER, user.name), encode_user(user)), *left]
+        return await self._write(call, wanted, None, user_shown(user))
+
+    async def change(self, call: Call, before: User, after: User) -> str:
+        """Change a user; return the store's name."""
+        self._check_super(call, before, after)
+        wanted = [Wanted(Key(Kind.USER, after.name), encode_user(after))]
+        return await self._write(call, wanted, user_shown(before), user_shown(after))
+
+    async def rotate(self, call: Call, user: User, secret: NewSecret) -> tuple[User, str]:
+        """Add a second secret. Raise 409 while a rotation is not ended."""
+        if len(user.secrets) >= SECRETS_PER_USER_MAX:
+            detail = f"user {user.name} has {len(user.secrets)} secrets: end the rotation with PATCH and dropOldSecret"
+            raise Problem(409, "ROTATION_OPEN", detail, field="user")
+        after = replace(user, secrets=(*user.secrets, secret.sealed))
+        return after, await self.change(call, user, after)
+
+    async def delete(self, call: Call, user: User) -> str:
+        """Delete a user with its policies and tokens; return the store's name."""
+        self._check_super(call, user)
+        wanted = [Wanted(one.key, None) for one in self.table.deletions(user.name, self.now_ms())]
+        return await self._write(call, wanted, user_shown(user), None)
+
+    # Policies
+
+    async def put_policies(self, call: Call, policies: SubjectPolicies) -> str:
+        """Replace all policies of a user; return the store's name. Raise 404."""
+        before = self.account(policies.subject.name).policies
+        wanted = [Wanted(Key(Kind.POLICIES, policies.subject.name), encode_policies(policies))]
+        return await self._write(call, wanted, policies_shown(before), policies_shown(policies))
+
+    async def delete_policies(self, call: Call, name: str) -> str:
+        """Delete all policies of a user; return the store's name. Raise 404."""
+        before = self.account(name).policies
+        known = self.table.find(Key(Kind.POLICIES, name))
+        if known is None or known.record is None:
+            raise Problem(404, "POLICY_NOT_EXIST", f"user {name} has no policies", field="subject")
+        return await self._write(call, [Wanted(Key(Kind.POLICIES, name), None)], policies_shown(before), None)
+
+    # Tokens
+
+    async def create_token(
+        self, call: Call, user: str, scope: tuple[ScopeEntry, ...] | None, seconds: int
+    ) -> tuple[HiddenText, StoredToken, str]:
+        """Create a token of a user; return its text, what is stored, and the store's name. Raise 404."""
+        self._check_super(call, self.account(user).user)
+        text = token_text(self._secret_bytes(RANDOM_SIZE))
+        now_ms = self.now_ms()
+        token = StoredToken(
+            self._secret_bytes(TOKEN_ID_BYTES).hex(),
+            user,
+            token_hash(text),
+            WHOLE_SCOPE if scope is None else scope,
+            now_ms,
+            now_ms + seconds * 1000,
+        )
+        broker = await self._write(
+            call, [Wanted(Key(Kind.TOKEN, token.id), encode_token(token))], None, token_shown(token)
+        )
+        return text, token, broker
+
+    async def delete_token(self, call: Call, token_id: str) -> str:
+        """Revoke a token; return the store's name. Raise 404."""
+        found = next((one for one in self.table.tokens() if one.id == token_id), None)
+        if found is None:
+            raise Problem(404, "TOKEN_NOT_EXIST", f"token {token_id} does not exist", field="id")
+        return await self._write(call, [Wanted(Key(Kind.TOKEN, token_id), None)], token_shown(found), None)
+
+    def _check_super(self, call: Call, *users: User) -> None:
+        """Raise 403 if one of these is a Super user and the client of the call is none, or is limited by the scope of its token.
+
+        Otherwise a user with the right to change users could become a Super user.
+        """
+        caller = None if call.admission is None else call.admission.caller
+        if not any(user.is_super for user in users) or caller is None:
+            return
+        account = self.table.state.find(caller.user)
+        is_whole = caller.scope is None or WHOLE_SCOPE[0] in caller.scope
+        if account is None or not account.user.is_super or not is_whole:
+            raise forbidden("a Super user, and its tokens, are changed by a Super user only", "user")
+
+    async def _write(
+        self, call: Call, wanted: list[Wanted], before: msgspec.Struct | None, after: msgspec.Struct | None
+    ) -> str:
+        caller = None if call.admission is None else call.admission.caller
+        name = "" if caller is None else caller.user
+        broker = await self._changes.write(wanted, f"{name} from {call.client}")
+        asked = Asked(name, call.client, f"{call.method} {call.path}")
+        self._audit.changed(asked, _text(before), _text(after))
+        return broker
+
+
+def _text(shown: msgspec.Struct | None) -> str:
+    return "" if shown is None else msgspec.json.encode(shown).decode()
