@@ -26,6 +26,7 @@ from uvicorn.server import ServerState
 
 from broker_store.sending.send_batch import ItemResult
 from gantry_chassis.machine.environment import machine
+from gantry_chassis.metrics import Metrics
 from gantry_chassis.peers.budget import Budget
 from gantry_link.connections.connection import Connection
 from gantry_wire.codes import GantryCode, RequestCode
@@ -48,7 +49,7 @@ from gateway.connection.fast_protocol import FastProtocol
 from gateway.connection.http_protocol import BOUNDS
 from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.ports.stores import Broker, QueueData, RouteData
-from gateway.process.assembly import Ports, assemble
+from gateway.process.assembly import AccessParts, Ports, assemble
 from gateway.settings import GatewaySettings
 from gateway.stores.link_leases import LinkLeaseStores
 from gateway.stores.link_store import LinkStores
@@ -205,7 +206,8 @@ class Kind(NamedTuple):
 class Gateway:
     """The gateway with connections to it and to its store."""
 
-    def __init__(self) -> None:
+    def __init__(self, access_parts: AccessParts | None = None) -> None:
+        """With `access_parts`, access control is on."""
         self.store = ScriptedStore()
         pool, clocks = cast("Any", self.store), SystemClocks(machine())
         nobody: Any = SimpleNamespace(holder=None)
@@ -213,7 +215,8 @@ class Gateway:
             cast("Any", OneTopic()), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, unique_ids("127.0.0.1", machine()),
             ReplyStamps(machine().wall_ns, machine().secret_bytes(6).hex()), nobody, LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
-        gateway = assemble(GatewaySettings(), ports, fast_paths=True)
+        settings = GatewaySettings(access_key_file="" if access_parts is None else "given")
+        gateway = assemble(settings, ports, fast_paths=True, access_parts=access_parts, metrics=Metrics())
         fast_path = gateway.fast_path
         assert fast_path is not None
         config = Config(
@@ -253,9 +256,10 @@ class Gateway:
         return [transport.taken() for _, transport in self.lines]
 
 
-def request_of(kind: Kind, number: int) -> bytes:
+def request_of(kind: Kind, number: int, header: str = "") -> bytes:
+    """Return a request; `header` is a further line of its head, with its end."""
     body = kind.body(number)
-    head = f"POST {kind.path} HTTP/1.1\r\nhost: 127.0.0.1:8080\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST {kind.path} HTTP/1.1\r\nhost: 127.0.0.1:8080\r\ncontent-type: application/json\r\n{header}content-length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 

@@ -111,6 +111,7 @@ GOALS: dict[str, Goal] = {
     "transactions.sync.p99": most("the same, p99", 6),
     "filters.evaluations": least("SQL92, three conditions, evaluations", 300_000),
     "filters.scan": least("pull with a filter that drops 99 %, examined", 150_000),
+    "http_token.send": least("HTTP sends with a token relative to without, CPU of the gateway", floors=0.9),
     "receive_ack.rate": least("receive + ack over HTTP, batches of 32", 25_000),
     "receive_ack.in flight": most("100,000 messages in flight, in the store", 100),
     "sdk.sync.send, 32 in flight": least("Python SDK, sends of 128 B, 32 in flight, sync flush", 15_000),

@@ -28,6 +28,7 @@ PLAN = (
     Step("store_pull", "", 30, "--seconds 2 --messages 20000", 12),
     Step("windows", "", 120, "--seconds 1 --window 32 --body 128 65536", 25),
     Step("http_send", "--seconds 15", 90, "--seconds 2", 35),
+    Step("http_token", "", 20, "--turns 40 --users 50", 10),
     Step("receive_ack", "", 45, "--messages 20000 --in-flight 5000", 20),
     Step("latency", "", 45, "--seconds 5", 25),
     Step("transactions", "", 60, "--seconds 2", 25),
