@@ -161,8 +161,9 @@ def test_the_launcher_alone_names_the_keys(name: str) -> None:
         plan(f"--set broker-store.{name}=/elsewhere")
 
 
-def test_a_nameserver_counts_rights_on_the_cluster_of_the_stores() -> None:
+@pytest.mark.parametrize("name", ["nameserver", "gateway"])
+def test_rights_count_on_the_cluster_of_the_stores(name: str) -> None:
     words = "--set broker-store.cluster_name=east"
-    nameserver = by_name(plan(words, KeyFolder(Path("/k"))))["nameserver"]
-    assert settings(nameserver)["access_cluster"] == "east"
-    assert "access_cluster" not in settings(by_name(plan(words))["nameserver"])
+    guarded = by_name(plan(words, KeyFolder(Path("/k"))))[name]
+    assert settings(guarded)["access_cluster"] == "east"
+    assert "access_cluster" not in settings(by_name(plan(words))[name])

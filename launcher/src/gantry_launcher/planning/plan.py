@@ -181,13 +181,18 @@ class _Planner:
             "nats_token_file": self._data.nats_token,
             **self._access("nameserver"),
         }
-        if self._keys is not None:
-            settings["access_cluster"] = self._asked(self._names[0], "cluster_name", "DefaultCluster")
+        settings |= self._access_cluster()
         check = Check("http", self._near, http_port)
         log = self._log("nameserver")
         command = self._python("nameserver", {**settings, "log_file": log}, "nameserver")
         plan = ProcessPlan("nameserver", "nameserver", command, self._folder("nameserver"), check, 2, 4, log)
         return plan, _joined(self._near, port)
+
+    def _access_cluster(self) -> dict[str, Any]:
+        """Return the setting of the cluster whose rights count: that of the stores."""
+        if self._keys is None:
+            return {}
+        return {"access_cluster": self._asked(self._names[0], "cluster_name", "DefaultCluster")}
 
     def _store(self, index: int, nameserver: str, nats_url: str) -> tuple[ProcessPlan, StorePlan]:
         process = self._names[index]
@@ -252,6 +257,7 @@ class _Planner:
             "nats_token_file": self._data.nats_token,
             "redis_url": redis_url,
             "redis_password_file": self._data.redis_password,
+            **self._access_cluster(),
         }
         plans: list[ProcessPlan] = []
         own_ports = [self._ports.free() for _ in range(count)] if count > 1 else []
