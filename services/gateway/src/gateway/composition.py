@@ -66,16 +66,7 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
         metrics=metrics,
     )
     follow_users(life, guard, gateway, pool, metrics)
-    hints.subscribe(
-        "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
-    )
-    life.supervise("hints", hints.run)
-
-    async def poll_routes() -> None:
-        while not await life.sleep(settings.route_poll_seconds):
-            await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
-
-    life.supervise("route poll", poll_routes)
+    _follow_routes(settings, life, hints, gateway)
     server = _server(settings, gateway, environment, metrics)
     own_door = None if guard is None else door_of_worker(guard, settings)
     close_own_health = await serve_own_health(
@@ -104,6 +95,20 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
         await limits.close()
     if guard is not None:
         guard.audit.close()
+
+
+def _follow_routes(settings: GatewaySettings, life: Life, hints: Hints, gateway: Gateway) -> None:
+    """Read routes again after hints, and by a slow poll."""
+    hints.subscribe(
+        "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
+    )
+    life.supervise("hints", hints.run)
+
+    async def poll_routes() -> None:
+        while not await life.sleep(settings.route_poll_seconds):
+            await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
+
+    life.supervise("route poll", poll_routes)
 
 
 def _ports(
