@@ -316,8 +316,13 @@ async def test_the_next_store_takes_a_change_if_one_is_away(pair, access, admin,
 
 
 async def test_a_store_that_does_not_know_the_request_is_named(http, access, admin):
-    access.stores.away["broker-a"] = StoreRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "9056")
-    assert (await http.post("/v1/users", json={"user": "alice"}, headers=admin)).status_code == 501
+    for code, word in (
+        (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ""),
+        (ResponseCode.SYSTEM_ERROR, "ACCESS_OFF"),
+    ):
+        access.stores.away["broker-a"] = StoreRefused(code, "9056", word)
+        refused = await http.post("/v1/users", json={"user": "alice"}, headers=admin)
+        assert (refused.status_code, refused.json()["retryable"]) == (501, False)
 
 
 async def test_of_two_changes_at_one_time_the_second_is_409(http, access, admin):

@@ -209,6 +209,7 @@ _BY_GANTRY_CODE: dict[str, tuple[int, bool]] = {
     "DISK_FULL": (507, True),
     "STORE_STOPPED": (503, True),
     "INDEX_BUILDING": (503, True),
+    "ACCESS_OFF": (501, False),
     "DELAY_TOO_LONG": (400, False),
     "DELAY_ILLEGAL": (400, False),
 }
