@@ -201,6 +201,12 @@ def _near(units: list[Unit], removed_below: int) -> Stretch:
     return Stretch(max(start, 0), max(end - start, 0), units)
 
 
-def spans_of(stretch: Stretch) -> list[Span]:
-    """Return the spans of a stretch's records."""
-    return [(position, size) for position, size, _code in stretch.units if 0 < size != HOLE_SIZE]
+def stretch_of(units: list[Unit], removed_below: int) -> Stretch:
+    """Return the stretch of units that lie near each other; of size 0 if none of their records can be read."""
+    spans: list[Span] = [
+        (position, size)
+        for position, size, _code in units
+        if 0 < size != HOLE_SIZE and position >= removed_below
+    ]
+    start = min((position for position, _size in spans), default=0)
+    return Stretch(start, max((position + size for position, size in spans), default=start) - start, units)
