@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.layout import DataDir
 
 from .settings_tables import SERVICES
@@ -18,6 +19,8 @@ from .settings_tables import SERVICES
 ROOT = Path(__file__).parents[2]
 FILE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 COMPOSE: dict[str, Any] = FILE["services"]
+GUARDED: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.access.yml").read_text())
+"""What switches access control on."""
 ONCE = {"load-master", "load-worker", "spark-job"}
 """Containers that run once, on request only: no healthcheck and no restart."""
 SECRETS = {"nats-secret": "/secrets/nats", "redis-secret": "/secrets/redis", "spark-secret": "/secrets/spark"}
@@ -156,6 +159,46 @@ def test_a_spark_cluster_reads_the_configuration_with_its_secret(tmp_path: Path)
     assert folder == [f"/secrets/{DataDir(tmp_path).spark_config.parent.name}"]
 
 
+OWN = {
+    "nameserver-1", "nameserver-2", "broker-a", "broker-b", "scheduler-1", "scheduler-2", "txn-checker-1", "txn-checker-2", "gateway",
+}  # fmt: skip
+"""The containers that run our services."""
+
+
+def prefix_of(name: str) -> str:
+    """The beginning of the variables of a container."""
+    [listen] = [variable for variable in COMPOSE[name]["environment"] if variable.endswith("_LISTEN")]
+    return listen.removesuffix("_LISTEN")
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_a_service_listens_on_every_address_only_where_that_is_accepted_or_access_control_is_on(
+    name: str,
+) -> None:
+    own, guarded = COMPOSE[name]["environment"], GUARDED["services"][name]["environment"]
+    prefix = prefix_of(name)
+    assert own[f"{prefix}_LISTEN"] == "0.0.0.0"
+    assert own[f"{prefix}_INSECURE"] == "true"
+    assert guarded[f"{prefix}_INSECURE"] == "false"
+    assert guarded[f"{prefix}_ACCESS_KEY_FILE"] == "/run/secrets/access-key"
+    assert not [variable for variable in own if "_ACCESS_" in variable]
+
+
+def test_one_more_file_switches_access_control_on_for_every_service() -> None:
+    """With the key as a secret of compose; stores also see the folder with the first user."""
+    assert set(GUARDED["services"]) == OWN
+    folder = KeyFolder(Path("${GANTRY_KEYS:-./data-keys}"))
+    assert GUARDED["secrets"] == {"access-key": {"file": str(folder.key_file)}}
+    for name, service in GUARDED["services"].items():
+        assert service["secrets"] == ["access-key"]
+        assert service.get("volumes", []) == (
+            [f"{folder.path}:/keys:ro"] if name.startswith("broker-") else []
+        )
+    file = GUARDED["services"]["broker-a"]["environment"]["BROKER_STORE_ACCESS_INITIAL_USER_FILE"]
+    assert file == str(KeyFolder(Path("/keys")).initial_user)
+    assert set(GUARDED) == {"x-guarded", "services", "secrets"}
+
+
 def waited_for(name: str) -> set[str]:
     """The direct and indirect dependencies of a container."""
     direct = set(COMPOSE[name].get("depends_on", []))
@@ -209,7 +252,8 @@ def test_master_and_workers_of_a_load_get_the_same_command() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(COMPOSE) - ONCE))
 def test_every_variable_is_a_setting(name: str) -> None:
-    for variable in COMPOSE[name].get("environment", {}):
+    more: dict[str, Any] = GUARDED["services"].get(name, {})
+    for variable in [*COMPOSE[name].get("environment", {}), *more.get("environment", {})]:
         service = next(one for one in SERVICES if variable.startswith(f"{one.upper().replace('-', '_')}_"))
         setting = variable.removeprefix(f"{service.upper().replace('-', '_')}_").lower()
         assert setting in SERVICES[service].__struct_fields__

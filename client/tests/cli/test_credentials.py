@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.cli import credentials
-from gantrymq.cli.credentials import authorization_of, credentials_file, keep_token, kept_tokens
+from gantrymq.cli.credentials import Kept, authorization_of, credentials_file, keep_token, kept_tokens
 from gantrymq.cli.main import main
 from gantrymq.cli.stops import Stop
 
@@ -29,18 +29,18 @@ def secret_in(path: Path, text: str) -> Path:
 
 
 def test_a_token_is_kept_for_its_gateway_alone_and_for_its_user_alone(kept: Path) -> None:
-    keep_token(credentials_file(), HERE, "gantry_1")
+    keep_token(credentials_file(), HERE, Kept("gantry_1", "t1"))
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.parent.stat().st_mode & 0o777 == 0o700
     assert authorization_of(HERE, "", "", None) == "Bearer gantry_1"
     assert authorization_of(THERE, "", "", None) == ""
-    keep_token(kept, THERE, "gantry_2")
+    keep_token(kept, THERE, Kept("gantry_2", "t2"))
     keep_token(kept, HERE, None)
-    assert kept_tokens(kept) == {THERE: "gantry_2"}
+    assert kept_tokens(kept) == {THERE: Kept("gantry_2", "t2")}
 
 
 def test_what_was_given_counts_before_what_was_kept(kept: Path, tmp_path: Path) -> None:
-    keep_token(kept, HERE, "gantry_1")
+    keep_token(kept, HERE, Kept("gantry_1", "t1"))
     assert authorization_of(HERE, "gantry_9", "", None) == "Bearer gantry_9"
     secret = secret_in(tmp_path / "secret", "b\nmore\n")
     assert authorization_of(HERE, "", "a", secret) == "Basic YTpi"
@@ -54,7 +54,7 @@ def test_the_environment_gives_a_secret_to_a_named_user(kept: Path, monkeypatch:
 
 
 def test_a_file_that_others_may_read_is_refused_with_what_to_type(kept: Path) -> None:
-    keep_token(kept, HERE, "gantry_1")
+    keep_token(kept, HERE, Kept("gantry_1", "t1"))
     kept.chmod(0o644)
     with pytest.raises(Stop, match=rf"\(mode 0644\): chmod 600 {kept}"):
         authorization_of(HERE, "", "", None)

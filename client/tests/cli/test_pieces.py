@@ -196,8 +196,12 @@ def test_an_invalid_address_is_refused(address: str) -> None:
          "unknown whether stored: send it again, with the same --idempotency-key if it had one", UNREACHABLE),
         (503, {"code": "SERVICE_NOT_AVAILABLE", "detail": "broker-a is away", "retryable": True},
          "broker-a is away; try again", UNREACHABLE),
+        (409, {"code": "ROTATION_OPEN", "detail": "user a has 2 secrets: end the rotation with PATCH and dropOldSecret"},
+         "user a has 2 secrets; gantrymq access users set USER --drop-old-secret ends the rotation", FAILED),
+        (401, {"code": "UNAUTHORIZED", "detail": "no token. Send the header Authorization: Bearer and a token"},
+         "no token; give a token with --token or GANTRY_TOKEN, or a user with --access-key", FAILED),
         (401, {"code": "UNAUTHORIZED", "detail": "no token"},
-         "no token; give the gateway's token with --token or GANTRY_TOKEN", FAILED),
+         "no token; give a token with --token or GANTRY_TOKEN, or a user with --access-key", FAILED),
     ],
 )  # fmt: skip
 def test_a_problem_becomes_a_line(status: int, problem: dict[str, Any], words: str, exit_status: int) -> None:

@@ -6,14 +6,13 @@ gateway for each: no gateway gets the credentials of another one.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from gantrymq.cli.stops import FAILED, NOT_FOUND, WRONG_USE, Stop
 from gantrymq.formats.basic_credentials import basic
@@ -35,7 +34,7 @@ def authorization_of(base: str, token: str, access_key: str, secret_file: Path |
     if secret_file is not None:
         raise Stop("--secret-file: name its user with --access-key", WRONG_USE)
     kept = kept_tokens(credentials_file()).get(base)
-    return f"Bearer {kept}" if kept else ""
+    return "" if kept is None else f"Bearer {kept.token}"
 
 
 def basic_of(access_key: str, secret: str) -> str:
@@ -96,36 +95,38 @@ def credentials_file() -> Path:
     return Path(config) / "gantrymq" / "credentials"
 
 
-def kept_tokens(path: Path) -> Mapping[str, str]:
+class Kept(NamedTuple):
+    """A token of a file, and its id, which revokes it."""
+
+    token: str
+    id: str
+
+
+def kept_tokens(path: Path) -> Mapping[str, Kept]:
     """Return the tokens of a file by the address of their gateway; none if there is no file. Raises Stop for a file that others may read."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & OTHERS:
             raise Stop(f"other users may read {path} (mode {mode:04o}): chmod 600 {path}", WRONG_USE)
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {base: Kept(str(one["token"]), str(one["id"])) for base, one in found.items()}
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError) as error:
-        raise Stop(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", FAILED) from error
-    if not isinstance(found, dict) or not all(
-        isinstance(one, str) for one in cast("dict[str, Any]", found).values()
-    ):
-        raise Stop(
-            f"{path} does not hold credentials: remove it, and log in again with gantrymq access login",
-            FAILED,
-        )
-    return cast("dict[str, str]", found)
+    except OSError as error:
+        raise Stop(f"cannot read {path}: {error.strerror or error}", FAILED) from error
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        words = f"{path} does not hold credentials: remove it, and log in again with gantrymq access login"
+        raise Stop(words, FAILED) from error
 
 
-def keep_token(path: Path, base: str, token: str | None) -> None:
+def keep_token(path: Path, base: str, token: Kept | None) -> None:
     """Keep the token of a gateway in a file that only its user may read; None removes it. Raises Stop."""
     kept = {**kept_tokens(path), base: token}
-    text = json.dumps({name: value for name, value in kept.items() if value is not None}, indent=1) + "\n"
+    text = json.dumps({name: one._asdict() for name, one in kept.items() if one is not None}, indent=1) + "\n"
     new = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            new.unlink()
+        new.unlink(missing_ok=True)  # of a run that was killed
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)

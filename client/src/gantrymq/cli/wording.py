@@ -13,10 +13,15 @@ HINTS = {
     "SUBSCRIPTION_GROUP_NOT_EXIST": "gantrymq group list shows the groups, gantrymq group create NAME creates one",
     "BROKER_NOT_EXIST": "gantrymq broker list shows the brokers",
     "FILTER_CONFLICT": "--change-filter replaces it with yours, for all consumers of the group",
-    "UNAUTHORIZED": "give the gateway's token with --token or GANTRY_TOKEN",
+    "UNAUTHORIZED": "give a token with --token or GANTRY_TOKEN, or a user with --access-key",
+    "USER_NOT_EXIST": "gantrymq access users list shows the users, gantrymq access users create NAME creates one",
+    "TOKEN_NOT_EXIST": "gantrymq access tokens list shows the tokens",
+    "ROTATION_OPEN": "gantrymq access users set USER --drop-old-secret ends the rotation",
 }
 """What to type next, by the gateway's code; the gateway's own message names HTTP calls."""
-REMEDIES_OF_HTTP = re.compile(r"; create it with PUT .*|, or changeFilter to replace it for all")
+REMEDIES_OF_HTTP = re.compile(
+    r"; create it with PUT .*|, or changeFilter to replace it for all|: end the rotation with PATCH .*|\. Send the header Authorization.*"
+)
 """Ends of sentences that HINTS replace."""
 OPTIONS = {
     "changeFilter": "--change-filter", "filter": "--filter", "invisibleSeconds": "--invisible", "waitSeconds": "--wait", "maxMessages": "--max",
