@@ -78,7 +78,7 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     access_initial_user_file: Annotated[
         str,
         _help(
-            'File with {"username": …, "password": …}: a Super user, made at a start that finds no user. Needs access_key_file.'
+            'File with {"username": …, "password": …}: a Super user, made at a start that finds no user; the file may be gone afterwards. Needs access_key_file.'
         ),
     ] = ""
     plain_acl_file: Annotated[

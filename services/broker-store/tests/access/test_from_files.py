@@ -79,6 +79,18 @@ async def test_a_store_that_lost_all_its_users_makes_the_first_one_again(files):
     assert entry.stamp_ms > 1
 
 
+async def test_the_file_of_the_first_user_may_be_gone_and_a_start_without_any_user_names_it(tmp_path, files):
+    """The secret does not stay on the disk once a store has taken it, and a killed store starts again."""
+    side, gone = AccessSide(), str(tmp_path / "gone")
+    with capture_logs() as logs:
+        await side.finish(add_users(side.control.administration, read_user_files(gone, "")))
+    assert [line["file"] for line in logs if line["log_level"] == "warning"] == [gone]
+    await side.finish(add_users(side.control.administration, files(plain="accounts: []")))
+    with capture_logs() as logs:
+        await side.finish(add_users(side.control.administration, read_user_files(gone, "")))
+    assert logs == []
+
+
 @pytest.mark.parametrize(
     ("first", "plain"),
     [
@@ -96,7 +108,7 @@ def test_a_file_that_is_none_stops_the_start_and_shows_no_secret(files, first, p
     assert "hush" not in str(refused.value)
 
 
-def test_a_missing_file_stops_the_start(tmp_path):
+def test_a_missing_file_of_accounts_stops_the_start(tmp_path):
     with pytest.raises(StartRefused, match="cannot read"):
-        read_user_files(str(tmp_path / "none"), "")
+        read_user_files("", str(tmp_path / "none"))
     assert read_user_files("", "") == UserFiles(None, None)

@@ -108,6 +108,7 @@ def test_only_signed_requests_of_known_users_pass_on_both_ports_and_users_outliv
     assert client.ask(310, forged, b"other").code == 16
     store.kill()
     store.drain.join()
+    (tmp_path / "first").unlink()
     again = stores()
     client = Guarded(again.port)
     assert client.asked(310, send, b"hi", "alice", "alice secret").code == 0

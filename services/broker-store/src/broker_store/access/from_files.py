@@ -35,11 +35,18 @@ class UserFiles(NamedTuple):
 
     first: FirstUser | None
     accounts: PlainAcl | None
+    first_missing: str = ""
+    """The path of the first user's file if there is no such file."""
 
 
 def read_user_files(first: str, accounts: str) -> UserFiles:
-    """Return the users of both files. Raises StartRefused."""
-    return UserFiles(read_first_user(first) if first else None, read_accounts(accounts) if accounts else None)
+    """Return the users of both files. Raises StartRefused.
+
+    The file of the first user may be missing: once a store has taken the user, nothing needs the secret on the disk.
+    """
+    is_missing = bool(first) and not Path(first).exists()
+    user = read_first_user(first) if first and not is_missing else None
+    return UserFiles(user, read_accounts(accounts) if accounts else None, first if is_missing else "")
 
 
 def read_first_user(path: str) -> FirstUser:
@@ -71,7 +78,9 @@ def read_accounts(path: str) -> PlainAcl:
 
 async def add_users(administration: AccessAdministration, files: UserFiles | None) -> None:
     """Store the first user if there is none, and the accounts that no entry names. Logs what was added, and what an account loses."""
-    first, accounts = files or (None, None)
+    first, accounts, missing = files or (None, None, "")
+    if missing and not len(administration.table.state):
+        _log.warning("there is no user, and no file to make the first one of", file=missing)
     if first is not None and await administration.add_first(first.username, HiddenText(first.password)):
         _log.info("the first user was made: a Super user", user=first.username)
     if accounts is None:
