@@ -3,10 +3,11 @@
 import asyncio
 
 import pytest
-from leasing_side import LeasingSide, bodies
+from leasing_side import DIRECTORY, LeasingSide, bodies, item
 
 from broker_store.leases.note_bodies import ACKS_TOPIC
-from gantry_wire.private_requests.leases import ItemStatus
+from gantry_wire.codes import GantryCode, RequestCode
+from gantry_wire.private_requests.leases import ItemKind, ItemStatus, LeaseItemsHeader, pack_items
 
 pytestmark = pytest.mark.anyio
 DONE, EXPIRED = ItemStatus.DONE, ItemStatus.EXPIRED
@@ -120,4 +121,96 @@ async def test_a_message_that_is_becoming_a_dead_letter_is_redelivered_after_a_r
             await asyncio.sleep(0.005)
     side.flush()
     assert side.records("%DLQ%g") == []
+    assert bodies(side.lease()) == ["a"]
+
+
+async def moves_placed(side):
+    """Let dead letters and far retries read their messages and wait for the next flush."""
+    async with asyncio.timeout(60):
+        while side.leasing._moves._tasks:
+            await asyncio.sleep(0.005)
+
+
+def begin_move(side, kind, *messages):
+    """Give messages back so that each becomes a dead letter or waits in the queue of delays. Their records wait for a flush."""
+    if kind == "dead letter":
+        side.nack(*messages)
+        return
+    items = pack_items([item(one, ItemKind.NACK, 3_600_000) for one in messages])
+    side.ask(side.client, GantryCode.ACK, LeaseItemsHeader(group="g", topic="orders"), items)
+
+
+def moved(side, kind):
+    return side.records("%DLQ%g" if kind == "dead letter" else "rmq_sys_wheel_timer")
+
+
+@pytest.mark.parametrize("kind", ["dead letter", "far retry"])
+@pytest.mark.parametrize("flush", ["sync", "async"])
+async def test_a_reset_behind_the_record_of_a_move_delivers_the_message_again(kind, flush):
+    """Both become visible with one flush, or the reset alone at once. The log has the reset last: so it holds, also after a start."""
+    side = LeasingSide(flush=flush)
+    side.set_group(retry_max_times=0 if kind == "dead letter" else 16)
+    side.put("a", "b")
+    begin_move(side, kind, side.lease(max_messages=1)[0])
+    await moves_placed(side)
+    if flush == "async":
+        side.end_turn()
+    assert await set_offset(side, 0) is None
+    side.flush()
+    assert len(moved(side, kind)) == 1
+    await side.sending.checkpoints.take()
+    disk = side.files.killed()
+    assert bodies(side.lease()) == ["a", "b"]
+    assert side.committed() == 0
+    side.files = disk.killed()
+    assert bodies(side.reopen().lease()) == ["a", "b"]
+    side.files = disk
+    side.files.remove(f"{DIRECTORY}/gantry/leases.snapshot")
+    assert bodies(side.reopen().lease()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["dead letter", "far retry"])
+async def test_a_deletion_of_the_group_behind_the_record_of_a_move_forgets_the_move(kind):
+    """A new group of that name begins at the first message. In a store with `flush=async` the deletion is visible before the move."""
+    side = LeasingSide(flush="async")
+    side.set_group(retry_max_times=0 if kind == "dead letter" else 16)
+    side.put("a", "b")
+    begin_move(side, kind, side.lease(max_messages=1)[0])
+    await moves_placed(side)
+    side.end_turn()
+    side.ask(side.client, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "true"})
+    side.flush()
+    side.set_group()
+    assert bodies(side.lease()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+async def test_a_move_that_is_flushed_late_is_no_failure(flush):
+    """Its request is answered before the flush. Then the log has the move: the message is not delivered here as well."""
+    side = LeasingSide(flush=flush)
+    side.put("a", "b")
+    begin_move(side, "far retry", side.lease(max_messages=1)[0])
+    await moves_placed(side)
+    side.end_turn()
+    side.pass_time(20)
+    side.appends.answer_late()
+    side.flush()
+    assert len(moved(side, "far retry")) == 1
+    side.pass_time(60)
+    assert bodies(side.lease()) == ["b"]
+    assert bodies(side.reopen().lease()) == ["b"]
+
+
+async def test_a_reset_right_before_a_dead_letter_that_exists_already_delivers_the_message_again():
+    side = LeasingSide(flush="async")
+    side.set_group(retry_max_times=0)
+    side.put("a")
+    side.nack(*side.lease())
+    await moves_placed(side)
+    side.flush()
+    assert await set_offset(side, 0) is None
+    side.nack(*side.lease())
+    await moves_placed(side)
+    assert await set_offset(side, 0) is None
+    assert len(side.records("%DLQ%g")) == 1
     assert bodies(side.lease()) == ["a"]

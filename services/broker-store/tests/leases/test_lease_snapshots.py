@@ -13,6 +13,7 @@ from broker_store.leases.note_bodies import (
     encode_note,
 )
 from broker_store.leases.subscriptions import Subscriptions
+from broker_store.settling.decided.mark import whole_mark
 from gantry_wire.records.message_record import build_record
 
 QUEUES = 2
@@ -43,6 +44,9 @@ note = st.one_of(
     st.builds(lambda group: LeaseNote(group, "", gone=True), st.sampled_from("gh")),
     st.builds(lambda tag: LeaseNote("g", "t", filter=GroupFilter("TAG", tag)), st.sampled_from("ab")),
 )
+note_without_failures = note.filter(lambda one: not any(part.failed for part in one.queues))
+"""Notes that may concern a message whose outcome is placed: no lease of it expires then."""
+FLUSH = "flush"
 step = st.one_of(note, st.none())
 """A note that becomes visible, or the next part of the snapshot."""
 
@@ -100,6 +104,36 @@ def test_parts_of_different_moments_and_the_log_are_the_state_at_its_end(before,
     assert again.load(b"".join(found.slices(len(log))), len(log))
     replay(again, log, covered)
     assert content(again) == content(live)
+
+
+@settings(deadline=None, max_examples=200)
+@example([("g", 0), LeaseNote("g", "t", [QueueNote(0, 0)])])
+@example([LeaseNote("g", "t", [QueueNote(0, 0)]), ("g", 0), FLUSH])
+@example([("g", 0), LeaseNote("g", "", gone=True)])
+@given(
+    st.lists(
+        st.one_of(note_without_failures, st.tuples(st.sampled_from("gh"), offsets), st.just(FLUSH)),
+        max_size=20,
+    )
+)
+def test_outcomes_that_are_visible_after_what_follows_them_leave_the_state_of_their_log(steps):
+    """A note is visible at once, and an outcome with the next flush."""
+    live, rebuilt, waiting = Subscriptions(), Subscriptions(), list[tuple[str, int, int]]()
+    for position, one in enumerate([*steps, FLUSH]):
+        if isinstance(one, LeaseNote):
+            live.applied_at(position)
+            live.apply(one)
+            replay(rebuilt, [LeaseNote("", "")] * position + [one], position)
+        elif one == FLUSH:
+            for group, offset, at in waiting:
+                live.decided(("t", 0, group), [offset], at)
+            waiting.clear()
+        else:
+            group, offset = one
+            waiting.append((group, offset, position))
+            mark = whole_mark(("t", 0, group), offset, 1, 1)
+            rebuilt.take((position, 100, 0, 0, 0, 0, 0, b"GANTRY_SYS_SETTLED", mark), lambda *_: b"")
+    assert content(live) == content(rebuilt)
 
 
 def test_many_queues_are_many_parts():

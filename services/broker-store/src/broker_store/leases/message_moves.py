@@ -14,7 +14,6 @@ from broker_store.commit.queues import QueueTable
 from broker_store.commit.topics import PERM_RW, TopicTable
 from broker_store.groups.groups import GroupTable
 from broker_store.leases.lease_table.runs import Kind, Run, stretches_of
-from broker_store.leases.note_bodies import LeaseNote, QueueNote
 from broker_store.leases.queue_scan import Scanner
 from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
@@ -113,7 +112,7 @@ class MessageMoves:
 
         def done(status: str) -> None:
             if status == SettleStatus.SETTLED:
-                self._settled_now(place)
+                self._left(place)
                 sent("")
             else:
                 leases.table.withdraw(offset, 1)
@@ -136,10 +135,12 @@ class MessageMoves:
         def done(status: str) -> None:
             if status == SettleStatus.SETTLED:
                 self.dead_letters += 1
-                self._settled_now(place)
+                self._left(place)
                 return
             if status == SettleStatus.ALREADY or status in _GONE:
-                self._settled(place)
+                if self._is_dead(place):
+                    place.leases.table.settle(place.offset, 1)
+                self._left(place)
                 return
             _log.warning(
                 "a dead letter cannot be written and is tried again",
@@ -155,22 +156,17 @@ class MessageMoves:
     def _again(self, place: Place) -> None:
         if self._is_dead(place):
             self._begin(self._settle(place, None, self._buried(place)))
+        else:  # reset, or its dead letter was flushed late
+            self._left(place)
 
     def _is_dead(self, place: Place) -> bool:
         """Whether a message is still to become a dead letter: a reset delivers it again instead."""
         run = place.leases.table.runs.find(place.offset)
         return run is not None and run.kind is Kind.DEAD
 
-    def _settled_now(self, place: Place) -> None:
-        """Apply an outcome that the log now has. If it has the deletion of the group before it, new tables take it, as in a replay."""
-        done = QueueNote(place.leases.queue_id, done=[place.offset, 1])
-        note = LeaseNote(place.subscription.group, place.subscription.topic, [done])
-        if not self.subscriptions.apply_if_dropped(place.subscription, note):
-            self._settled(place)
-
-    def _settled(self, place: Place) -> None:
+    def _left(self, place: Place) -> None:
+        """Follow an outcome. The table has it since its records became visible (`Subscriptions.decided`)."""
         place.leases.reasons.pop(place.offset, None)
-        place.leases.table.settle(place.offset, 1)
         if self.subscriptions.find(place.subscription.group, place.subscription.topic) is place.subscription:
             self.opener.keep_in_step(place.subscription, place.leases)
         if place.leases.table.in_order:

@@ -4,7 +4,7 @@ Acknowledgements, failed deliveries, filters and starts are replayed. Leases are
 everything that is not done is due at once. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -24,7 +24,7 @@ from broker_store.leases.note_bodies import (
     encode_topic,
 )
 from broker_store.log.commit_log.scan import ScannedRecord
-from broker_store.settling.decided.mark import MARK, read_mark
+from broker_store.settling.decided.mark import MARK, Source, read_mark
 from gantry_wire.records.message_record import decode_record
 
 QUEUES_PER_SLICE = 64
@@ -36,7 +36,7 @@ GroupTopic = tuple[str, str]
 class QueueLeases:
     """One queue for one group: its table and its last commit."""
 
-    __slots__ = ("applied", "committed", "queue_id", "reasons", "table")
+    __slots__ = ("applied", "began", "committed", "queue_id", "reasons", "table")
 
     def __init__(self, queue_id: int, start: int) -> None:
         self.queue_id = queue_id
@@ -45,6 +45,8 @@ class QueueLeases:
         """The committed offset as known here. A different one means that a client moved the group."""
         self.applied = -1
         """Position of the last record that the snapshot includes for this queue."""
+        self.began = -1
+        """Position of the last start that took effect since the store started. It cancels what precedes it."""
         self.reasons: dict[int, str] = {}
         """Why messages were given back, for their dead letters."""
 
@@ -86,6 +88,8 @@ class Subscriptions:
     def __init__(self) -> None:
         self._all: dict[GroupTopic, Subscription] = {}
         self._applied = -1
+        self._dropped: dict[str, int] = {}
+        """Deleted groups, with the position of the deletion."""
 
     def find(self, group: str, topic: str) -> Subscription | None:
         """Return an existing subscription."""
@@ -113,13 +117,28 @@ class Subscriptions:
         return [subscription for subscription in self._all.values() if subscription.group == group]
 
     def drop_group(self, group: str) -> None:
-        """Forget a group."""
+        """Forget a group, with all that precedes the last record that took effect."""
+        self._dropped[group] = self._applied
         for subscription in self.of_group(group):
             del self._all[(group, subscription.topic)]
 
     def applied_at(self, position: int) -> None:
         """Record that the record at a position took effect."""
         self._applied = max(self._applied, position)
+
+    def decided(self, source: Source, offsets: Iterable[int], position: int) -> None:
+        """Record that a group is done with messages that were settled for it, by records of which the first is at `position`.
+
+        Some topics wait for a flush and others do not, so a start or a deletion of the group that follows in the log may be
+        visible earlier. It cancels the outcome.
+        """
+        topic, queue_id, group = source
+        if position < self._dropped.get(group, -1):
+            return
+        queue = _replayed(self.open(group, topic), queue_id)
+        if position > max(queue.applied, queue.began):
+            for offset in offsets:
+                queue.table.settle(offset, 1)
 
     # Derived
 
@@ -143,10 +162,7 @@ class Subscriptions:
             return
         mark = read_mark(properties)
         if mark is not None:
-            name, queue_id, group = mark.source
-            queue = _replayed(self.open(group, name), queue_id)
-            if position > queue.applied:
-                queue.table.settle(mark.offset, 1)
+            self.decided(mark.source, (mark.offset,), position)
 
     def topic_deleted(self, topic: str) -> None:
         """Forget the subscriptions to a topic."""
@@ -179,7 +195,7 @@ class Subscriptions:
 
     def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002
         """Load a snapshot, or start empty."""
-        self._all, self._applied = {}, -1
+        self._all, self._applied, self._dropped = {}, -1, {}
         if data is None:
             return True
         try:
@@ -230,12 +246,11 @@ class Subscriptions:
         return True
 
     def _apply_queue(self, subscription: Subscription, part: QueueNote) -> None:
+        queue = _replayed(subscription, part.queue)
+        table = queue.table
         if part.start is not None:
-            if part.queue in subscription.queues:
-                subscription.queues[part.queue].table.begin(part.start)
-            else:
-                subscription.queues[part.queue] = QueueLeases(part.queue, part.start)
-        table = _replayed(subscription, part.queue).table
+            table.begin(part.start)
+            queue.began = self._applied
         for at in range(0, len(part.done), 2):
             table.settle(part.done[at], (1 << part.done[at + 1]) - 1)
         for at in range(0, len(part.failed), 3):

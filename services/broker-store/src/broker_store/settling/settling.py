@@ -24,7 +24,7 @@ from broker_store.settling.decided.settled_table import FLOOR_TAG, Decided, Sett
 from broker_store.settling.request.ahead import Ahead
 from broker_store.settling.request.item_decisions import Done, SettleEntry
 from broker_store.settling.request.items import Gathered, look_up, read_records
-from broker_store.settling.request.outcomes import ItemCopies
+from broker_store.settling.request.outcomes import GroupDecisions, ItemCopies
 from broker_store.settling.request.output_records import CannotPlan, FindTarget
 from broker_store.settling.request.slices import SettleSlice, Slices
 from gantry_wire.codes import ResponseCode
@@ -45,6 +45,7 @@ class Settling:
     targets: Targets
     table: SettledTable
     copies: ItemCopies
+    group_decisions: GroupDecisions
     levels: LevelList
     clock: StoreClock
     claims: ClaimTable

@@ -30,6 +30,7 @@ def build_settling(
         targets=targets,
         table=store.states.settled,
         copies=store.states.transactions,
+        group_decisions=store.states.leases,
         levels=store.levels,
         clock=clock,
         claims=ClaimTable(store.boot_count, store.environment.secret_below),

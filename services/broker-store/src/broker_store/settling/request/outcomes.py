@@ -1,7 +1,7 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
 """Decisions of one entry of the group commit, from placing until visible. Places nothing and answers nobody."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
@@ -54,11 +54,20 @@ class ItemCopies(Protocol):
         ...
 
 
+class GroupDecisions(Protocol):
+    """What consumer groups have done. It follows the decisions about their items."""
+
+    def decided(self, source: Source, offsets: Iterable[int], position: int) -> None:
+        """Record decisions of a group whose records, the first at `position`, are visible."""
+        ...
+
+
 class Rules(Protocol):
     """What an entry needs from the store when it is placed."""
 
     table: SettledTable
     copies: ItemCopies
+    group_decisions: GroupDecisions
     deciding: dict[Source, dict[int, Decided]]
     """Items whose records are placed and not visible yet, by source and offset."""
     mode_expected: Mode
@@ -116,10 +125,13 @@ class Outcomes:
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> int:
         """Make the records readable and their items decided. Returns the number of items."""
-        show(self.held or self.part.placed, self.store_ms, index, arrivals)
+        placed = self.held or self.part.placed
+        show(placed, self.store_ms, index, arrivals)
         count = len(self.decided)
         self._rules.table.settle_all(self._source, self.decided)
         self._rules.copies.decided(self._source, self.decided)
+        if count and self._source[2]:
+            self._rules.group_decisions.decided(self._source, [one[0] for one in self.decided], placed[0][2])
         self._forget()
         return count
 
