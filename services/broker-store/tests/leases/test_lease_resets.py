@@ -1,11 +1,14 @@
 """A set offset redelivers everything from there on, acknowledged or not, also after a crash."""
 
 import asyncio
+import errno
 
 import pytest
 from leasing_side import DIRECTORY, LeasingSide, bodies, item
 
+from broker_store.leases import message_moves
 from broker_store.leases.note_bodies import ACKS_TOPIC
+from broker_store.log.files.simulated_files import Fault
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.private_requests.leases import ItemKind, ItemStatus, LeaseItemsHeader, pack_items
 
@@ -214,3 +217,84 @@ async def test_a_reset_right_before_a_dead_letter_that_exists_already_delivers_t
     assert await set_offset(side, 0) is None
     assert len(side.records("%DLQ%g")) == 1
     assert bodies(side.lease()) == ["a"]
+
+
+def begin_reset(side):
+    """Place a reset to the beginning. It waits for its flush."""
+    side.consuming.keeper.commit("g", "orders", 0, 0, lambda _error: None)
+    side.end_turn()
+
+
+@pytest.mark.parametrize("kind", [ItemKind.ACK, ItemKind.NACK])
+async def test_an_item_that_follows_a_reset_in_the_log_is_expired(side, kind):
+    """The reset is not visible yet when the request comes. Its answer says that every message is delivered again."""
+    side.put("a", "b")
+    one, two = side.lease()
+    begin_reset(side)
+    assert side.settle(item(one, kind), item(two, kind)) == [EXPIRED, EXPIRED]
+    assert bodies(side.lease()) == ["a", "b"]
+    assert bodies(side.reopen().lease()) == ["a", "b"]
+
+
+async def test_an_item_below_a_forward_reset_is_done(side):
+    side.put(*TEN)
+    given = side.lease()
+    side.consuming.keeper.commit("g", "orders", 0, 5, lambda _error: None)
+    side.end_turn()
+    assert side.ack(*given[3:7]) == [DONE, DONE, EXPIRED, EXPIRED]
+    assert bodies(side.lease()) == TEN[5:]
+
+
+@pytest.mark.parametrize("kind", ["dead letter", "far retry"])
+async def test_a_move_that_follows_a_reset_in_the_log_does_not_happen(side, kind, monkeypatch):
+    """It began before the reset, and its message is read when the reset waits for its flush."""
+    monkeypatch.setattr(message_moves, "AGAIN_SECONDS", 0.001)
+    side.set_group(retry_max_times=0 if kind == "dead letter" else 16)
+    side.put("a", "b")
+    begin_move(side, kind, side.lease(max_messages=1)[0])
+    begin_reset(side)
+    await moves_placed(side)
+    side.flush()
+    await asyncio.sleep(0.01)
+    await moves_placed(side)
+    side.flush()
+    assert moved(side, kind) == []
+    assert bodies(side.lease()) == ["a", "b"]
+    assert bodies(side.reopen().lease()) == ["a", "b"]
+
+
+async def test_after_a_refused_reset_the_dead_letter_that_waited_for_it_is_written(side, monkeypatch):
+    monkeypatch.setattr(message_moves, "AGAIN_SECONDS", 0.001)
+    side.set_group(retry_max_times=0)
+    side.put("a", "b")
+    one, two = side.lease()
+    side.nack(one)
+    errors = []
+    side.consuming.keeper.commit("g", "orders", 0, 0, errors.append)
+    await moves_placed(side)
+    side.files.faults.append(Fault("pwrite", errno.ENOSPC, "commitlog"))
+    side.flush()
+    assert errors[0] is not None
+    await asyncio.sleep(0.01)
+    await moves_placed(side)
+    side.flush()
+    assert [letter.body for letter in side.records("%DLQ%g")] == [b"a"]
+    assert side.ack(two) == [DONE]
+    assert side.committed() == 2
+
+
+async def test_a_message_that_becomes_the_same_dead_letter_after_a_reset_is_done_also_after_a_kill(side):
+    """Its only dead letter precedes the reset in the log."""
+    side.set_group(retry_max_times=0)
+    side.put("a")
+    for _ in range(2):
+        side.nack(*side.lease())
+        await moves_placed(side)
+        side.flush()
+        side.flush()
+        assert side.lease() == []
+        files = side.files.killed()
+        assert await set_offset(side, 0) is None
+    assert len(side.records("%DLQ%g")) == 1
+    side.files = files
+    assert side.reopen().lease() == []

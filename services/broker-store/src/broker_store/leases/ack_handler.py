@@ -118,6 +118,9 @@ class Acker:
         reasons = read_reasons(header.reasons)
         now_ms = self.steady_ms()
         for subscription, leases, of_queue in self._queues(header, items, request):
+            for one in [one for one in of_queue if leases.is_reset(one[0])] if leases.resets else ():
+                of_queue.remove(one)
+                request.statuses[one[2]] = _EXPIRED
             _note_reasons(leases, of_queue, reasons)
             first, repeats = _split_repeats(of_queue)
             self._judge_all(subscription, leases, first, request, now_ms)

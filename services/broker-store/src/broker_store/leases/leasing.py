@@ -120,10 +120,15 @@ class Leasing:
             return False
         note = LeaseNote(group, topic, [QueueNote(queue_id, offset)])
 
+        leases.resets.append(offset)
+
         def on_visible() -> None:
+            leases.resets.remove(offset)
             self._subscriptions.apply(note)
 
         def answered(refusal: RefusedRequest | None) -> None:
+            if refusal is not None:
+                leases.resets.remove(offset)
             on_written(None if refusal is None else OSError(refusal.remark))
 
         try:

@@ -14,6 +14,8 @@ from broker_store.commit.queues import QueueTable
 from broker_store.commit.topics import PERM_RW, TopicTable
 from broker_store.groups.groups import GroupTable
 from broker_store.leases.lease_table.runs import Kind, Run, stretches_of
+from broker_store.leases.note_bodies import LeaseNote, QueueNote
+from broker_store.leases.note_writer import NoteWriter
 from broker_store.leases.queue_scan import Scanner
 from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
@@ -82,6 +84,7 @@ class MessageMoves:
     groups: GroupTable
     subscriptions: Subscriptions
     opener: Opener
+    notes: NoteWriter
     settling: Settling
     retries: Retries
     on_due: Callable[[Subscription], None]
@@ -137,10 +140,10 @@ class MessageMoves:
                 self.dead_letters += 1
                 self._left(place)
                 return
-            if status == SettleStatus.ALREADY or status in _GONE:
-                if self._is_dead(place):
-                    place.leases.table.settle(place.offset, 1)
-                self._left(place)
+            is_reset = place.leases.is_reset(place.offset)
+            if (status == SettleStatus.ALREADY or status in _GONE) and not is_reset:
+                if self._is_dead(place) and self._is_current(place):
+                    self._note_done(place)
                 return
             _log.warning(
                 "a dead letter cannot be written and is tried again",
@@ -149,9 +152,32 @@ class MessageMoves:
                 offset=place.offset,
                 reason=status,
             )
-            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, place)
+            self._try_later(place)
 
         return done
+
+    def _note_done(self, place: Place) -> None:
+        """Log that a message is done: what the log has about it precedes a reset, or its record is gone."""
+        subscription, leases, offset, _ = place
+        done = QueueNote(leases.queue_id, done=[offset, 1])
+        note = LeaseNote(subscription.group, subscription.topic, [done])
+
+        def on_visible() -> None:
+            if not self.subscriptions.apply_if_dropped(subscription, note):
+                leases.table.settle(offset, 1)
+                self._left(place)
+
+        def answered(refusal: RefusedRequest | None) -> None:
+            if refusal is not None:
+                self._try_later(place)
+
+        try:
+            self.notes.write(note, on_visible, answered)
+        except RefusedRequest as refusal:
+            answered(refusal)
+
+    def _try_later(self, place: Place) -> None:
+        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, place)
 
     def _again(self, place: Place) -> None:
         if self._is_dead(place):
@@ -164,10 +190,15 @@ class MessageMoves:
         run = place.leases.table.runs.find(place.offset)
         return run is not None and run.kind is Kind.DEAD
 
+    def _is_current(self, place: Place) -> bool:
+        """Whether neither the group nor the topic was deleted."""
+        subscription = place.subscription
+        return self.subscriptions.find(subscription.group, subscription.topic) is subscription
+
     def _left(self, place: Place) -> None:
         """Follow an outcome. The table has it since its records became visible (`Subscriptions.decided`)."""
         place.leases.reasons.pop(place.offset, None)
-        if self.subscriptions.find(place.subscription.group, place.subscription.topic) is place.subscription:
+        if self._is_current(place):
             self.opener.keep_in_step(place.subscription, place.leases)
         if place.leases.table.in_order:
             self.on_due(place.subscription)
@@ -188,6 +219,9 @@ class MessageMoves:
             done(str(error) or type(error).__name__)
             return
         if delay_ms is None and not self._is_dead(place):
+            return
+        if place.leases.is_reset(place.offset):
+            done("the group's offset is being reset")
             return
 
         def settled(answer: list[SettleResult] | RefusedRequest) -> None:

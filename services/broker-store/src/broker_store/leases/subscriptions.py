@@ -36,7 +36,7 @@ GroupTopic = tuple[str, str]
 class QueueLeases:
     """One queue for one group: its table and its last commit."""
 
-    __slots__ = ("applied", "began", "committed", "queue_id", "reasons", "table")
+    __slots__ = ("applied", "began", "committed", "queue_id", "reasons", "resets", "table")
 
     def __init__(self, queue_id: int, start: int) -> None:
         self.queue_id = queue_id
@@ -49,6 +49,12 @@ class QueueLeases:
         """Position of the last start that took effect since the store started. It cancels what precedes it."""
         self.reasons: dict[int, str] = {}
         """Why messages were given back, for their dead letters."""
+        self.resets: list[int] = []
+        """Starts that are placed in the log and not visible yet."""
+
+    def is_reset(self, offset: int) -> bool:
+        """Whether a start that is not visible yet will deliver a message again. Until then nothing is decided about it."""
+        return any(start <= offset for start in self.resets)
 
     def delivered_from(self, offset: int) -> int:
         """Count the messages at or above an offset, and above the low-water mark, that are done or leased."""

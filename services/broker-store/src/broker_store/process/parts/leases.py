@@ -51,7 +51,7 @@ def build_leasing(around: Surroundings, store: OpenedStore, base: ReadingBase, s
     waits = Waits(subscriptions, queues, topics, opener, work)
     scanner = Scanner(store.log, base.metrics)
     moves = MessageMoves(
-        scanner, queues, topics, groups, subscriptions, opener,
+        scanner, queues, topics, groups, subscriptions, opener, notes,
         sending.settling, sending.retries, waits.offer, base.in_thread, now_ms,
     )  # fmt: skip
     receiver = Receiver(
