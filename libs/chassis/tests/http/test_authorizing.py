@@ -107,6 +107,15 @@ def test_a_path_that_does_not_exist_is_hidden_from_strangers():
     assert [status for status, _, _ in answers] == [401, 404]
 
 
+def test_two_headers_with_credentials_are_refused_before_anybody_reads_one():
+    """A proxy may check the first one, and this port the last."""
+    twice = "Authorization: out", "authorization: in"
+    answers, door, did = run(("GET", "/things/7", b"", *twice), ("GET", "/things/7", b"", *reversed(twice)))
+    assert [status for status, _, _ in answers] == [400, 400]
+    assert json.loads(answers[0][2]) == {"error": "a request has one header Authorization"}
+    assert (door.seen, did) == ([], [])
+
+
 def test_a_route_without_a_rule_refuses_the_start():
     routes = {("GET", "/things/{id}"): thing, ("GET", "/unheard"): thing}
     with pytest.raises(StartRefused, match="/unheard"):

@@ -93,6 +93,7 @@ async def test_invalid_http_is_a_problem_and_closes_the_connection(server):
         b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n",
         b"GET /health/live HTTP/1.1\r\n\r\n",
         b"GET /health/live HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        b"GET /health/live HTTP/1.1\r\nhost: a\r\nauthorization: Bearer a\r\nAUTHORIZATION: Bearer b\r\n\r\n",
         b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", server[2])

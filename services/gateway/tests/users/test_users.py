@@ -184,6 +184,14 @@ async def test_a_super_user_is_made_and_changed_by_a_super_user_only(http, acces
         ).status_code == 200
 
 
+async def test_a_token_of_a_super_user_is_revoked_by_a_super_user_only(http, access, root, admin):
+    access.token("root")
+    refused = await http.delete("/v1/tokens/t1", headers=admin)
+    assert (refused.status_code, refused.json().get("field")) == (403, "user")
+    assert access.stores.taken == []
+    assert (await http.delete("/v1/tokens/t1", headers=root)).status_code == 200
+
+
 async def test_policies_are_replaced_shown_and_deleted(http, access, admin):
     access.user("alice", "Allow All *")
     body = {

@@ -179,7 +179,12 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.close()
 
     def head_refusal(self) -> str:
-        """Return why the current head is refused, or an empty text."""
+        """Return why the current head is refused, or an empty text.
+
+        Of two headers with credentials a proxy may check the first one, and a service would read the last.
+        """
+        if [name for name, _value in self.headers].count(b"authorization") > 1:
+            return "a request has one header Authorization"
         return ""
 
     def refusal(self, status: HTTPStatus, message: str) -> tuple[bytes, str]:  # noqa: ARG002 - others show the status

@@ -127,6 +127,9 @@ class JwtVerifier:
 def _ms(claims: Mapping[str, Any], name: str) -> int:
     """Return a time of a token in ms."""
     value = claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise JwtRefused(f"the token's time {name} is no number")
-    return int(value * 1000)
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value * 1000):
+            return int(value * 1000)
+    except OverflowError:  # more digits than a float has
+        pass
+    raise JwtRefused(f"the token's time {name} is no number")

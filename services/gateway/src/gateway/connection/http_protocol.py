@@ -124,14 +124,14 @@ class GatewayProtocol(HttpConnection):
         self._on_lost = call
 
     def head_refusal(self) -> str:
-        """Return why the head is refused: no single Host header, or another Transfer-Encoding than chunked. "" if it is valid."""
+        """Return why the head is refused: no single Host header, another Transfer-Encoding than chunked, or as by the chassis."""
         assert self.parser is not None, "the connection is open: its parser calls this"
         names = [name for name, _value in self.headers]
         if names.count(b"host") != 1 and self.parser.get_http_version() == "1.1":
             return "a request of HTTP/1.1 has one header Host"
         if b"transfer-encoding" in names and dict(self.headers)[b"transfer-encoding"].lower() != b"chunked":
             return "Transfer-Encoding may be chunked; a packed body has Content-Encoding"
-        return ""
+        return super().head_refusal()
 
     def on_headers_complete(self) -> None:
         """Start the request, with callables in its scope that report a lost connection."""

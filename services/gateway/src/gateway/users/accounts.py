@@ -140,10 +140,13 @@ class Accounts:
         return text, token, broker
 
     async def delete_token(self, call: Call, token_id: str) -> str:
-        """Revoke a token; return the store's name. Raise 404."""
+        """Revoke a token; return the store's name. Raise 403, 404."""
         found = next((one for one in self.table.tokens() if one.id == token_id), None)
         if found is None:
             raise Problem(404, "TOKEN_NOT_EXIST", f"token {token_id} does not exist", field="id")
+        owner = self.table.state.find(found.user)
+        if owner is not None:
+            self._check_super(call, owner.user)
         return await self._write(call, [Wanted(Key(Kind.TOKEN, token_id), None)], token_shown(found), None)
 
     def _check_super(self, call: Call, *users: User) -> None:

@@ -48,7 +48,7 @@ def token_routes(accounts: "Switch[Accounts]") -> list[Operation]:
         text, token, broker = await found.create_token(call, body.user, scope, body.expires_in_seconds)
         return TokenTaken(text.reveal(), token_shown(token), broker)
 
-    @calls.delete("/v1/tokens/{id}", 400, 404, 409, 501)
+    @calls.delete("/v1/tokens/{id}", 400, 403, 404, 409, 501)
     async def delete_token(call: Call, id_: TokenId) -> Taken:
         """Revoke a token."""
         return Taken("deleted", await accounts.on().delete_token(call, id_))
