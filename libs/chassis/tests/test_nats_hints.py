@@ -110,6 +110,38 @@ def test_hints_pass_over_tls_and_need_a_trusted_server(port: int, tmp_path: Path
     asyncio.run(scenario())
 
 
+def test_a_url_of_tls_sends_no_token_to_a_server_without_tls(port: int, tmp_path: Path) -> None:
+    """Who stands between answers in clear, and would read the token."""
+    (tmp_path / "token").write_text("s3cret-token")
+    info = (
+        b'INFO {"server_id":"x","version":"2.10.0","proto":1,"max_payload":1048576,"auth_required":true}\r\n'
+    )
+    tried: list[bytes] = []
+
+    async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(info)
+        tried.append(await reader.read())
+        writer.close()
+
+    async def scenario() -> None:
+        hints = Hints(
+            f"tls://127.0.0.1:{port}",
+            "a",
+            random.Random(1),
+            str(tmp_path / "token"),
+            ssl.create_default_context,
+        )
+        async with await asyncio.start_server(between, "127.0.0.1", port, reuse_address=True), running(hints):
+            await until(lambda: tried)
+        assert tried[0] == b""
+        with nats_server(port):
+            async with running(hints):
+                await asyncio.sleep(1.0)
+                assert not hints.is_connected
+
+    asyncio.run(scenario())
+
+
 def test_without_a_server_hints_are_dropped_and_nothing_raises(port: int) -> None:
     async def scenario() -> None:
         hints = Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1))

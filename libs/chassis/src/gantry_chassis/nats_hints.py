@@ -8,7 +8,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.private_files import read_secret
@@ -121,15 +121,16 @@ class Hints:
         return True
 
     async def _connect(self) -> "Client":
-        from nats.aio.client import Client
-
+        make = _client_class(needs_tls=self._tls is not None)
         logging.getLogger("nats").setLevel(logging.CRITICAL)  # it logs tracebacks of errors we recover from
         while True:
             # An unreachable server at our start is not an error: it may start later.
-            client = Client()
+            client = make()
             try:
                 await self._attempt(client)
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+                if isinstance(error, _Plain):
+                    self._warn(str(error))
                 _log.debug("no hints yet: NATS is unreachable", error=str(error))
                 with contextlib.suppress(Exception):
                     await client.close()
@@ -194,6 +195,27 @@ class Hints:
             except Exception as error:  # noqa: BLE001 - a hint may be lost; the poll behind it stays
                 self.dropped += 1
                 _log.debug("hint lost", subject=subject, error=str(error))
+
+
+class _Plain(ConnectionError):
+    """A server speaks no TLS, and the url begins with tls://."""
+
+
+def _client_class(*, needs_tls: bool) -> "type[Client]":
+    """Return the driver's client, or one that says nothing to a server without TLS.
+
+    The driver uses TLS only if the server's first line, which comes in clear, asks for it: without this check, anybody between could
+    leave that out and read the token.
+    """
+    from nats.aio.client import Client
+
+    class TlsClient(Client):
+        async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+            if initial_connection and info.get("tls_required") is not True:
+                raise _Plain("NATS offers no TLS, and nats_url begins with tls://")
+            await super()._process_info(info, initial_connection)
+
+    return TlsClient if needs_tls else Client
 
 
 class _Echo(NamedTuple):

@@ -5,11 +5,12 @@ import contextlib
 import socket
 import ssl
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from scripted_link import ECHO, RawClient, answer_echo, eventually, serving
 
-from gantry_link.connections.client_tls import ClientTls, ClientTlsFiles, TlsFilesRefused
+from gantry_link.connections.client_tls import ClientTls, ClientTlsFiles, TlsFilesRefused, hints_tls
 from gantry_link.connections.connection import connect
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError, NotConnected
@@ -430,6 +431,23 @@ def test_files_that_cannot_be_used_are_named(tmp_path, authority):
     ]:
         with pytest.raises(TlsFilesRefused, match=words):
             ClientTls(files)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_tls"),
+    [
+        ("tls://nats:4222", True),
+        ("TLS://nats:4222", True),
+        ("nats://a:4222,tls://b:4222", True),
+        ("nats://tls:4222", False),
+        ("", False),
+    ],
+)
+def test_a_url_of_nats_that_names_tls_means_tls(url, is_tls):
+    settings = SimpleNamespace(
+        nats_url=url, tls_client=False, tls_ca_file="", tls_client_cert_file="", tls_client_key_file="", tls_verify_name=True
+    )  # fmt: skip
+    assert (hints_tls(settings) is not None) == is_tls
 
 
 def test_a_renewed_client_certificate_is_read_and_a_broken_one_is_not(tmp_path, authority):

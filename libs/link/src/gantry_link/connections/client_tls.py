@@ -99,8 +99,8 @@ def outgoing_tls(settings: ClientTlsSettings) -> TlsContext | None:
 
 
 def hints_tls(settings: HintsTlsSettings) -> TlsContext | None:
-    """Return the contexts for NATS, None unless its URL begins with tls://. Raises TlsFilesRefused."""
-    return ClientTls(files_of(settings)).context if settings.nats_url.startswith("tls://") else None
+    """Return the contexts for NATS, None unless its URL names tls://, in any case. Raises TlsFilesRefused."""
+    return ClientTls(files_of(settings)).context if "tls://" in settings.nats_url.lower() else None
 
 
 def files_of(settings: ClientTlsSettings) -> ClientTlsFiles:
