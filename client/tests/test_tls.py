@@ -19,6 +19,7 @@ from gantry_link.connections.connection import connect
 from gantry_link.serving.budget import NoBudget
 from gantry_link.serving.server import RemotingServer
 from gantry_link.serving.tls_door import TlsDoor
+from gantrymq.cli.calls import base_of
 from gantrymq.cli.main import main
 from gantrymq.http import blocking
 from gantrymq.http.settings import HttpSettings
@@ -182,6 +183,21 @@ async def test_http_clients_show_their_certificate_and_verify_the_server(files: 
         async with gantrymq.http.Producer(http=https, retries=0, **wrong) as producer:
             with pytest.raises(gantrymq.ConnectionFailed):
                 await producer.queues("orders")
+
+
+async def test_an_address_in_capitals_is_verified_too(files: Path, https: str) -> None:
+    options = {
+        "tls_ca_file": str(files / "ca.pem"),
+        "tls_cert_file": str(files / "client.pem"),
+        "tls_key_file": str(files / "client.key"),
+    }
+    capitals = https.replace("https", "HTTPS")
+    async with gantrymq.http.Producer(http=capitals, **options) as producer:
+        assert await producer.queues("orders") == []
+    assert HttpSettings(http="HTTPS://127.0.0.1:1/").http == "https://127.0.0.1:1"
+    with pytest.raises(gantrymq.ConfigurationError, match="/none"):
+        HttpSettings(http="HTTPS://127.0.0.1:1", tls_ca_file="/none.pem")
+    assert base_of("HTTPS://127.0.0.1:1/") == "https://127.0.0.1:1"
 
 
 def test_blocking_http_clients_take_the_same_options(files: Path, https: str) -> None:

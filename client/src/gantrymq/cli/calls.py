@@ -40,17 +40,17 @@ def path_of(*parts: str) -> str:
 
 
 def base_of(address: str) -> str:
-    """Return the gateway's address without a final slash; `host:port` is http. Raises Stop for an invalid address."""
+    """Return the gateway's address without a final slash, its scheme in lower case; `host:port` is http. Raises Stop for an invalid address."""
     if PLAIN_ADDRESS.fullmatch(address):
         address = f"http://{address}"
     try:
         parts = urlsplit(address)
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_address = False
+        parts, is_address = urlsplit(""), False
     if not is_address:
         raise Stop(f"{address!r} is not the address of a gateway: write it like {DEFAULT_HTTP}", WRONG_USE)
-    return address.rstrip("/")
+    return parts.geturl().rstrip("/")
 
 
 def query_of(query: Mapping[str, Query]) -> dict[str, str]:

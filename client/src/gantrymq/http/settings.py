@@ -74,10 +74,11 @@ class HttpSettings:
             parts = urlsplit(address)
             is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
         except ValueError:
-            is_address = False
+            parts, is_address = urlsplit(""), False
         if not is_address:
             raise ConfigurationError(f"http: must be an address as http://127.0.0.1:8080, not {address!r}")
-        object.__setattr__(self, "http", address.rstrip("/"))
+        # The scheme in lower case: what follows looks at it to decide whether the server is verified.
+        object.__setattr__(self, "http", parts.geturl().rstrip("/"))
         self._take_credentials()
         check_number("timeout", self.timeout, 0.001, SECONDS_MAX)
         check_number("retries", self.retries, 0, 100)
