@@ -109,6 +109,21 @@ async def test_a_bad_pair_is_refused_once_and_the_old_one_stays(tmp_path: Path, 
     assert serial(certificate, authority) != before
 
 
+async def test_a_renewal_that_begins_later_is_used_from_then_on(tmp_path: Path, authority: Any) -> None:
+    """Clients refuse it before: the clocks differ, or it was made for the day on which the old one ends."""
+    put(tmp_path, authority.issue(["a"]))
+    ahead_seconds = 30 * DAY
+    certificate = ServerCertificate(settings(tmp_path), lambda: time.time() - ahead_seconds)
+    before = serial(certificate, authority)
+    put(tmp_path, authority.issue(["a"]))
+    await looks(certificate, 4)
+    assert (serial(certificate, authority), certificate.reload_failures) == (before, 1)
+    ahead_seconds = 0.0
+    await looks(certificate)
+    assert serial(certificate, authority) != before
+    assert (certificate.reloads, certificate.reload_failures) == (1, 1)
+
+
 async def test_a_change_of_client_authorities_alone_is_read(tmp_path: Path, authority: Any) -> None:
     put(tmp_path, authority.issue(["a"]))
     clients = tmp_path / "clients.pem"

@@ -8,6 +8,7 @@ New connections use the new certificate; open ones keep theirs.
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -50,8 +51,9 @@ class Loaded(NamedTuple):
     """A certificate in use."""
 
     context: ssl.SSLContext
+    begins: float
     expires: float
-    """Seconds since 1970."""
+    """Both in seconds since 1970."""
 
 
 class ServerCertificate:
@@ -67,6 +69,8 @@ class ServerCertificate:
         self._loaded = load(settings, contents)
         self._tried: Found = contents
         self._seen: Found = contents
+        self._again_at = inf
+        """When what was tried is tried again: a certificate that is not valid yet; seconds since 1970."""
         self.is_plain_allowed = settings.tls_mode_used != "enforcing"
         self.handshakes = 0
         """Contexts handed out: one for each TLS connection that began."""
@@ -93,17 +97,22 @@ class ServerCertificate:
         """Compare the files with those in use, and read them if they changed and have settled since the last look."""
         found = await asyncio.to_thread(_found, self._settings)
         has_settled = found == self._seen
-        was_tried = found == self._tried
+        was_tried = found == self._tried and self._wall() < self._again_at
         self._seen = found
         if was_tried or not has_settled:
             return
-        self._tried = found
+        self._tried, self._again_at = found, inf
         try:
             if isinstance(found, str):
                 raise CertificateRefused(found)
             loaded = await asyncio.to_thread(load, self._settings, found)
             if loaded.expires <= self._wall():
                 raise CertificateRefused(f"{self._settings.tls_cert_file}: the certificate has expired")
+            if loaded.begins > self._wall():
+                self._again_at = loaded.begins
+                raise CertificateRefused(
+                    f"{self._settings.tls_cert_file}: the certificate is not valid yet; it is used from its first second on"
+                )
         except CertificateRefused as refused:
             self.reload_failures += 1
             _log.error(
@@ -194,10 +203,10 @@ def load(settings: TlsSettings, contents: Contents) -> Loaded:
         except OSError as error:
             raise CertificateRefused(f"{settings.tls_client_ca_file}: {_words(error)}") from error
         context.verify_mode = CLIENT_AUTH[settings.tls_client_auth]
-    expires = _expiry(certificate, contents.certificate)
+    begins, expires = _validity(certificate, contents.certificate)
     if read_contents(settings) != contents:
         raise CertificateRefused(f"{certificate}: it changed while it was read")
-    return Loaded(context, expires)
+    return Loaded(context, begins, expires)
 
 
 def _found(settings: TlsSettings) -> Found:
@@ -233,10 +242,12 @@ def _words(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _expiry(path: str, content: bytes) -> float:
+def _validity(path: str, content: bytes) -> tuple[float, float]:
+    """Return when the first certificate of a file begins and ends to be valid."""
     from cryptography import x509  # 8 MB, for processes with a certificate only
 
     try:
-        return x509.load_pem_x509_certificates(content)[0].not_valid_after_utc.timestamp()
+        first = x509.load_pem_x509_certificates(content)[0]
+        return first.not_valid_before_utc.timestamp(), first.not_valid_after_utc.timestamp()
     except ValueError as error:
         raise CertificateRefused(f"{path}: {error}") from error

@@ -428,6 +428,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path, authority):
         (ClientTlsFiles(str(tmp_path / "empty.pem")), "empty.pem"),
         (ClientTlsFiles(certificate=str(good[0]), key=str(other[1])), "KEY_VALUES_MISMATCH"),
         (ClientTlsFiles(certificate=str(good[0])), "client.pem"),
+        (ClientTlsFiles(verify_name=False), "needs a file of authorities"),
     ]:
         with pytest.raises(TlsFilesRefused, match=words):
             ClientTls(files)

@@ -114,7 +114,14 @@ def files_of(settings: ClientTlsSettings) -> ClientTlsFiles:
 
 
 def client_context(files: ClientTlsFiles) -> ssl.SSLContext:
-    """Return a context that verifies servers. TLS 1.2 or newer. Raises TlsFilesRefused."""
+    """Return a context that verifies servers. TLS 1.2 or newer. Raises TlsFilesRefused.
+
+    Names may be left unverified only with authorities of one's own: those of the system give a certificate to every owner of a name.
+    """
+    if not (files.verify_name or files.authorities):
+        raise TlsFilesRefused(
+            "tls_verify_name=false needs a file of authorities in tls_ca_file: with those of the system, everybody's certificate would do"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = OLDEST_VERSION
     context.check_hostname = files.verify_name
