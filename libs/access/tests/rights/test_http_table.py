@@ -42,7 +42,7 @@ CASES = [
         [need("TOPIC", "t", "CREATE"), need("GROUP", "g", "CREATE")]),
     ("POST", "/v1/groups/{group}/deadLetters:redrive", {"group": "g"}, None, [need("GROUP", "g", "UPDATE")]),
     ("POST", "/v1/groups/{group}/deadLetters:redrive", {"group": "g"}, {"toTopic": "t"},
-        [need("GROUP", "g", "UPDATE"), need("TOPIC", "t", "PUB")]),
+        [need("GROUP", "g", "UPDATE"), need("GROUP", "g", "SUB", "GET"), need("TOPIC", "t", "PUB")]),
     ("POST", "/v1/groups/{group}/deadLetters:redrive", {"group": "g"}, {"toTopic": "original"},
         [need("GROUP", "g", "UPDATE"), need("TOPIC", "*", "PUB")]),
     ("GET", "/metrics", {}, None, [need("CLUSTER", "c1", "GET")]),

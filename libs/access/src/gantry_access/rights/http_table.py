@@ -96,12 +96,17 @@ def _definitions(asked: Asked) -> Iterable[Requirement]:
 
 
 def _redrive(asked: Asked) -> Iterable[Requirement]:
-    """Need all topics for a redrive to the original ones, which the request does not name."""
+    """Need all topics for a redrive to the original ones, which the request does not name.
+
+    A redrive to another topic shows the letters to its readers, so it needs the right to read those of the group.
+    """
     has_body = asked.body.strip() not in (b"", b"null")
     target = decode_json(asked.body, _Redrive).to_topic if has_body else None
     if target is None:
         return ()
-    return (_EVERY_PUB if target == ORIGINAL else topic_need(target, PUB, SUB),)
+    if target == ORIGINAL:
+        return (_EVERY_PUB,)
+    return group_need(asked.fields.get("group"), SUB_OR_GET), topic_need(target, PUB, SUB)
 
 
 _CONSUMES = row(Topic("topic", SUB), Group("group", SUB))
@@ -143,7 +148,10 @@ _TOPICS_AND_GROUPS: Mapping[HttpRoute, Row] = {
     ("GET", "/v1/groups/{group}/deadLetters"): row(Group("group", SUB_OR_GET)),
     ("POST", "/v1/groups/{group}/deadLetters:redrive"): row(
         Group("group", UPDATE),
-        Read("Topic Pub (the body's `toTopic`, if given; `original`: all topics)", _redrive),
+        Read(
+            "Topic Pub and Group Sub/Get (the body's `toTopic`, if given; `original`: Topic Pub of all)",
+            _redrive,
+        ),
     ),
 }
 
