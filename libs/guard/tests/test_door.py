@@ -1,6 +1,7 @@
 """Every request is verified and decided; what cannot be decided is refused."""
 
 import asyncio
+import json
 import os
 
 import msgspec
@@ -20,13 +21,19 @@ from gantry_wire.errors import WireError
 from gantry_wire.frames.command import FLAG_RESPONSE, decode_command, decode_whole_command
 from gantry_wire.frames.encode import encode_request
 from gantry_wire.frames.frame_stream import BINARY, FRAME_HEAD, JSON, FrameDecoder, RawFrame
-from gantry_wire.headers.messages import SendHeaderV2
+from gantry_wire.headers.messages import SendHeader, SendHeaderV2
 from gantry_wire.headers.typed_header import Header
 
 pytestmark = pytest.mark.anyio
 MAY_SEND = "Allow Pub Topic:orders"
 SEND = {"a": "pg", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}  # fmt: skip
 WRONG = "check signature failed."
+
+
+def framed(header):
+    """A frame with this JSON header and no body."""
+    data = header.encode()
+    return FRAME_HEAD.pack(4 + len(data), len(data)) + data
 
 
 async def ask(guarded, code, fields, body=b""):
@@ -85,6 +92,19 @@ async def test_a_request_without_proof_or_right_is_refused_with_rocketmqs_text(f
     guarded = Guarded(table(MAY_SEND))
     assert await ask(guarded, 310, fields, body) == (16, remark)
     assert guarded.handled == []
+
+
+async def test_a_header_with_two_codes_is_handled_with_the_fields_that_were_decided():
+    guarded = Guarded(table("Allow Pub Topic:mine"))
+    old = {"producerGroup": "pg", "topic": "mine", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0"}  # fmt: skip
+    fields = signed({**SEND, "b": "secrets", **old})
+    header = f'{{"code":310,"extFields":{json.dumps(fields)},"flag":0,"opaque":1,"code":10}}'
+    async with connected(guarded.receive) as connection:
+        answer = asyncio.get_running_loop().create_future()
+        connection.ask(1, framed(header.replace('": "', '":"')), answer, 3)
+        assert (await answer).code == 0
+    (command,) = guarded.handled
+    assert (command.code, command.read(SendHeader).topic) == (10, "mine")
 
 
 async def test_a_good_signature_opens_nothing_for_the_next_request():

@@ -235,3 +235,25 @@ def test_a_whole_command_has_the_fields_that_the_usual_header_drops(kind):
 def test_a_whole_command_reads_values_that_are_no_texts_as_java_prints_them():
     found = decode_whole_command(json_frame({"code": 310, "extFields": {"e": 2, "k": False, "x": None}}))
     assert found.fields == {"e": "2", "k": "false"}
+
+
+@pytest.mark.parametrize(
+    ("first", "fields"),
+    [
+        (310, V2_FIELDS),
+        (10, {"producerGroup": "pg", "topic": "T", "defaultTopic": "T", "defaultTopicQueueNums": "4", "queueId": "0", "sysFlag": "0", "bornTimestamp": "1", "flag": "0"}),
+        (11, {"consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "0"}),
+        (37, {"producerGroup": "pg", "tranStateTableOffset": "0", "commitLogOffset": "0", "commitOrRollback": "8", "msgId": "m"}),
+        (0, {"msgId": "m", "queueId": "0", "queueOffset": "0"}),
+        (21, {"suggestWhichBrokerId": "0", "nextBeginOffset": "0", "minOffset": "0", "maxOffset": "0"}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("code", [10, 310, 34, 3001])
+def test_the_last_code_of_a_header_with_two_says_how_its_fields_are_read(first, fields, code):
+    sent = {**fields, "AccessKey": "alice", "username": "root"}
+    text = f'{{"code":{first},"extFields":{json.dumps(sent)},"code":{code}}}'.encode()
+    raw = RawFrame(JSON, text.replace(b'": "', b'":"'), b"")
+    read, whole = decode_command(raw), decode_whole_command(raw)
+    assert read.code == whole.code == code
+    if code != first:
+        assert read.fields == whole.fields == sent

@@ -88,18 +88,19 @@ _send_v2 = _typed(SendHeaderV2)
 _pull_reply = _typed(PullReplyHeader)
 
 # Every sender writes its keys in alphabetical order, so the first twelve bytes contain the code.
-_BY_PREFIX: dict[bytes, Callable[[bytes], Command]] = {
-    b'{"code":310,': _send_v2,
-    b'{"code":320,': _send_v2,
-    b'{"code":10,"': _typed(SendHeader),
-    b'{"code":11,"': _typed(PullHeader),
-    b'{"code":361,': _typed(PullHeader),
-    b'{"code":37,"': _typed(EndTransactionHeader),
-    b'{"code":9003': _typed(SettleHeader),
-    b'{"code":19,"': _pull_reply,
-    b'{"code":20,"': _pull_reply,
-    b'{"code":21,"': _pull_reply,
+_BY_PREFIX: dict[bytes, tuple[int, Callable[[bytes], Command]]] = {
+    b'{"code":310,': (310, _send_v2),
+    b'{"code":320,': (320, _send_v2),
+    b'{"code":10,"': (10, _typed(SendHeader)),
+    b'{"code":11,"': (11, _typed(PullHeader)),
+    b'{"code":361,': (361, _typed(PullHeader)),
+    b'{"code":37,"': (37, _typed(EndTransactionHeader)),
+    b'{"code":9003': (9003, _typed(SettleHeader)),
+    b'{"code":19,"': (19, _pull_reply),
+    b'{"code":20,"': (20, _pull_reply),
+    b'{"code":21,"': (21, _pull_reply),
 }
+_ANY = (0, _plain)
 # In our own replies the first field identifies the kind of reply.
 _SUCCESS_PREFIX = b'{"code":0,"e'
 _FIRST_FIELD = slice(len(b'{"code":0,"extFields":{"'), len(b'{"code":0,"extFields":{"') + 6)
@@ -115,11 +116,13 @@ def decode_command(raw: RawFrame) -> Command:
     if raw.serialize_type != JSON:
         return _decode_binary(raw)
     prefix = header[:12]
-    decode = _BY_PREFIX.get(prefix)
-    if decode is None:
-        decode = _BY_FIRST_FIELD.get(header[_FIRST_FIELD], _plain) if prefix == _SUCCESS_PREFIX else _plain
+    code, decode = _BY_PREFIX.get(prefix, _ANY)
+    if prefix == _SUCCESS_PREFIX:
+        decode = _BY_FIRST_FIELD.get(header[_FIRST_FIELD], _plain)
     try:
         command = decode(header)
+        if command.code != code and decode is not _plain:
+            command = _plain(header)  # a later key "code" counts: another code has other fields
     except (ValueError, RecursionError):
         command = _decode_tolerant(header, decode)
     command.body = raw.body

@@ -113,7 +113,7 @@ def control_of(guard: Guard, around: Surroundings, store: OpenedStore, sending: 
         """Return the user that signed a request. Of those without a user the door admits only services' own."""
         name, address = command.ext.get(ACCESS_KEY, ""), peer.remote[0]
         if not name:
-            return Asker("", UserType.INNER, address)
+            return Asker("", UserType.INNER if guard.is_inner(peer) else UserType.NORMAL, address)
         account = guard.table.state.find(name)
         return Asker(name, UserType.NORMAL if account is None else account.user.type, address)
 
