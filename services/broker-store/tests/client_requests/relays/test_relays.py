@@ -74,6 +74,20 @@ async def test_running_info_is_the_clients_own(side):
     assert (reply.code, reply.opaque, reply.body, reply.ext) == (0, opaque, b'{"properties":{}}', {"x": "y"})
 
 
+@pytest.mark.parametrize("code", [307, 309])
+async def test_a_client_gets_no_credentials_of_a_tool_with_which_it_could_send_requests(side, code):
+    peer = await client(side)
+    side.put(b"first")
+    message_id = offset_message_id(pack_host("127.0.0.1", 10911), 0)
+    asked = {"consumerGroup": "readers", "clientId": "c1", "msgId": message_id}
+    side.send(code, {**asked, "AccessKey": "root", "Signature": "c2lnbmVk", "SecurityToken": "t"})
+    _, fields, _, answer = await question(peer)
+    assert {"AccessKey", "Signature", "SecurityToken"}.isdisjoint(fields)
+    assert asked.items() <= fields.items()
+    answer.set_result(Command(code=0))
+    await reply_of(side)
+
+
 async def test_a_message_is_consumed_directly(side):
     peer = await client(side)
     side.put(b"first")
