@@ -204,6 +204,20 @@ def test_only_a_living_broker_itself_can_unregister():
     assert core.registry.leave(MASTER, 1).topics == {"A", "B"}
 
 
+@pytest.mark.parametrize(("number", "address"), [(0, MASTER.address), (1, "10.0.0.9:10911")])
+def test_another_cluster_neither_changes_nor_removes_a_living_broker(number, address):
+    core = Core()
+    core.register(channel=1)
+    forged = MASTER._replace(cluster="another", broker_id=number, address=address)
+    with pytest.raises(BrokerIsAlive, match=r"of the cluster DefaultCluster is alive at 10\.0\.0\.1:10911"):
+        core.register(forged, holds("A", "B", "C", version=10**6), channel=2)
+    with pytest.raises(BrokerIsAlive, match="only that one can unregister it"):
+        core.registry.leave(MASTER._replace(cluster="another"), 2)
+    assert core.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+    assert core.views.route("C") is None
+    assert list(core.tables.clusters) == ["DefaultCluster"]
+
+
 def test_a_slave_that_becomes_master_has_only_its_new_id():
     core = Core()
     core.register(MASTER)

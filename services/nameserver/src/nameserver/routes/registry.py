@@ -72,7 +72,7 @@ class Registry:
         """Register a broker and its topics.
 
         Raises RegisterRefused for a single topic of an unknown broker and for an expiry out of bounds, and
-        BrokerIsAlive for the place of another connected broker. A broker that returns at another address is accepted
+        BrokerIsAlive for the place of another connected broker, and for the name of one in another cluster. A broker that returns at another address is accepted
         once its old connection closed or was silent for its expiry.
         """
         _check_expiry(identity)
@@ -118,8 +118,14 @@ class Registry:
         return None if live is None else live.version
 
     def leave(self, identity: BrokerIdentity, channel: int) -> Change:
-        """Unregister a broker over its own connection. Raises BrokerIsAlive over another one."""
-        live = self._tables.live.get(identity.place)
+        """Unregister a broker over its own connection. Raises BrokerIsAlive over another one.
+
+        The cluster that counts is the one in which the broker registered, whatever cluster the request names.
+        """
+        data = self._tables.brokers.get(identity.broker_name)
+        live = self._tables.live.get(
+            identity.place if data is None else Place(data.cluster, identity.address)
+        )
         if live is not None and live.channel != channel:
             raise BrokerIsAlive(
                 f"broker {identity.broker_name} at {identity.address} is connected over another connection; only that one can unregister it"
@@ -162,16 +168,33 @@ class Registry:
         return change
 
     def _refuse_takeover(self, identity: BrokerIdentity, data: BrokerData, channel: int, now_ms: int) -> None:
+        if identity.cluster != data.cluster:
+            self._refuse_other_cluster(identity, data, channel, now_ms)
         occupant = data.broker_addrs.get(identity.broker_id)
         if occupant is None or occupant == identity.address:
             return
-        live = self._tables.live.get(Place(data.cluster, occupant))
-        if live is None or live.channel == channel or now_ms - live.heard_at_ms > live.expiry_ms:
+        if not self._is_alive_elsewhere(Place(data.cluster, occupant), channel, now_ms):
             return
         raise BrokerIsAlive(
             f"broker {identity.broker_name} with id {identity.broker_id} is alive at {occupant} over another connection; {identity.address} "
             "can take its place when that connection is closed, or was silent for too long"
         )
+
+    def _refuse_other_cluster(
+        self, identity: BrokerIdentity, data: BrokerData, channel: int, now_ms: int
+    ) -> None:
+        """Refuse the name of a living broker of another cluster: its routes would change by a right on the other cluster alone."""
+        for address in data.broker_addrs.values():
+            if self._is_alive_elsewhere(Place(data.cluster, address), channel, now_ms):
+                raise BrokerIsAlive(
+                    f"broker {identity.broker_name} of the cluster {data.cluster} is alive at {address} over another connection; "
+                    f"{identity.address} cannot register that name for the cluster {identity.cluster}"
+                )
+
+    def _is_alive_elsewhere(self, place: Place, channel: int, now_ms: int) -> bool:
+        """Whether a broker is alive over another connection."""
+        live = self._tables.live.get(place)
+        return live is not None and live.channel != channel and now_ms - live.heard_at_ms <= live.expiry_ms
 
     def _is_outdated(self, identity: BrokerIdentity, known: dict[int, str], version: DataVersion) -> bool:
         """Whether another address holds this broker id with a newer state: the registering broker was replaced."""
