@@ -107,6 +107,14 @@ async def test_a_header_with_two_codes_is_handled_with_the_fields_that_were_deci
     assert (command.code, command.read(SendHeader).topic) == (10, "mine")
 
 
+async def test_a_right_on_one_topic_cancels_no_timed_message_of_another_one():
+    guarded = Guarded(table(MAY_SEND))
+    timed = "TIMER_DELIVER_MS\x019\x02TIMER_DEL_UNIQKEY\x01{}+K\x02"
+    for topic, code in (("orders", 0), ("secrets", 16), ("orders", 0)):
+        assert (await ask(guarded, 310, signed({**SEND, "i": timed.format(topic)})))[0] == code
+    assert len(guarded.handled) == 2
+
+
 async def test_a_good_signature_opens_nothing_for_the_next_request():
     guarded = Guarded(table(MAY_SEND))
     async with connected(guarded.receive) as connection:

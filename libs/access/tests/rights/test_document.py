@@ -15,6 +15,6 @@ def test_every_row_is_a_line_of_two_columns():
 
 def test_a_row_names_the_request_and_its_needs():
     text = rights_tables()
-    assert "| 310 SEND_MESSAGE_V2 | Topic Pub (`b`), of a retry topic Group Sub |\n" in text
+    assert "| 325 SEND_REPLY_MESSAGE_V2 | Topic Pub (`b`), of a retry topic Group Sub |\n" in text
     assert "| `GET /v1/messages/{id}` | Topic Sub/Get (the record's topic; `topic`, if given) |\n" in text
     assert "| 9003 SETTLE | only Gantry's services |\n" in text

@@ -60,6 +60,22 @@ def test_a_send_needs_pub_on_its_topic_and_of_a_retry_topic_sub_on_its_group(cod
     assert ask(code, **{name: "GANTRY_SYS_TASKS"}) == (Inner(),)
 
 
+@pytest.mark.parametrize(
+    ("code", "name", "field"), [(10, "topic", "properties"), (310, "b", "i"), (320, "b", "i")]
+)
+def test_a_send_that_cancels_a_timed_message_needs_pub_on_that_messages_topic(code, name, field):
+    def cancelling(what, before=""):
+        properties = f"{before}TIMER_DEL_UNIQKEY\x01{what}\x02TIMER_DELIVER_MS\x019\x02"
+        return ask(code, **{name: "mine", field: properties})
+
+    assert cancelling("mine+K") == (topic("mine", "PUB"),)
+    assert cancelling("theirs+K") == (topic("mine", "PUB"), topic("theirs", "PUB"))
+    assert cancelling("theirs+K", "TIMER_DEL_UNIQKEY\x01mine+K\x02") == cancelling("theirs+K")
+    assert cancelling("K") == (topic("mine", "PUB"), topic("*", "PUB"))  # it cancels one of any topic
+    with pytest.raises(RightsRefused, match="topic is null"):
+        cancelling("+K")
+
+
 @pytest.mark.parametrize("code", [310, 320, 325])
 def test_the_long_name_of_a_field_does_not_replace_the_short_one(code):
     with pytest.raises(RightsRefused, match="topic is null"):

@@ -154,11 +154,13 @@ class _Requirements:
         self._names: dict[int, tuple[str, ...]] = {
             code: names for code, row in REQUESTS.items() if (names := row.fields_read) is not None
         }
+        self._cancels = {code: rule for code, row in REQUESTS.items() if (rule := row.cancels) is not None}
 
     def of(self, code: int, fields: dict[str, str], body: bytes) -> tuple[Requirement, ...]:
         """Return what a request requires. Raises as `requirements_of_request` does."""
         names = self._names.get(code)
-        if names is None:
+        cancels = self._cancels.get(code)
+        if names is None or (cancels is not None and cancels.mark in fields.get(cancels.name, "")):
             return requirements_of_request(code, Asked(fields, body, self._cluster))
         get = fields.get
         key: tuple[Any, ...] = (code, get(names[0])) if len(names) == 1 else (code, *map(get, names))

@@ -28,6 +28,7 @@ from gantry_access.rights.requirements import (
 from gantry_access.rights.rules import (
     INNER,
     OPEN,
+    Cancelled,
     Cluster,
     Every,
     Group,
@@ -57,9 +58,9 @@ _PULL = row(
 )
 
 _MESSAGES: Mapping[int, Row] = {
-    RequestCode.SEND_MESSAGE: row(Topic("topic", PUB, on_retry=SUB)),
-    RequestCode.SEND_MESSAGE_V2: row(Topic("b", PUB, on_retry=SUB)),
-    RequestCode.SEND_BATCH_MESSAGE: row(Topic("b", PUB, on_retry=SUB)),
+    RequestCode.SEND_MESSAGE: row(Topic("topic", PUB, on_retry=SUB), Cancelled("properties", PUB)),
+    RequestCode.SEND_MESSAGE_V2: row(Topic("b", PUB, on_retry=SUB), Cancelled("i", PUB)),
+    RequestCode.SEND_BATCH_MESSAGE: row(Topic("b", PUB, on_retry=SUB), Cancelled("i", PUB)),
     RequestCode.SEND_REPLY_MESSAGE: row(Topic("topic", PUB, on_retry=SUB)),
     RequestCode.SEND_REPLY_MESSAGE_V2: row(Topic("b", PUB, on_retry=SUB)),
     RequestCode.RECALL_MESSAGE: row(Topic("topic", PUB)),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from gantry_access.model.actions import Action
 from gantry_access.model.needs import AnyUser, Inner, Need, OfRecord, Open, Requirement
 from gantry_access.model.resources import Resource, ResourceType
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.requirements import cluster_need, group_need, is_missing, topic_need
+from gantry_wire.messages.properties import TIMER_DEL_UNIQKEY, parse_properties
 
 
 class Rule(Protocol):
@@ -102,6 +103,38 @@ class TopicOrEvery:
         """Return the need for the topic, or for all."""
         topic = asked.fields.get(self.name)
         if topic is None or is_missing(topic):
+            return (Need(Resource.every(ResourceType.TOPIC), self.actions),)
+        return (topic_need(topic, self.actions),)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A right on the topic whose timed message a send cancels, if its properties do; on all topics if they name none.
+
+    The topic of the send need not be that topic.
+    """
+
+    name: str
+    """The field with the properties."""
+    actions: Action
+    mark: ClassVar[str] = TIMER_DEL_UNIQKEY
+    """A field without this text cancels nothing."""
+
+    @property
+    def text(self) -> str:
+        """The rule in words."""
+        return (
+            f"Topic {actions_text(self.actions)} of the message that `{TIMER_DEL_UNIQKEY}` cancels, if given"
+        )
+
+    def __call__(self, asked: Asked) -> Iterable[Requirement]:
+        """Return the need for the topic."""
+        properties = asked.fields.get(self.name, "")
+        cancelled = parse_properties(properties).get(TIMER_DEL_UNIQKEY) if self.mark in properties else None
+        if cancelled is None:
+            return ()
+        topic, has_topic, _ = cancelled.rpartition("+")
+        if not has_topic:
             return (Need(Resource.every(ResourceType.TOPIC), self.actions),)
         return (topic_need(topic, self.actions),)
 
@@ -226,7 +259,10 @@ class Row:
 
     @property
     def fields_read(self) -> tuple[str, ...] | None:
-        """The fields whose values alone make the requirements of a process; None if the body or other fields do, too."""
+        """The fields whose values alone make the requirements of a process; None if the body or other fields do, too.
+
+        Where the field of `cancels` has its mark, that field counts, too.
+        """
         names: list[str] = []
         for rule in self.rules:
             match rule:
@@ -234,11 +270,16 @@ class Row:
                     names.append(rule.name)
                 case Cluster():
                     names += [rule.name] if rule.name else []
-                case Every() | Fixed():
+                case Every() | Fixed() | Cancelled():
                     pass
                 case _:
                     return None
         return tuple(names)
+
+    @property
+    def cancels(self) -> Cancelled | None:
+        """The rule about a message that the request may cancel."""
+        return next((rule for rule in self.rules if isinstance(rule, Cancelled)), None)
 
     @property
     def is_of_record(self) -> bool:

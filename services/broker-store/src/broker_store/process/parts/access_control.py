@@ -30,6 +30,7 @@ from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Asked, Audit
 from gantry_guard.door import Door
 from gantry_guard.guard import Guard
+from gantry_guard.introduction import INNER
 from gantry_wire.frames.command import Command
 from gantry_wire.headers.access import AclVersionReplyHeader
 
@@ -113,7 +114,7 @@ def control_of(guard: Guard, around: Surroundings, store: OpenedStore, sending: 
         """Return the user that signed a request. Of those without a user the door admits only services' own."""
         name, address = command.ext.get(ACCESS_KEY, ""), peer.remote[0]
         if not name:
-            return Asker("", UserType.INNER if guard.is_inner(peer) else UserType.NORMAL, address)
+            return Asker("", UserType.INNER if INNER in peer.attributes else UserType.NORMAL, address)
         account = guard.table.state.find(name)
         return Asker(name, UserType.NORMAL if account is None else account.user.type, address)
 
