@@ -115,6 +115,28 @@ async def test_a_right_on_one_topic_cancels_no_timed_message_of_another_one():
     assert len(guarded.handled) == 2
 
 
+async def test_what_concerns_a_topic_goes_to_a_connection_whose_user_may_send_to_it():
+    access = table(MAY_SEND)
+    guarded = Guarded(access)
+    peers = []
+
+    def receive(peer, raw):
+        peers.append(peer)
+        guarded.receive(peer, raw)
+
+    async with connected(receive) as connection:
+        await connection.request(310, SEND)
+        assert not guarded.door.may_send(peers[0], "orders")  # nobody signed
+        await connection.request(310, signed(SEND))
+        assert guarded.door.may_send(peers[0], "orders")
+        for other in ("secrets", "GANTRY_SYS_ACCESS", "", "a*b"):
+            assert not guarded.door.may_send(peers[0], other)
+        access.take(access.deletions("alice", 2))
+        assert not guarded.door.may_send(peers[0], "orders")
+        await Introducer(KEYS.inner, "gateway", os.urandom)(connection)
+        assert guarded.door.may_send(peers[0], "GANTRY_SYS_ACCESS")
+
+
 async def test_a_good_signature_opens_nothing_for_the_next_request():
     guarded = Guarded(table(MAY_SEND))
     async with connected(guarded.receive) as connection:

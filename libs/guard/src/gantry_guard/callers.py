@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from gantry_access.model.networks import SourceAddress
 from gantry_guard.audit import Asked, Audit
@@ -18,6 +18,20 @@ _NAMES: Final = {int(code): code.name for code in (*RequestCode, *GantryCode)}
 _SOURCE = "access source"
 
 
+class Connected(Protocol):
+    """The other end of a connection, as far as its address and what doors know about it go."""
+
+    @property
+    def remote(self) -> tuple[str, int]:
+        """Address and port of the other end."""
+        ...
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What is kept with the connection."""
+        ...
+
+
 class Source(NamedTuple):
     """The address that a connection comes from."""
 
@@ -26,7 +40,7 @@ class Source(NamedTuple):
     """Without the port."""
 
 
-def source_of(peer: Peer) -> Source:
+def source_of(peer: Connected) -> Source:
     """Return the address of a peer's other end, parsed once per connection. Raises MalformedNetwork if it has none."""
     found: Source | None = peer.attributes.get(_SOURCE)
     if found is None:

@@ -12,7 +12,8 @@ from typing import Any, Final, cast
 from gantry_access.entries.table import AccessTable
 from gantry_access.errors import AccessError
 from gantry_access.evaluation.refusals import REFUSED_CODE, refusal_text
-from gantry_access.model.needs import OfRecord, Requirement
+from gantry_access.model.actions import Action
+from gantry_access.model.needs import OfRecord, Requirement, topic_requirement
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.request_table import REQUESTS, requirements_of_request
@@ -20,7 +21,7 @@ from gantry_access.signatures.remoting import ACCESS_KEY, is_signed
 from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG, USERNAME_MISSING
 from gantry_guard.audit import Asked as Audited
 from gantry_guard.audit import Audit
-from gantry_guard.callers import INTRODUCTION, Source, introduce, request_name, source_of
+from gantry_guard.callers import INTRODUCTION, Connected, Source, introduce, request_name, source_of
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import INNER, Introductions
 from gantry_link.serving.peer import Peer
@@ -80,6 +81,19 @@ class Door:
         user = self._authenticated(peer, source, command.code, fields, command.body)
         self._decide(source, user, command.code, fields, command.body)
         return True
+
+    def may_send(self, peer: Connected, topic: str) -> bool:
+        """Whether the user that signed the last request of a connection may send to a topic; also one of Gantry's own services."""
+        if INNER in peer.attributes:
+            return True
+        user: str | None = peer.attributes.get(_SIGNED)
+        if user is None:
+            return False
+        try:
+            required = topic_requirement(topic, Action.PUB)
+        except AccessError:
+            return False
+        return self._table.state.decide(user, (required,), source_of(peer).address, self._now_ms()).is_allowed
 
     def _authenticated(
         self, peer: Peer, source: Source, code: int, fields: dict[str, str], body: bytes

@@ -17,6 +17,7 @@ from gantry_wire.private_requests.transactions import (
     ProducerFound,
     TransactionView,
 )
+from gantry_wire.records.half_message import sent_message
 from gantry_wire.records.message_record import decode_record
 
 pytestmark = pytest.mark.anyio
@@ -154,6 +155,37 @@ async def test_checks_rotate_over_the_clients_and_skip_closing_ones(side, peer):
     for _ in range(4):
         await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask, ProducerAsked)
     assert [len(producer.answers) for producer in producers] == [2, 0, 2]
+
+
+async def test_a_client_without_the_right_on_the_topic_gets_no_message_by_saying_it_is_of_the_group(
+    side, peer
+):
+    half = await side.begin(peer)
+    record = side.records(HALF_TOPIC)[0]
+    ask = question(half, record)
+    stranger = side.connect_producer(port=41_000)
+    side.refused.append((stranger, "orders"))
+    for message in (b"", sent_message(side.log.read(record.position, record.size))):
+        _, answer = await side.ask_json(
+            peer, GantryCode.ASK_PRODUCER, msgspec.structs.replace(ask, message=message), ProducerAsked
+        )
+        assert (answer.asked, stranger.answers) == (False, [])
+    producer = side.connect_producer(port=41_001)
+    for _ in range(3):
+        await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask, ProducerAsked)
+    assert (len(producer.answers), stranger.answers) == (3, [])
+
+
+async def test_323_resumes_the_transaction_of_the_record_and_no_other_one_with_its_key(side, peer):
+    await side.begin(peer, topic="mine")
+    mine = side.records(HALF_TOPIC)[0]
+    theirs = await side.begin(peer, topic="theirs")
+    await side.park(peer, await side.check(peer, theirs.queue_offset))
+    halves = len(side.records(HALF_TOPIC))
+    side.ask(peer, RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": mine.message_id})
+    await side.settled()
+    assert peer.answers[-1].code == ResponseCode.SYSTEM_ERROR
+    assert len(side.records(HALF_TOPIC)) == halves
 
 
 async def test_a_check_about_a_half_that_is_gone_is_22(side, peer):

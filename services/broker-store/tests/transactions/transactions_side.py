@@ -7,6 +7,7 @@ from sending_side import HOST, ScriptedPeer, SendingSide
 
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.process.parts.transactions import Transactions
+from broker_store.transactions.producer_checks import Producers
 from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
@@ -37,12 +38,17 @@ class TransactionsSide(SendingSide):
     def __init__(self, *arguments, **settings):
         super().__init__(*arguments, **settings)
         self.clients = ClientTable()
+        self.refused = []
         host, port = unpack_host(HOST)
         self.transactions = Transactions(
-            self.store, self.sending, self.clients, self.classes["endTransaction"], self.in_loop,
+            self.store, self.sending, Producers(self.clients, self.may_send), self.classes["endTransaction"], self.in_loop,
             ConnectionPool(), f"{host}:{port}", lambda: None,
         )  # fmt: skip
         self.table.add_all(self.transactions.commands())
+
+    def may_send(self, peer, topic):
+        """Whether a client may send to a topic: not if `refused` has both."""
+        return (peer, topic) not in self.refused
 
     async def in_loop(self, function, *arguments):
         """Read at once: the simulated disk never waits."""

@@ -222,7 +222,8 @@ class StoreProcess:
         store.events.connect(listeners_of(around, store, foundation, halves, hooks))
         control, door = self._access_control(around, store, sending)
         access = Access(around, store, sending, foundation.care, control)
-        features = build_features(around, store, foundation, halves, self._thread, kept, access)
+        may_send = _everybody_may_send if door is None else door.may_send
+        features = build_features(around, store, foundation, halves, self._thread, kept, access, may_send)
         kept.restore()
         return Built(foundation, halves, features, hooks, control, door)
 
@@ -332,6 +333,11 @@ class StoreProcess:
     def _closed(self, peer: Peer) -> None:
         if self._built is not None:
             self._built.closed(peer)
+
+
+def _everybody_may_send(_peer: object, _topic: str) -> bool:
+    """Answer for a store without access control."""
+    return True
 
 
 def _user_files(settings: Settings) -> "UserFiles | None":

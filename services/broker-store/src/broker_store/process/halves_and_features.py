@@ -29,6 +29,7 @@ from broker_store.reading.read_settings import bind_settings
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying
 from broker_store.settling.cursor_copies import CursorCopies
+from broker_store.transactions.producer_checks import MaySend
 from gantry_chassis.machine.environment import Workers
 
 GROUP_SUBJECT = "gantry.group"
@@ -157,6 +158,7 @@ def build_features(
     thread: Workers,
     kept: RuntimeConfigFile,
     access: Access,
+    may_send: MaySend,
 ) -> list[Feature]:
     """Return all features of one opened store."""
     sending, consuming = halves.sending, halves.consuming
@@ -164,7 +166,7 @@ def build_features(
         _retrying(around, store, sending, consuming),
         foundation.locks,
         _copies(store, consuming, thread),
-        build_transactions(around, store, sending, consuming),
+        build_transactions(around, store, sending, consuming, may_send),
         halves.leasing,
         ClientRequests(around, store, sending, consuming),
         Administration(around, store, consuming, kept, foundation.care),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from broker_store.ports import Commands, Handler
+from broker_store.ports import Peer as StorePeer
 from broker_store.requests.request_classes import ONEWAY_PER_TURN_MAX, RequestClass
 from gantry_chassis.logs.structured import get_logger
 from gantry_link.connections.turn import Turn
@@ -32,6 +33,10 @@ class Door(Protocol):
 
     def admit(self, peer: Peer, raw: RawFrame) -> bool:
         """Whether to handle a frame. False: it is answered, or dropped. Raises RefusedRequest."""
+        ...
+
+    def may_send(self, peer: StorePeer, topic: str) -> bool:
+        """Whether the user that the last request of a connection came from may send to a topic."""
         ...
 
 

@@ -6,6 +6,7 @@ remembers for a while which broker keeps the half.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from broker_store.groups.clients import ClientTable
 from broker_store.log.errors import LogError
@@ -21,10 +22,21 @@ from gantry_wire.frames.encode import encode_request, encode_response
 from gantry_wire.headers.messages import CheckTransactionHeader, EndTransactionHeader
 from gantry_wire.private_requests.transactions import AskProducer
 from gantry_wire.records.half_message import sent_message
+from gantry_wire.records.message_record import decode_record
 
 RELAY_MS = 10 * 60 * 1000
 """A producer that needs longer is checked again, and its answers are then relayed again."""
 RELAYS_MAX = 100_000
+MaySend = Callable[[Peer, str], bool]
+"""Whether a client may send to a topic."""
+
+
+class Producers(NamedTuple):
+    """The clients of producer groups."""
+
+    clients: ClientTable
+    may_send: MaySend
+    """A check shows the message: whoever says in a heartbeat that it belongs to the group must not get it for that alone."""
 
 
 @dataclass(slots=True)
@@ -53,7 +65,7 @@ class Relays:
 class ProducerChecks:
     """Finds channels of producer groups and pushes checks over them."""
 
-    clients: ClientTable
+    producers: Producers
     log: LogReader
     in_thread: InThread
     pool: ConnectionPool
@@ -66,18 +78,21 @@ class ProducerChecks:
 
     def channels(self, group: str) -> list[Peer]:
         """Return the connections of a producer group's live clients."""
-        clients = self.clients.producers.get(group, {})
+        clients = self.producers.clients.producers.get(group, {})
         return [client.peer for client in clients.values() if not client.peer.is_closing]
 
     async def ask(self, ask: AskProducer) -> bool:
-        """Push 39 to the next client of the group; False when none is connected.
+        """Push 39 to the next client of the group; False when none is connected that may send to the message's topic.
 
-        Raises RefusedRequest when the half is gone.
+        Raises RefusedRequest when the half is gone, and MalformedRecord for a message that is none.
         """
         message = ask.message
         if not message and self.channels(ask.producer_group):
             message = await self._own_half(ask)
         channels = self.channels(ask.producer_group)
+        if channels:
+            topic = decode_record(message, check_crc=False).topic.decode(errors="replace")
+            channels = [peer for peer in channels if self.producers.may_send(peer, topic)]
         if not channels:
             return False
         if ask.home != self.address:

@@ -9,6 +9,7 @@ from broker_store.log.errors import LogError
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.transactions.decisions_by_key import DecisionsByKey
+from broker_store.transactions.half_copies import transaction_of
 from broker_store.transactions.producer_checks import ProducerChecks
 from broker_store.transactions.transaction_lookup import TransactionLookup
 from gantry_wire.bodies.json_body import decode_body
@@ -89,7 +90,10 @@ class TransactionRequests:
         try:
             position = parse_offset_message_id(message_id)[2]
             record = decode_record(await self.lookup.in_thread(self.lookup.log.read_record, position))
-            found = await self.lookup.find(record.property_map().get(UNIQ_KEY, ""))
+            # of several transactions with one key, the record's own: its topic is the one whose right was checked
+            found = await self.lookup.find(
+                record.property_map().get(UNIQ_KEY, ""), transaction_of(record.properties)
+            )
             if found.topic != TRANS_CHECK_MAX_TIME_TOPIC or found.state != "parked":
                 raise _not_put_back(f"it is {found.state}, not parked")
             await self.by_key.resume(found)

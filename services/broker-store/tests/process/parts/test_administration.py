@@ -33,7 +33,14 @@ class WholeStore(SendingSide):
         super().__init__()
         access = Access(self.around, self.store, self.sending, self.foundation.care, None)
         features = build_features(
-            self.around, self.store, self.foundation, self.halves, self.thread, self.kept, access
+            self.around,
+            self.store,
+            self.foundation,
+            self.halves,
+            self.thread,
+            self.kept,
+            access,
+            lambda _peer, _topic: True,
         )
         self.table.add_all({**self.halves.consuming.commands(), **all_commands(features)})
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from broker_store.commit.topics import TopicTable
-from broker_store.groups.clients import ClientTable
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.foundation import Surroundings
@@ -21,7 +20,7 @@ from broker_store.transactions.end_transaction.end_handler import EndMetrics, En
 from broker_store.transactions.end_transaction.turn_batch import TurnBatch
 from broker_store.transactions.half_outputs import AUDIT_TOPIC, DelayRules
 from broker_store.transactions.late_copy_settling import LateCopies
-from broker_store.transactions.producer_checks import ProducerChecks
+from broker_store.transactions.producer_checks import MaySend, ProducerChecks, Producers
 from broker_store.transactions.transaction_handler import TransactionRequests
 from broker_store.transactions.transaction_lookup import TransactionLookup
 from broker_store.transactions.unseen_halves import UnseenHalves
@@ -36,7 +35,7 @@ class Transactions:
         self,
         store: OpenedStore,
         sending: Sending,
-        clients: ClientTable,
+        producers: Producers,
         requests: RequestClass,
         in_thread: InThread,
         pool: ConnectionPool,
@@ -57,7 +56,7 @@ class Transactions:
             store.log, store.queues, sending.dispatch.keys, index_trouble, is_settled, store.states.transactions, in_thread, unseen
         )  # fmt: skip
         by_key = DecisionsByKey(lookup, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
-        checks = ProducerChecks(clients, store.log, in_thread, pool, self._deferred, address, now_ms)
+        checks = ProducerChecks(producers, store.log, in_thread, pool, self._deferred, address, now_ms)
         self._end = EndTransactions(
             store.log, store.queues, TurnBatch(settling, appends),
             unseen, sending.halves.recent, by_key, delays, self._deferred,
@@ -97,11 +96,11 @@ class Transactions:
 
 
 def build_transactions(
-    around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming
+    around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming, may_send: MaySend
 ) -> Transactions:
     """Return the feature over both halves of a store."""
     transactions = Transactions(
-        store, sending, consuming.clients, around.classes["endTransaction"], _in_thread, around.pool, around.address,
+        store, sending, Producers(consuming.clients, may_send), around.classes["endTransaction"], _in_thread, around.pool, around.address,
         around.index_trouble,
     )  # fmt: skip
     transactions.show(around.metrics)
