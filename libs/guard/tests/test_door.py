@@ -217,6 +217,19 @@ async def test_an_introduced_service_passes_without_a_user_and_a_request_with_a_
     assert [command.code for command in guarded.handled] == [9003, 999]
 
 
+@pytest.mark.parametrize("serialize_type", [JSON, BINARY])
+async def test_a_service_may_name_topics_and_send_properties_that_hold_the_name_of_the_field(serialize_type):
+    guarded = Guarded(table(MAY_SEND))
+    fields = {**SEND, "b": "AccessKeys", "i": "AccessKey\x01x\x02"}
+    async with connected(guarded.receive) as connection:
+        await Introducer(KEYS.inner, "gateway", os.urandom)(connection)
+        opaque = connection.next_opaque()
+        answer = asyncio.get_running_loop().create_future()
+        connection.ask(opaque, encode_request(310, opaque, fields, serialize_type=serialize_type), answer, 3)
+        assert (await answer).code == 0
+        assert (await connection.request(310, {**fields, "AccessKey": ""})).code == 16
+
+
 async def test_a_peer_that_only_began_an_introduction_gets_nothing_else():
     guarded = Guarded(table(MAY_SEND))
     async with connected(guarded.receive) as connection:
