@@ -49,6 +49,10 @@ TIMER_DROP = (
 KINDS = ("send", "settle, instants", "settle, levels", "half", "commit")
 
 
+def _may_send(_peer: object, _topic: str) -> bool:
+    return True
+
+
 class SettlingStore(Store):
     """A store with its transactions, flushed by the benchmark at the end of each turn."""
 
@@ -57,7 +61,7 @@ class SettlingStore(Store):
         sending = self.sending
         self.classes["send"].wait_ms_max = 60_000  # a pause of the machine must not refuse a turn
         self.transactions = Transactions(
-            sending.store, sending, Producers(ClientTable(), lambda _peer, _topic: True), self.classes["endTransaction"], _in_loop,
+            sending.store, sending, Producers(ClientTable(), _may_send), self.classes["endTransaction"], _in_loop,
             ConnectionPool(), "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.table.add_all(self.transactions.commands())

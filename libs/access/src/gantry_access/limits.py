@@ -7,3 +7,5 @@ SECRETS_PER_USER_MAX = 2
 """The secret in use and the one that replaces it."""
 ENTRIES_PER_SUBJECT_MAX = 10_000
 NETWORKS_PER_ENTRY_MAX = 1_000
+NEEDS_PER_REQUEST_MAX = 10_000
+"""Topics and groups that one request names. A header has room for millions, and finding what they need would take a minute."""

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gantry_access.limits import NEEDS_PER_REQUEST_MAX
 from gantry_access.model.actions import Action
 from gantry_access.model.needs import AnyUser, Inner, Need, OfRecord, Open
 from gantry_access.model.resources import Resource
@@ -74,6 +75,27 @@ def test_a_send_that_cancels_a_timed_message_needs_pub_on_that_messages_topic(co
     assert cancelling("K") == (topic("mine", "PUB"), topic("*", "PUB"))  # it cancels one of any topic
     with pytest.raises(RightsRefused, match="topic is null"):
         cancelling("+K")
+
+
+MANY = [f"t{number}" for number in range(NEEDS_PER_REQUEST_MAX + 1)]
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "body"),
+    [
+        (208, {"consumerGroup": "g", "topicList": ";".join(MANY)}, b""),
+        (308, {"compareGroup": "g", "topic": "t", "filterGroups": ",".join(MANY)}, b""),
+        (308, {"compareGroup": "g", "topic": "t", "filterGroups": "g," * len(MANY)}, b""),
+        (34, {}, {"clientID": "c", "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": [{"topic": name, "subString": "*"} for name in MANY]}]}),
+        (34, {}, {"clientID": "c", "consumerDataSet": [{"groupName": name} for name in MANY]}),
+        (41, {}, {"clientId": "c", "consumerGroup": "g", "mqSet": [{"topic": name, "brokerName": "b", "queueId": 0} for name in MANY]}),
+        (18, {}, {"topicConfigList": [{"topicName": name} for name in MANY]}),
+        (225, {}, {"groupConfigList": [{"groupName": name} for name in MANY]}),
+    ],
+)  # fmt: skip
+def test_a_request_cannot_name_so_much_that_its_decision_takes_long(code, fields, body):
+    with pytest.raises(RightsRefused, match="names more than 10000 topics and groups"):
+        ask(code, body, **fields)
 
 
 @pytest.mark.parametrize("code", [310, 320, 325])

@@ -75,7 +75,7 @@ def request_mode(asked: Asked) -> Iterable[Requirement]:
 def topics_created(asked: Asked) -> Iterable[Requirement]:
     """18: each topic."""
     topics = decode_body(asked.body, TopicConfigList).topic_config_list
-    return [topic_need(topic.topic_name, CREATE) for topic in topics]
+    return (topic_need(topic.topic_name, CREATE) for topic in topics)
 
 
 def group_created(asked: Asked) -> Iterable[Requirement]:
@@ -86,7 +86,7 @@ def group_created(asked: Asked) -> Iterable[Requirement]:
 def groups_created(asked: Asked) -> Iterable[Requirement]:
     """225: each group."""
     groups = decode_body(asked.body, SubscriptionGroupList).group_config_list
-    return [group_need(group.group_name, CREATE) for group in groups]
+    return (group_need(group.group_name, CREATE) for group in groups)
 
 
 def pull(asked: Asked) -> Iterable[Requirement]:
@@ -104,4 +104,4 @@ def pull(asked: Asked) -> Iterable[Requirement]:
 
 def _subscriptions(named: Iterable[SubscriptionData | MessageQueue]) -> Iterable[Requirement]:
     """Return the need for each topic. A retry topic is checked as its group, which need not be the consumer's own."""
-    return [topic_need(one.topic, SUB) for one in named]
+    return (topic_need(one.topic, SUB) for one in named)

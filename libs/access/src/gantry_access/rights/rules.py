@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import ClassVar, Protocol
 
+from gantry_access.limits import NEEDS_PER_REQUEST_MAX
 from gantry_access.model.actions import Action
 from gantry_access.model.needs import AnyUser, Inner, Need, OfRecord, Open, Requirement
 from gantry_access.model.resources import Resource, ResourceType
 from gantry_access.rights.asked import Asked
+from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.requirements import cluster_need, group_need, is_missing, topic_need
+from gantry_access.texts import TOO_MANY_NAMES
 from gantry_wire.messages.properties import TIMER_DEL_UNIQKEY, parse_properties
 
 
@@ -177,12 +181,9 @@ class Names:
 
     def __call__(self, asked: Asked) -> Iterable[Requirement]:
         """Return the needs for the names."""
-        names = [
-            name for name in asked.fields.get(self.name, "").split(self.separator) if not is_missing(name)
-        ]
-        if self.resource_type is ResourceType.TOPIC:
-            return [topic_need(name, self.actions) for name in names]
-        return [group_need(name, self.actions) for name in names]
+        need = topic_need if self.resource_type is ResourceType.TOPIC else group_need
+        names = asked.fields.get(self.name, "").split(self.separator)
+        return (need(name, self.actions) for name in names if not is_missing(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +299,12 @@ class Row:
         )
 
     def requirements(self, asked: Asked) -> tuple[Requirement, ...]:
-        """Return what a request requires; any user if nothing more. Raises as the rules do."""
-        found = [one for rule in self.rules for one in rule(asked)]
+        """Return what a request requires; any user if nothing more. Raises as the rules do, and RightsRefused for too many names."""
+        found: list[Requirement] = []
+        for rule in self.rules:
+            found += islice(rule(asked), NEEDS_PER_REQUEST_MAX + 1)
+            if len(found) > NEEDS_PER_REQUEST_MAX:
+                raise RightsRefused(TOO_MANY_NAMES)
         return tuple(dict.fromkeys(found)) or (AnyUser(),)
 
 
