@@ -36,7 +36,7 @@ class Producers(NamedTuple):
 
     clients: ClientTable
     may_send: MaySend
-    """A check shows the message: whoever says in a heartbeat that it belongs to the group must not get it for that alone."""
+    """A check shows the message: a heartbeat that names the group is not enough to get it."""
 
 
 @dataclass(slots=True)

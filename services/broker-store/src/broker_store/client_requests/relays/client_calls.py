@@ -10,14 +10,14 @@ Fields = dict[str, str]
 RELAY_SECONDS = 10.0
 """Longest wait for a client's answer (RocketMQ's broker: 10 s)."""
 CREDENTIALS = frozenset({"AccessKey", "SecurityToken", "Signature"})
-"""Fields of a signed request that are for the broker alone. A signature covers neither the code nor the names of fields: whoever
+"""Fields of a signed request that are for the broker alone. A signature covers neither the code nor the names of fields: a client that
 gets a tool's signature can send other requests with it."""
 
 
 async def ask_client(
     client: Client, code: int, fields: Fields, body: bytes = b"", seconds: float = RELAY_SECONDS
 ) -> Command:
-    """Return the client's answer. The client gets no credentials of whoever asks. Raises CONSUME_MSG_TIMEOUT, or SYSTEM_ERROR when its connection ends meanwhile."""
+    """Return the client's answer. The client gets no credentials of the tool that asks. Raises CONSUME_MSG_TIMEOUT, or SYSTEM_ERROR when its connection ends meanwhile."""
     fields = {name: value for name, value in fields.items() if name not in CREDENTIALS}
     try:
         return await client.peer.request(code, fields, body, seconds)
