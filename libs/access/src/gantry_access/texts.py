@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantry_access.limits import NEEDS_PER_REQUEST_MAX
-
 USERNAME_MISSING: Final = "username cannot be null."
 """The request carries no access key."""
 CREDENTIALS_WRONG: Final = "check signature failed."
@@ -34,6 +32,3 @@ MESSAGE_MISSING: Final = "message is null."
 OTHER_RETRY_TOPIC: Final = "retry topic does not match consumer group."
 SETTINGS_EMPTY: Final = "the settings are neither those of a publisher nor of a subscriber."
 """Our own text."""
-TOO_MANY_NAMES: Final = (
-    f"the request names more than {NEEDS_PER_REQUEST_MAX} topics and groups: send several."
-)

@@ -14,8 +14,9 @@ from gantry_access.model.resources import Resource, ResourceType
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.requirements import cluster_need, group_need, is_missing, topic_need
-from gantry_access.texts import TOO_MANY_NAMES
 from gantry_wire.messages.properties import TIMER_DEL_UNIQKEY, parse_properties
+
+TOO_MANY_NAMES = f"the request names more than {NEEDS_PER_REQUEST_MAX} topics and groups: send several."
 
 
 class Rule(Protocol):
