@@ -185,6 +185,7 @@ class MemoryPeer:
         self.remote = ("127.0.0.1", port)
         self.is_closing = False
         self._sent = []
+        self.attributes = {}
         self.asked = []
 
     def request(self, code, header, body, timeout):

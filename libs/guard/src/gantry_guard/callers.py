@@ -15,6 +15,8 @@ from gantry_wire.frames.command import Command
 INTRODUCTION: Final = frozenset({int(GantryCode.INTRODUCE), int(GantryCode.PROVE)})
 
 _NAMES: Final = {int(code): code.name for code in (*RequestCode, *GantryCode)}
+SIGNED_BY: Final = "access signed"
+"""Attribute of a peer: the user that signed its last request. Stores read it, too."""
 _SOURCE = "access source"
 
 

@@ -21,7 +21,15 @@ from gantry_access.signatures.remoting import ACCESS_KEY, is_signed
 from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG, USERNAME_MISSING
 from gantry_guard.audit import Asked as Audited
 from gantry_guard.audit import Audit
-from gantry_guard.callers import INTRODUCTION, Connected, Source, introduce, request_name, source_of
+from gantry_guard.callers import (
+    INTRODUCTION,
+    SIGNED_BY,
+    Connected,
+    Source,
+    introduce,
+    request_name,
+    source_of,
+)
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import INNER, Introductions
 from gantry_link.serving.peer import Peer
@@ -39,7 +47,6 @@ _REQUIREMENTS_MAX = 4096
 _NAMES_CHARS_MAX = 1024
 """Requirements of more characters of names are not cached."""
 _NAMED_KEY = ACCESS_KEY.encode()
-_SIGNED = "access signed"
 
 
 class Door:
@@ -88,7 +95,7 @@ class Door:
         """Whether the user that signed the last request of a connection may send to a topic; also one of Gantry's own services."""
         if INNER in peer.attributes:
             return True
-        user: str | None = peer.attributes.get(_SIGNED)
+        user: str | None = peer.attributes.get(SIGNED_BY)
         if user is None:
             return False
         try:
@@ -108,17 +115,17 @@ class Door:
             self._audit.refused(Audited(user, source.text, request_name(code)), "not_read_yet")
             raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_READ_YET)
         # A connection whose last request the user signed keeps being served while somebody else guesses at the same address.
-        is_known = peer.attributes.get(_SIGNED) == user
+        is_known = peer.attributes.get(SIGNED_BY) == user
         if not is_known and self._failures.is_paused(user, source.text):
             asked = Audited(user, source.text, request_name(code))
             raise self._refused(asked, "too_many_failures", CREDENTIALS_WRONG)
         if not is_signed(fields, body, self._table.signing_keys(user)):
-            peer.attributes.pop(_SIGNED, None)
+            peer.attributes.pop(SIGNED_BY, None)
             self._failures.failed(user, source.text)
             asked = Audited(user, source.text, request_name(code))
             raise self._refused(asked, "wrong_signature", CREDENTIALS_WRONG)
         if not is_known:
-            peer.attributes[_SIGNED] = user
+            peer.attributes[SIGNED_BY] = user
             self._failures.succeeded(user, source.text)
         return user
 

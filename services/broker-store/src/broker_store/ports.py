@@ -154,6 +154,10 @@ class Document(Protocol):
         ...
 
 
+SIGNED_BY = "access signed"
+"""Attribute of a peer: the user of its last signed request. The door of access control sets it; it is absent where that is off."""
+
+
 class Peer(Protocol):
     """The remote end of a connection, as handlers see it."""
 

@@ -6,6 +6,8 @@ import pytest
 from memory_store import MemoryPeer
 from reading_side import ReadingSide
 
+from broker_store.ports import SIGNED_BY
+from gantry_guard import callers
 from gantry_wire.bodies.clients import ConsumerIdList
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
@@ -32,6 +34,25 @@ async def side(tmp_path):
     side = ReadingSide(tmp_path)
     yield side
     await side.consuming.stop()
+
+
+async def test_another_user_does_not_take_the_id_of_a_connected_client(side):
+    clients = side.consuming.clients
+    asker, again, thief = MemoryPeer(), MemoryPeer(), MemoryPeer()
+    for peer, user in ((asker, "alice"), (thief, "mallory")):
+        peer.attributes[SIGNED_BY] = user
+        await side.ask(34, body=JAVA, peer=peer)
+    assert clients.find_producer("10.0.0.1@7").peer is asker
+    again.attributes[SIGNED_BY] = "alice"
+    await side.ask(34, body=JAVA, peer=again)
+    assert clients.find_producer("10.0.0.1@7").peer is again
+    again.is_closing = True
+    await side.ask(34, body=JAVA, peer=thief)
+    assert clients.find_producer("10.0.0.1@7").peer is thief
+
+
+def test_the_attribute_is_the_one_that_doors_set():
+    assert SIGNED_BY == callers.SIGNED_BY
 
 
 async def pushes(peer):

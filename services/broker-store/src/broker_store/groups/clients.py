@@ -28,6 +28,8 @@ class Client:
     """Store time of its last heartbeat, for display."""
     last_seen_ms: int
     """The same by a monotonic clock, so that a wall clock step expires no client."""
+    user: str = ""
+    """The user that signed its last heartbeat; empty without access control."""
 
 
 class Consumption(NamedTuple):
@@ -88,12 +90,17 @@ class ClientTable:
             self._id_groups[client.peer.id, client.client_id] += 1
             if before is not None:
                 self._leave_id(before)
-        self._producer_ids[client.client_id] = client
+        known = self._producer_ids.get(client.client_id)
+        if known is None or known.peer.is_closing or client.user == known.user or client.peer is known.peer:
+            self._producer_ids[client.client_id] = client
         clients[client.peer.id] = client
         self._produces.setdefault(client.peer.id, set()).add(group)
 
     def find_producer(self, client_id: str) -> Client | None:
-        """Return the producer with this id, in whatever group: on its newest connection."""
+        """Return the producer with this id, in whatever group: on its newest connection.
+
+        A connection of another user does not take the id of a connected client, so it gets none of the replies that are for that one.
+        """
         return self._producer_ids.get(client_id)
 
     def register_consumer(
