@@ -176,6 +176,20 @@ async def test_a_client_without_the_right_on_the_topic_gets_no_message_by_saying
     assert (len(producer.answers), stranger.answers) == (3, [])
 
 
+async def test_a_decision_about_another_brokers_half_is_passed_on_only_for_a_client_that_may_send(side, peer):
+    half = await side.begin(peer)
+    side.connect_producer()
+    ask = question(half, side.records(HALF_TOPIC)[0], home="127.0.0.1:1")
+    await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask, ProducerAsked)
+    stranger = ScriptedPeer(port=41_002)
+    side.refused.append((stranger, "orders"))
+    answer = await side.end(stranger, half)
+    assert (answer.code, answer.remark) == (
+        ResponseCode.NO_PERMISSION,
+        "no right to send to the topic[orders]",
+    )
+
+
 async def test_323_resumes_the_transaction_of_the_record_and_no_other_one_with_its_key(side, peer):
     await side.begin(peer, topic="mine")
     mine = side.records(HALF_TOPIC)[0]

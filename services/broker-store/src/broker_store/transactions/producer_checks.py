@@ -41,23 +41,23 @@ class Producers(NamedTuple):
 
 @dataclass(slots=True)
 class Relays:
-    """Transactions of other brokers whose checks were pushed to clients of this one: unique key → (address, until)."""
+    """Transactions of other brokers whose checks were pushed to clients of this one: unique key → (address, topic, until)."""
 
-    homes: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    homes: dict[str, tuple[str, str, int]] = field(default_factory=dict[str, tuple[str, str, int]])
 
-    def note(self, key: str, home: str, now_ms: int) -> None:
+    def note(self, key: str, home: str, topic: str, now_ms: int) -> None:
         """Remember which broker keeps a half."""
         self.homes.pop(key, None)
-        self.homes[key] = home, now_ms + RELAY_MS
+        self.homes[key] = home, topic, now_ms + RELAY_MS
         if len(self.homes) > RELAYS_MAX:
             del self.homes[next(iter(self.homes))]
 
-    def home_of(self, header: EndTransactionHeader, now_ms: int) -> str | None:
-        """Return the address of the broker that keeps the half. None when it is this one, as far as known."""
+    def home_of(self, header: EndTransactionHeader, now_ms: int) -> tuple[str, str] | None:
+        """Return the address of the broker that keeps the half, and the message's topic. None when it is this one, as far as known."""
         for key in (header.transaction_id, header.msg_id):
             found = self.homes.get(key or "")
-            if found is not None and found[1] > now_ms:
-                return found[0]
+            if found is not None and found[2] > now_ms:
+                return found[:2]
         return None
 
 
@@ -90,13 +90,14 @@ class ProducerChecks:
         if not message and self.channels(ask.producer_group):
             message = await self._own_half(ask)
         channels = self.channels(ask.producer_group)
+        topic = ""
         if channels:
             topic = decode_record(message, check_crc=False).topic.decode(errors="replace")
             channels = [peer for peer in channels if self.producers.may_send(peer, topic)]
         if not channels:
             return False
         if ask.home != self.address:
-            self.relays.note(ask.key, ask.home, self.now_ms())
+            self.relays.note(ask.key, ask.home, topic, self.now_ms())
         header = CheckTransactionHeader(
             tran_state_table_offset=ask.offset,
             commit_log_offset=ask.position,
@@ -112,9 +113,13 @@ class ProducerChecks:
 
     def relay(self, peer: Peer, command: Command, header: EndTransactionHeader) -> bool:
         """Relay a decision about another broker's half. False when this broker keeps it."""
-        home = self.relays.home_of(header, self.now_ms())
-        if home is None:
+        found = self.relays.home_of(header, self.now_ms())
+        if found is None:
             return False
+        home, topic = found
+        if not self.producers.may_send(peer, topic):
+            # the other broker trusts this one, and the record that was checked here is none of that broker's
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, f"no right to send to the topic[{topic}]")
         self.deferred.answer(peer, command, self._pass_on(command, home))
         return True
 
