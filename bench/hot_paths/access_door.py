@@ -34,6 +34,7 @@ from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import INNER, Introductions
+from gantry_guard.refusals import Refusals
 from gantry_link.serving.peer import Peer
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.encode import encode_request
@@ -70,12 +71,13 @@ def table(users: int) -> AccessTable:
 
 def door(access: AccessTable, file: Path | None) -> Door:
     metrics, environment = Metrics(), machine()
+    audit = Audit(file, "bench", metrics, wall_ms=environment.wall_ms, make_thread=environment.make_thread)
     return Door(
         access,
         Introductions(KEYS.inner, os.urandom),
         "DefaultCluster",
         failures=FailureLimits(environment.steady),
-        audit=Audit(file, "bench", metrics, wall_ms=environment.wall_ms, make_thread=environment.make_thread),
+        refusals=Refusals(audit, is_permissive=False),
         now_ms=environment.wall_ms,
     )
 

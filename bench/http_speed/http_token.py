@@ -36,6 +36,7 @@ from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.failures import FailureLimits
 from gantry_guard.guard import Guard
 from gantry_guard.introduction import Introducer, Introductions
+from gantry_guard.refusals import Refusals
 from gateway.process.assembly import AccessParts
 from hot_paths.hot_http import BODY, CONNECTIONS, SENDS, TOPIC, Gateway, Kind, request_of
 from reporting.figures import figure
@@ -69,13 +70,15 @@ def guarded(users: int, audit_file: Path) -> tuple[AccessParts, str]:
         entries(users, StoredToken("bench", "user-0", token_hash(text), scope, now_ms, now_ms + HOUR_MS))
     )
     table.is_complete = True
+    audit = Audit.of(str(audit_file), "gateway", Metrics(), environment)
     guard = Guard(
         keys=keys,
         table=table,
         introductions=Introductions(keys.inner, environment.secret_bytes),
         introducer=Introducer(keys.inner, "gateway", environment.secret_bytes),
         failures=FailureLimits(environment.steady),
-        audit=Audit.of(str(audit_file), "gateway", Metrics(), environment),
+        audit=audit,
+        refusals=Refusals(audit, is_permissive=False),
         now_ms=environment.wall_ms,
     )
     parts = AccessParts(guard, cast("Any", None), None, environment.secret_bytes)

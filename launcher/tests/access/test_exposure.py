@@ -36,6 +36,14 @@ def test_other_addresses_without_access_control_are_refused_with_two_ways_out(wo
     refuse_exposed(parse_up([*words.split(), "--insecure"]), has_access=False)
 
 
+def test_a_permissive_process_is_as_open_as_one_without_access_control() -> None:
+    words = ["--listen", "0.0.0.0", "--set", "gateway.access_mode=permissive"]
+    with pytest.raises(Refused, match="access_mode=permissive"):
+        refuse_exposed(parse_up(words), has_access=True)
+    refuse_exposed(parse_up([*words, "--insecure"]), has_access=True)
+    refuse_exposed(parse_up([*words[:3], "gateway.access_mode=enforce"]), has_access=True)
+
+
 def test_loopback_works_without_access_control() -> None:
     refuse_exposed(parse_up([]), has_access=False)
     refuse_exposed(parse_up(["--set", "gateway.listen=::1"]), has_access=False)
@@ -48,6 +56,7 @@ def test_access_and_insecure_exclude_each_other() -> None:
 
 def test_what_is_exposed_is_said() -> None:
     assert AccessControl.ON.words("0.0.0.0") == "access control: on"
+    assert "access control: permissive on 0.0.0.0" in AccessControl.PERMISSIVE.words("0.0.0.0")
     assert (
         AccessControl.OFF.words("127.0.0.1") == "access control: off, and only this machine reaches 127.0.0.1"
     )

@@ -155,6 +155,15 @@ def test_insecure_is_passed_to_every_process_unless_access_control_is_on() -> No
     assert plan("--listen 0.0.0.0 --insecure", KeyFolder(Path("/k"))).access is AccessControl.ON
 
 
+def test_a_permissive_process_makes_the_system_permissive_and_keeps_insecure() -> None:
+    words = "--listen 0.0.0.0 --insecure --set scheduler.access_mode=permissive"
+    system = plan(words, KeyFolder(Path("/k")))
+    assert system.access is AccessControl.PERMISSIVE
+    assert settings(by_name(system)["scheduler"])["access_mode"] == "permissive"
+    for name in OWN_SERVICES:
+        assert settings(by_name(system)[name])["insecure"] == "true"
+
+
 @pytest.mark.parametrize("name", ["access_key_file", "access_initial_user_file"])
 def test_the_launcher_alone_names_the_keys(name: str) -> None:
     with pytest.raises(Refused, match=rf"broker-store\.{name}: the launcher itself sets it"):

@@ -21,7 +21,8 @@ from gantry_guard.audit import Audit
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door
 from gantry_guard.failures import FailureLimits
-from gantry_guard.introduction import Introductions
+from gantry_guard.introduction import Introducer, Introductions
+from gantry_guard.refusals import Refusals
 from gantry_link.connections.connection import connect
 from gantry_link.serving.server import RemotingServer
 from gantry_wire.frames.command import decode_command
@@ -72,6 +73,10 @@ def signed(fields, body=b"", name="alice", secret=SECRET):
     return sign(fields, body, name, SigningKey(secret))
 
 
+def introducer_of(keys=KEYS, role="gateway", *, is_permissive=False):
+    return Introducer(keys.inner, role, os.urandom, is_permissive=is_permissive)
+
+
 class Clock:
     """A clock in seconds that tests move."""
 
@@ -85,20 +90,23 @@ class Clock:
 class Guarded:
     """A door with all its parts, and what its handler was given."""
 
-    def __init__(self, access, *, file=None, topic_of_record=None, keys=KEYS, addresses=()):
+    def __init__(
+        self, access, *, file=None, topic_of_record=None, keys=KEYS, addresses=(), is_permissive=False
+    ):
         self.metrics = Metrics()
         self.clock = Clock()
         self.failures = FailureLimits(self.clock)
         self.audit = Audit(
             file, "test", self.metrics, wall_ms=lambda: NOW_MS, make_thread=machine().make_thread
         )
+        self.refusals = Refusals(self.audit, is_permissive=is_permissive)
         self.introductions = Introductions(keys.inner, os.urandom, addresses)
         self.door = Door(
             access,
             self.introductions,
             "DefaultCluster",
             failures=self.failures,
-            audit=self.audit,
+            refusals=self.refusals,
             now_ms=lambda: NOW_MS,
             topic_of_record=topic_of_record,
         )
@@ -112,9 +120,9 @@ class Guarded:
         if not command.is_oneway:
             peer.send(encode_response(0, command.opaque, {"served": "yes"}))
 
-    def counts(self):
+    def counts(self, name="access_requests"):
         """How often each reason was counted."""
-        family = next(one for one in self.metrics.shown() if one.name == "access_requests")
+        family = next(one for one in self.metrics.shown() if one.name == name)
         return {labels[0]: numbers[0] for labels, numbers in family.samples if numbers[0]}
 
 

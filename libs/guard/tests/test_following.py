@@ -67,11 +67,14 @@ class Store:
 class Following:
     """A follower of the stores at `addresses`."""
 
-    def __init__(self, *addresses):
+    def __init__(self, *addresses, is_permissive=False):
         self.addresses = list(addresses)
         self.table, self.news = AccessTable(KEYS.sealing), []
-        self.pool = ConnectionPool(introduce=Introducer(KEYS.inner, "nameserver", os.urandom))
-        self.follower = AccessFollower(self.table, lambda: self.addresses, self.pool, self.news.extend)
+        introducer = Introducer(KEYS.inner, "nameserver", os.urandom, is_permissive=is_permissive)
+        self.pool = ConnectionPool(introduce=introducer)
+        self.follower = AccessFollower(
+            self.table, lambda: self.addresses, self.pool, introducer.is_introduced, self.news.extend
+        )
 
     async def __aenter__(self):
         self.task = asyncio.ensure_future(self.follower.run())

@@ -12,7 +12,7 @@ from gantry_access.model.actions import Action
 from gantry_access.model.policies import Decision, PolicyEntry, SubjectPolicies
 from gantry_access.model.resources import Resource
 from gantry_access.model.users import Subject, User, UserType
-from gantry_access.rights.http_table import OWN_PORTS
+from gantry_access.rights.http_table import GATEWAY, OWN_PORTS
 from gantry_access.secrets.hidden_text import HiddenText
 from gantry_chassis.http.authorizing import Incoming
 from gantry_chassis.machine.environment import machine
@@ -24,12 +24,13 @@ from gantry_guard.failures import FailureLimits
 from gantry_guard.http_callers import Callers
 from gantry_guard.http_door import ADMITTED, HttpDoor
 from gantry_guard.inner_http import InnerHttp
+from gantry_guard.refusals import Refusals
 
 KEYS = ClusterKeys({"k": b"k" * 32})
 NOW_MS = 1_700_000_000_000
 
 
-def made(port="broker-store", *users):
+def made(port="broker-store", *users, is_permissive=False, **parts):
     table = AccessTable(KEYS.sealing)
     for number, (name, kind, actions) in enumerate(users):
         sealed = KEYS.sealing.seal(name, HiddenText(f"secret of {name}"), bytes([number]) * 12)
@@ -40,7 +41,9 @@ def made(port="broker-store", *users):
     audit = Audit(None, "store", Metrics(), wall_ms=lambda: NOW_MS, make_thread=machine().make_thread)
     callers = Callers(table, FailureLimits(lambda: 0.0), lambda: NOW_MS, None)
     inner = InnerHttp(KEYS.inner, lambda: NOW_MS)
-    return HttpDoor(OWN_PORTS[port], table, "c1", callers, inner, audit, lambda: NOW_MS), inner
+    refusals = Refusals(audit, is_permissive=is_permissive)
+    rows = GATEWAY if port == "gateway" else OWN_PORTS[port]
+    return HttpDoor(rows, table, "c1", callers, inner, refusals, lambda: NOW_MS, **parts), inner
 
 
 def asks(method, path, header=b""):

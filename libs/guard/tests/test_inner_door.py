@@ -27,10 +27,10 @@ class Nothing(msgspec.Struct):
 class Listening:
     """A listener as the scheduler has, with one route."""
 
-    def __init__(self):
-        guarded = Guarded(table(users=[]))
+    def __init__(self, *, is_permissive=False):
+        guarded = self.guarded = Guarded(table(users=[]), is_permissive=is_permissive)
         self.counts, self.asked = guarded.counts, []
-        door = InnerDoor(guarded.introductions, guarded.audit)
+        door = InnerDoor(guarded.introductions, guarded.refusals)
         self.listener = ServiceListener({LIST: Route("list", Nothing, self.answer)}, admit=door.admit)
 
     async def answer(self, asked):

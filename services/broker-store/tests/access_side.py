@@ -31,6 +31,7 @@ class AccessSide(SendingSide):
         self.control = AccessControl(
             self.around, self.store, self.sending, self.access_table, KEYS,
             lambda _peer, _command: self.asker, lambda *change: self.audited.append(change),
+            lambda _connection: True,
         )  # fmt: skip
         self.control.begin()
         self.access = Access(self.around, self.store, self.sending, self.foundation.care, self.control)

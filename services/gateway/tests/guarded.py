@@ -25,6 +25,7 @@ from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.failures import FailureLimits
 from gantry_guard.guard import Guard
 from gantry_guard.introduction import Introducer, Introductions
+from gantry_guard.refusals import Refusals
 from gantry_wire.codes import ResponseCode
 from gantry_wire.private_requests.access_change import CONFLICT, DELETED, AccessChanged
 from gateway.ports.stores import PeerAway, StoreRefused
@@ -45,6 +46,7 @@ class NotedAudit(Audit):
         )
         self.admitted: list[Asked] = []
         self.denied: list[tuple[Asked, str]] = []
+        self.passed: list[tuple[Asked, str]] = []
         self.changes: list[tuple[Asked, str, str]] = []
 
     def allowed(self, asked, verdict):
@@ -55,6 +57,10 @@ class NotedAudit(Audit):
         super().refused(asked, reason, rule)
         self.denied.append((asked, reason))
 
+    def permitted(self, asked, reason, rule=""):
+        super().permitted(asked, reason, rule)
+        self.passed.append((asked, reason))
+
     def changed(self, asked, before, after):
         super().changed(asked, before, after)
         self.changes.append((asked, before, after))
@@ -63,7 +69,7 @@ class NotedAudit(Audit):
 class Access:
     """Access control of one gateway under test, with its clock."""
 
-    def __init__(self, jwt=None) -> None:
+    def __init__(self, jwt=None, *, is_permissive: bool = False) -> None:
         self.now_ms, self.steady = BEGIN_MS, 0.0
         self.table = AccessTable(KEYS.sealing)
         self.table.is_complete = True
@@ -76,6 +82,7 @@ class Access:
             introducer=Introducer(KEYS.inner, "gateway", bytes),
             failures=self.failures,
             audit=self.audit,
+            refusals=Refusals(self.audit, is_permissive=is_permissive),
             now_ms=lambda: self.now_ms,
         )
         self.stores = MemoryChanges(lambda: self.now_ms)

@@ -22,8 +22,8 @@ class Process:
         self.process, self.port, self.http_port, self.lines = process, port, http_port, lines
         self.address = f"127.0.0.1:{port}"
 
-    async def get(self, path):
-        url = f"http://127.0.0.1:{self.http_port}{path}"
+    async def get(self, path, **headers):
+        url = urllib.request.Request(f"http://127.0.0.1:{self.http_port}{path}", headers=headers)
         return await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=PATIENT_SECONDS).read())
 
     async def stop(self, number=signal.SIGTERM):

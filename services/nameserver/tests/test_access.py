@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import urllib.error
 
 import pytest
 from access_store import KEYS, introducer, key_file, serving_store, signed
 from nameserver_process import PATIENT_SECONDS, client_of, launch, running
 from registrations import holds
 
+from gantry_chassis.machine.environment import machine
 from gantry_guard.cluster_keys import ClusterKeys
+from gantry_guard.inner_http import InnerHttp
 from gantry_link.connections.connection import connect
 from gantry_link.errors import NotConnected
 from gantry_wire.codes import RequestCode
@@ -121,7 +124,10 @@ async def test_a_change_answers_the_held_request_and_the_last_state_stays_withou
             await asyncio.sleep(0.2)
             assert (await answered(connection, 105, "alice", {"topic": "A"}))[0] == 0
             assert (await answered(connection, 106, "reader"))[1] == "check signature failed."
-        assert b"access_complete 1.0" in await node.get("/metrics")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            await node.get("/metrics")
+        proof = InnerHttp(KEYS.inner, machine().wall_ms).header("GET /metrics")
+        assert b"access_complete 1.0" in await node.get("/metrics", authorization=proof.decode())
         connection.close()
 
 

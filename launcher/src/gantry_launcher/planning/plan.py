@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gantry_launcher import layout
-from gantry_launcher.access.exposure import AccessControl
+from gantry_launcher.access.exposure import AccessControl, is_permissive
 from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import Set, UpOptions
@@ -137,7 +137,11 @@ class _Planner:
             *gateways,
         ]
         plans = tuple(store for _, store in stores)
-        access = AccessControl.of(has_keys=self._keys is not None, is_insecure=self._options.insecure)
+        access = AccessControl.of(
+            has_keys=self._keys is not None,
+            is_insecure=self._options.insecure,
+            is_permissive=is_permissive(self._options.sets),
+        )
         listen = self._options.listen
         return SystemPlan(tuple(processes), http, address, nats_url, redis_url, plans, listen, access)
 
@@ -240,6 +244,7 @@ class _Planner:
             "nats_url": nats_url,
             "nats_token_file": self._data.nats_token,
             **self._access(service),
+            **self._access_cluster(),
         }
         log = self._log(service)
         command = self._python(module, {**settings, "log_file": log}, service)
@@ -285,9 +290,11 @@ class _Planner:
 
     def _access(self, process: str) -> dict[str, Any]:
         """Return the settings of a process that switch access control on, or let it listen without."""
+        insecure = {"insecure": "true"} if self._options.insecure else {}
         if self._keys is None:
-            return {"insecure": "true"} if self._options.insecure else {}
+            return insecure
         return {
+            **(insecure if is_permissive(self._options.sets) else {}),
             "access_key_file": self._keys.key_file,
             "access_audit_file": self._data.audit / f"{process}.jsonl",
         }

@@ -1,8 +1,9 @@
 """The audit log: one JSON object a line, about what was refused, allowed and changed. It never holds a secret.
 
-`timeMs`, `service`, `user`, `address`, `request`, `resources` (what the request required), `decision` (`refused`, `allowed` or `changed`), `reason` or
-`rule`, `count`; of changes `before` and `after`. Refusals are written as they come, but only some per second; the others are counted. Allowed
-requests are counted by what decided them, and written every ten seconds. A thread writes the file; beyond a bound lines are dropped and counted.
+`timeMs`, `service`, `user`, `address`, `request`, `resources` (what the request required), `decision` (`refused`, `permitted`, `allowed` or
+`changed`), `reason` or `rule`, `count`; of changes `before` and `after`. Refusals are written as they come, but only some per second; the others are
+counted. Allowed requests, and those that only the permissive mode lets pass, are counted by what decided them, and written every ten seconds. A
+thread writes the file; beyond a bound lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ FLUSH_SECONDS = 10.0
 REFUSALS_PER_SECOND_MAX = 100
 ALLOWED_MAX = 4096
 """Kinds of allowed requests counted before they are written early."""
+PERMITTED_MAX = 1024
+"""Kinds of permitted requests in ten seconds. Their users are not verified, so that a client could name any number; the others are one line."""
 RESOURCES_MAX = 16
 """Resources of a request that are listed; a heartbeat may have thousands."""
 WAITING_BYTES_MAX = 8 * 1024 * 1024
@@ -59,6 +62,15 @@ class _Allowed:
     rule: Rule | None
     reason: Reason
     count: int
+
+
+class _Permitted(NamedTuple):
+    asked: Asked
+    reason: str
+    rule: str
+
+
+_NOT_LISTED = _Permitted(Asked("", "", ""), "not_listed", "")
 
 
 class Line(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -99,6 +111,12 @@ class Audit:
             reason: self._requests.labels(reason.value) for reason in Reason
         }
         self._allowed: dict[tuple[Asked, int], _Allowed] = {}
+        self._permits = metrics.counters(
+            "access_permitted",
+            "Requests that access_mode=permissive let pass, by why they would be refused.",
+            ("reason",),
+        )
+        self._permitted: dict[_Permitted, int] = {}
         self._second = self._refused_in_second = self._refused_unwritten = 0
         self._writer = None if file is None else _Writer(file, make_thread)
         metrics.counted(
@@ -122,8 +140,7 @@ class Audit:
         if self._writer is None:
             return
         rule = verdict.rules[0] if verdict.rules else None
-        if len(asked.required) > RESOURCES_MAX:
-            asked = asked._replace(required=asked.required[: RESOURCES_MAX + 1])
+        asked = _bounded(asked)
         key = asked, id(rule)  # the value keeps the rule, so no other one gets its id
         counted = self._allowed.get(key)
         if counted is not None:
@@ -148,6 +165,16 @@ class Audit:
             return
         self._write(asked, now_ms, "refused", reason=reason, rule=rule)
 
+    def permitted(self, asked: Asked, reason: str, rule: str = "") -> None:
+        """Count a request that only the permissive mode lets pass. `reason` and `rule` are those of the refusal."""
+        self._permits.labels(reason).value += 1
+        if self._writer is None:
+            return
+        kind = _Permitted(_bounded(asked)._replace(user=asked.user[:TEXT_CHARS_MAX]), reason, rule)
+        if kind not in self._permitted and len(self._permitted) >= PERMITTED_MAX:
+            kind = _NOT_LISTED
+        self._permitted[kind] = self._permitted.get(kind, 0) + 1
+
     def changed(self, asked: Asked, before: str, after: str) -> None:
         """Note an administrative change, with JSON of what was before and is after it: never with a secret."""
         if self._writer is not None:
@@ -160,6 +187,9 @@ class Audit:
         for one in counted.values():
             rule = "" if one.rule is None else one.rule.text
             self._write(one.asked, now_ms, "allowed", reason=one.reason.value, rule=rule, count=one.count)
+        permitted, self._permitted = self._permitted, {}
+        for kind, count in permitted.items():
+            self._write(kind.asked, now_ms, "permitted", reason=kind.reason, rule=kind.rule, count=count)
         self._note_unwritten(now_ms)
 
     async def run(self) -> None:
@@ -192,6 +222,13 @@ class Audit:
             **parts,
         )
         self._writer.put(_encode(line) + b"\n")
+
+
+def _bounded(asked: Asked) -> Asked:
+    """Return a request with at most one requirement more than are listed."""
+    if len(asked.required) <= RESOURCES_MAX:
+        return asked
+    return asked._replace(required=asked.required[: RESOURCES_MAX + 1])
 
 
 def _resources(required: tuple[Requirement, ...]) -> str:

@@ -1,26 +1,25 @@
 """Stands before the handler of a remoting port: verifies who sends a frame, and decides whether it may.
 
 Gantry's own services introduce themselves once per connection, and pass at once. Every request of others is verified and decided: no verdict
-about an earlier request counts for a later one. A request that cannot be decided is refused.
+about an earlier request counts for a later one. A request that cannot be decided is refused. What a refusal means, `Refusals` decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from gantry_access.entries.table import AccessTable
 from gantry_access.errors import AccessError
 from gantry_access.evaluation.refusals import REFUSED_CODE, refusal_text
 from gantry_access.model.actions import Action
-from gantry_access.model.needs import OfRecord, Requirement, topic_requirement
+from gantry_access.model.needs import ACCESS_TOPIC, OfRecord, Requirement, is_about_access, topic_requirement
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
-from gantry_access.rights.request_table import REQUESTS, requirements_of_request
+from gantry_access.rights.request_table import ABOUT_ACCESS, REQUESTS, requirements_of_request
 from gantry_access.signatures.remoting import ACCESS_KEY, is_signed
 from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG, USERNAME_MISSING
 from gantry_guard.audit import Asked as Audited
-from gantry_guard.audit import Audit
 from gantry_guard.callers import (
     INTRODUCTION,
     SIGNED_BY,
@@ -32,6 +31,7 @@ from gantry_guard.callers import (
 )
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import INNER, Introductions
+from gantry_guard.refusals import Refusals
 from gantry_link.serving.peer import Peer
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import ResponseCode
@@ -49,6 +49,24 @@ _NAMES_CHARS_MAX = 1024
 _NAMED_KEY = ACCESS_KEY.encode()
 
 
+class _Request(NamedTuple):
+    source: Source
+    code: int
+    fields: dict[str, str]
+    body: bytes
+
+    def audited(self, user: str, required: tuple[Requirement, ...] = ()) -> Audited:
+        return Audited(user, self.source.text, request_name(self.code), required)
+
+
+class _Refused(Exception):
+    """A request that access control refuses, with the error that answers it."""
+
+    def __init__(self, error: WireError, asked: Audited, reason: str, rule: str = "") -> None:
+        super().__init__(reason)
+        self.error, self.asked, self.reason, self.rule = error, asked, reason, rule
+
+
 class Door:
     """Admits the frames of one port, or of several ports of one service."""
 
@@ -59,13 +77,13 @@ class Door:
         cluster: str,
         *,
         failures: FailureLimits,
-        audit: Audit,
+        refusals: Refusals,
         now_ms: Callable[[], int],
         topic_of_record: TopicOfRecord | None = None,
     ) -> None:
         """`cluster`: the one whose rights count here. `now_ms`: wall time. `topic_of_record`: absent where no request identifies a record."""
         self._table, self._introductions, self._cluster = table, introductions, cluster
-        self._failures, self._audit, self._now_ms = failures, audit, now_ms
+        self._failures, self._refusals, self._audit, self._now_ms = failures, refusals, refusals.audit, now_ms
         self._topic_of_record = topic_of_record
         self._requirements = _Requirements(cluster)
         self._of_record = frozenset(code for code, row in REQUESTS.items() if row.is_of_record)
@@ -86,70 +104,87 @@ class Door:
         fields = cast("dict[str, str]", command.fields or {})
         if ACCESS_KEY not in fields and INNER in peer.attributes:
             return True  # a value has the word: a topic, a property of a message
-        source = source_of(peer)
-        user = self._authenticated(peer, source, command.code, fields, command.body)
-        self._decide(source, user, command.code, fields, command.body)
+        request = _Request(source_of(peer), command.code, fields, command.body)
+        try:
+            self._decide(request, self._authenticated(peer, request))
+        except _Refused as refused:
+            is_about_access = self._is_about_access(request)
+            if not self._refusals.permits(
+                refused.asked, refused.reason, refused.rule, is_about_access=is_about_access
+            ):
+                raise refused.error from refused.__cause__
         return True
 
     def may_send(self, peer: Connected, topic: str) -> bool:
         """Whether the user that signed the last request of a connection may send to a topic; also one of Gantry's own services."""
         if INNER in peer.attributes:
             return True
-        user: str | None = peer.attributes.get(SIGNED_BY)
-        if user is None:
-            return False
+        user: str = peer.attributes.get(SIGNED_BY, "")
+        source = source_of(peer)
         try:
             required = topic_requirement(topic, Action.PUB)
         except AccessError:
             return False
-        return self._table.state.decide(user, (required,), source_of(peer).address, self._now_ms()).is_allowed
+        verdict = self._table.state.decide(user, (required,), source.address, self._now_ms())
+        if verdict.is_allowed or not self._refusals.is_permissive:
+            return verdict.is_allowed
+        asked = Audited(user, source.text, "CHECK_TRANSACTION_STATE", (required,))
+        return self._refusals.permits(asked, verdict.reason.value, is_about_access=False)
 
-    def _authenticated(
-        self, peer: Peer, source: Source, code: int, fields: dict[str, str], body: bytes
-    ) -> str:
-        """Return the user that signed a request. Raises RefusedRequest: the text for an unknown user is that of a wrong signature."""
-        user = fields.get(ACCESS_KEY, "")
+    def _authenticated(self, peer: Peer, request: _Request) -> str:
+        """Return the user that signed a request. Raises _Refused: the text for an unknown user is that of a wrong signature."""
+        user, address = request.fields.get(ACCESS_KEY, ""), request.source.text
         if not user or user.isspace():
-            raise self._refused(Audited("", source.text, request_name(code)), "no_user", USERNAME_MISSING)
+            raise _Refused(_no_permission(USERNAME_MISSING), request.audited(""), "no_user")
         if not self._table.is_complete:
-            self._audit.refused(Audited(user, source.text, request_name(code)), "not_read_yet")
-            raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_READ_YET)
+            error = RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_READ_YET)
+            raise _Refused(error, request.audited(user), "not_read_yet")
         # A connection whose last request the user signed keeps being served while somebody else guesses at the same address.
         is_known = peer.attributes.get(SIGNED_BY) == user
-        if not is_known and self._failures.is_paused(user, source.text):
-            asked = Audited(user, source.text, request_name(code))
-            raise self._refused(asked, "too_many_failures", CREDENTIALS_WRONG)
-        if not is_signed(fields, body, self._table.signing_keys(user)):
+        if not is_known and self._failures.is_paused(user, address):
+            raise _Refused(_no_permission(CREDENTIALS_WRONG), request.audited(user), "too_many_failures")
+        if not is_signed(request.fields, request.body, self._table.signing_keys(user)):
             peer.attributes.pop(SIGNED_BY, None)
-            self._failures.failed(user, source.text)
-            asked = Audited(user, source.text, request_name(code))
-            raise self._refused(asked, "wrong_signature", CREDENTIALS_WRONG)
+            self._failures.failed(user, address)
+            raise _Refused(_no_permission(CREDENTIALS_WRONG), request.audited(user), "wrong_signature")
         if not is_known:
             peer.attributes[SIGNED_BY] = user
-            self._failures.succeeded(user, source.text)
+            self._failures.succeeded(user, address)
         return user
 
-    def _decide(self, source: Source, user: str, code: int, fields: dict[str, str], body: bytes) -> None:
-        """Raise RefusedRequest, or the error of a body that cannot be read, unless a user may send a request."""
-        name = request_name(code)
+    def _decide(self, request: _Request, user: str) -> None:
+        """Raise _Refused unless a user may send a request."""
+        source, code = request.source, request.code
         try:
-            required = self._requirements.of(code, fields, body)
+            required = self._requirements.of(code, request.fields, request.body)
             if code in self._of_record:
-                required = self._with_record(required, user, code, Asked(fields, body, self._cluster))
+                asked = Asked(request.fields, request.body, self._cluster)
+                required = self._with_record(required, user, code, asked)
         except (RightsRefused, AccessError) as error:
             remark = error.remark if isinstance(error, RightsRefused) else CONTEXT_UNREADABLE
-            raise self._refused(Audited(user, source.text, name), "unmapped", remark) from error
-        except WireError:
-            self._audit.refused(Audited(user, source.text, name), "unreadable")
-            raise
+            raise _Refused(_no_permission(remark), request.audited(user), "unmapped") from error
+        except WireError as error:
+            raise _Refused(error, request.audited(user), "unreadable") from None
         verdict = self._table.state.decide(user, required, source.address, self._now_ms())
-        asked = Audited(user, source.text, name, required)
         if verdict.is_allowed:
-            self._audit.allowed(asked, verdict)
+            self._audit.allowed(request.audited(user, required), verdict)
             return
         rule = verdict.deciding
-        self._audit.refused(asked, verdict.reason.value, "" if rule is None else rule.text)
-        raise RefusedRequest(REFUSED_CODE, refusal_text(verdict, user, source.address))
+        raise _Refused(
+            RefusedRequest(REFUSED_CODE, refusal_text(verdict, user, source.address)),
+            request.audited(user, required),
+            verdict.reason.value,
+            "" if rule is None else rule.text,
+        )
+
+    def _is_about_access(self, request: _Request) -> bool:
+        """Return whether a request reads or changes users, policies or tokens."""
+        if request.code in ABOUT_ACCESS:
+            return True
+        try:
+            return is_about_access(self._requirements.of(request.code, request.fields, request.body))
+        except (RightsRefused, AccessError, WireError):
+            return ACCESS_TOPIC in request.fields.values()
 
     def _with_record(
         self, required: tuple[Requirement, ...], user: str, code: int, asked: Asked
@@ -163,9 +198,9 @@ class Door:
             return required  # all topics: a user that may not see all of them learns nothing about which records exist
         return tuple(one.on(topic) if isinstance(one, OfRecord) else one for one in required)
 
-    def _refused(self, asked: Audited, reason: str, remark: str) -> RefusedRequest:
-        self._audit.refused(asked, reason)
-        return RefusedRequest(REFUSED_CODE, remark)
+
+def _no_permission(remark: str) -> RefusedRequest:
+    return RefusedRequest(REFUSED_CODE, remark)
 
 
 class _Requirements:

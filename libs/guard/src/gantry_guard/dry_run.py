@@ -135,11 +135,12 @@ def try_policies(lines: Iterable[Line | None], policies: Sequence[SubjectPolicie
             unreadable += line.count
             continue
         verdict = state.decide(line.user, required, source, line.time_ms)
+        was = "allowed" if line.decision == "allowed" else "refused"  # also what the mode permits
         becomes = "allowed" if verdict.is_allowed else "refused"
-        if becomes != line.decision:
+        if becomes != was:
             rule = verdict.deciding
             change = Change(
-                line.user, line.address, line.request, line.resources, line.decision, becomes,
+                line.user, line.address, line.request, line.resources, was, becomes,
                 "" if rule is None else rule.text, 0,
             )  # fmt: skip
             counts[change] = counts.get(change, 0) + line.count

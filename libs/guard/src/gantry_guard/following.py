@@ -14,8 +14,9 @@ from gantry_access.entries.entry import Entry, decode_entry
 from gantry_access.entries.table import AccessTable
 from gantry_access.errors import UnreadableRecord
 from gantry_chassis.logs.structured import get_logger
+from gantry_link.connections.connection import Connection
 from gantry_link.connections.pool import ConnectionPool
-from gantry_link.errors import LinkError
+from gantry_link.errors import LinkError, NotConnected
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import WireError
@@ -42,13 +43,16 @@ class AccessFollower:
         table: AccessTable,
         stores: Callable[[], Iterable[str]],
         pool: ConnectionPool,
+        is_introduced: Callable[[Connection], bool],
         on_news: Callable[[list[Entry]], None] | None = None,
     ) -> None:
         """Follow the addresses that `stores` returns, read twice a second.
 
-        `pool` introduces its connections. `on_news` gets entries that replaced others.
+        `pool` introduces its connections, `is_introduced` returns whether it did: no other store is believed. `on_news` gets entries that
+        replaced others.
         """
         self._table, self._stores, self._pool, self._on_news = table, stores, pool, on_news
+        self._is_introduced = is_introduced
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._reasons: dict[str, str] = {}
         self.unreadable = 0
@@ -103,6 +107,8 @@ class AccessFollower:
 
     async def _ask(self, address: str, asked: AskAccessChanges) -> AccessChanges:
         connection = await self._pool.get(address, CONNECTION_CLASS)
+        if not self._is_introduced(connection):
+            raise NotConnected("access control is off there")
         answer: Command = await connection.request(
             GantryCode.ACCESS_CHANGES, None, _encode(asked), asked.wait_ms / 1000 + ANSWER_SECONDS
         )

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gantry_access.entries.table import AccessTable
-from gantry_access.rights.http_table import HttpRoute
+from gantry_access.rights.http_table import OWN_PORTS, HttpRoute
 from gantry_access.rights.rules import Row
+from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Environment
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.settings.access import AccessSettings
@@ -22,8 +23,11 @@ from gantry_guard.http_door import HttpDoor
 from gantry_guard.inner_door import InnerDoor
 from gantry_guard.inner_http import InnerHttp
 from gantry_guard.introduction import INNER, Introducer, Introductions
+from gantry_guard.refusals import Refusals
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.peer import Peer
+
+_log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Guard:
     """Introduces this process: give it to each ConnectionPool."""
     failures: FailureLimits
     audit: Audit
+    refusals: Refusals
+    """What becomes of refused requests: it knows the mode of the process."""
     now_ms: Callable[[], int]
     """Wall time."""
 
@@ -51,7 +57,14 @@ class Guard:
             raise StartRefused(
                 f"cannot write the audit log {settings.access_audit_file}: {error.strerror}; set access_audit_file"
             ) from error
+        if settings.is_permissive:
+            _log.warning(
+                "access_mode=permissive: what access control would refuse is noted and handled as if it were off"
+            )
         table = AccessTable(keys.sealing)
+        metrics.gauge(
+            "access_enforced", "0 while access_mode is permissive.", lambda: float(settings.is_enforced)
+        )
         metrics.gauge("access_users", "Users known.", lambda: len(table.state))
         metrics.gauge(
             "access_complete", "1 once the users of a store were read.", lambda: float(table.is_complete)
@@ -60,11 +73,19 @@ class Guard:
             keys=keys,
             table=table,
             introductions=Introductions(keys.inner, environment.secret_bytes, settings.further_addresses),
-            introducer=Introducer(keys.inner, service, environment.secret_bytes),
+            introducer=Introducer(
+                keys.inner, service, environment.secret_bytes, is_permissive=settings.is_permissive
+            ),
             failures=FailureLimits(environment.steady),
             audit=audit,
+            refusals=Refusals(audit, is_permissive=settings.is_permissive),
             now_ms=environment.wall_ms,
         )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests of users can be handled: their users were read, or need not be known."""
+        return self.table.is_complete or self.refusals.is_permissive
 
     @staticmethod
     def is_inner(peer: Peer) -> bool:
@@ -78,19 +99,42 @@ class Guard:
             self.introductions,
             cluster,
             failures=self.failures,
-            audit=self.audit,
+            refusals=self.refusals,
             now_ms=self.now_ms,
             topic_of_record=topic_of_record,
         )
 
     def inner_door(self) -> InnerDoor:
         """Return the door of a port for Gantry's own services alone."""
-        return InnerDoor(self.introductions, self.audit)
+        return InnerDoor(self.introductions, self.refusals)
 
-    def http_door(self, rows: Mapping[HttpRoute, Row], cluster: str, jwt: JwtCheck | None = None) -> HttpDoor:
-        """Return the door of an HTTP port whose routes have these rows of rights. Without `jwt`, no JWT is accepted."""
+    def http_door(
+        self,
+        rows: Mapping[HttpRoute, Row],
+        cluster: str,
+        jwt: JwtCheck | None = None,
+        *,
+        needs_token_when_off: bool = False,
+    ) -> HttpDoor:
+        """Return the door of an HTTP port whose routes have these rows of rights. Without `jwt`, no JWT is accepted.
+
+        `needs_token_when_off`: whether the port asks for a token without access control.
+        """
         callers = Callers(self.table, self.failures, self.now_ms, jwt)
-        return HttpDoor(rows, self.table, cluster, callers, self.inner_http(), self.audit, self.now_ms)
+        return HttpDoor(
+            rows,
+            self.table,
+            cluster,
+            callers,
+            self.inner_http(),
+            self.refusals,
+            self.now_ms,
+            needs_token_when_off=needs_token_when_off,
+        )
+
+    def own_port_door(self, service: str, cluster: str) -> HttpDoor:
+        """Return the door of a service's own HTTP port: health, metrics, snapshots."""
+        return self.http_door(OWN_PORTS[service], cluster)
 
     def inner_http(self) -> InnerHttp:
         """Return what makes and checks the headers of inner HTTP requests."""
@@ -100,7 +144,7 @@ class Guard:
         self, stores: Callable[[], Iterable[str]], pool: ConnectionPool, metrics: Metrics
     ) -> AccessFollower:
         """Return what keeps the table up to date with these stores."""
-        follower = AccessFollower(self.table, stores, pool)
+        follower = AccessFollower(self.table, stores, pool, self.introducer.is_introduced)
         metrics.gauge(
             "access_stores_followed",
             "Stores whose changes of users are read.",

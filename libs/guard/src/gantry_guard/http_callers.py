@@ -33,16 +33,23 @@ class Caller(NamedTuple):
     """The user of a call, and what limits it further."""
 
     user: str
-    way: Literal["token", "secret", "jwt", "inner"]
+    way: Literal["token", "secret", "jwt", "inner", "permitted"]
     token_id: str = ""
     scope: tuple[ScopeEntry, ...] | None = None
     """None: all that the user may do."""
     ends_ms: int | None = None
     """Wall time from which on it gives no access; None: the user's own."""
 
+    @property
+    def is_permitted(self) -> bool:
+        """Whether it proves no user, and the mode of the process lets it pass nevertheless."""
+        return self.way == "permitted"
+
 
 INNER_CALLER = Caller("", "inner")
 """One of Gantry's own services."""
+PERMITTED_CALLER = Caller("", "permitted")
+"""A client that proves no user, where the mode of the process is permissive."""
 
 
 class CallerRefused(Exception):

@@ -12,20 +12,29 @@ from gantry_access.entries.table import AccessTable
 from gantry_access.errors import MalformedNetwork, MalformedResource
 from gantry_access.evaluation.refusals import refusal_text
 from gantry_access.evaluation.verdicts import Reason, Verdict
-from gantry_access.model.needs import Need, OfRecord, Requirement, is_open, split_of_record
+from gantry_access.model.needs import Need, OfRecord, Requirement, is_about_access, is_open, split_of_record
 from gantry_access.model.networks import SourceAddress
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
-from gantry_access.rights.http_table import HttpRoute, requirements_of_route
+from gantry_access.rights.http_table import ABOUT_ACCESS, HttpRoute, requirements_of_route
 from gantry_access.rights.rules import Row
 from gantry_access.texts import AUTHENTICATION_FAILED, CONTEXT_UNREADABLE, USERNAME_MISSING
 from gantry_access.tokens.scope import is_in_scope
 from gantry_chassis.http.authorizing import Denial, Incoming
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Asked as Audited
-from gantry_guard.audit import Audit, requirement_text
-from gantry_guard.http_callers import INNER_CALLER, Caller, CallerRefused, Callers, NoHeader, digest_of
+from gantry_guard.audit import requirement_text
+from gantry_guard.http_callers import (
+    INNER_CALLER,
+    PERMITTED_CALLER,
+    Caller,
+    CallerRefused,
+    Callers,
+    NoHeader,
+    digest_of,
+)
 from gantry_guard.inner_http import InnerHttp
+from gantry_guard.refusals import Refusals
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.errors import MalformedBody
 
@@ -35,6 +44,8 @@ CHALLENGES = (
 )
 HOW = "Send the header Authorization: Bearer and a token, or Basic and a user with its secret."
 OUT_OF_SCOPE = "out_of_scope"
+_WITHOUT_HEADER = Denial(401, f"{USERNAME_MISSING} {HOW}", CHALLENGES)
+_WRONG = Denial(401, AUTHENTICATION_FAILED, CHALLENGES)
 _ADDRESSES_MAX = 4096
 _NEVER_MS = 2**63
 _NOWHERE = SourceAddress(0, 0)
@@ -121,14 +132,23 @@ class HttpDoor:
         cluster: str,
         callers: Callers,
         inner: InnerHttp,
-        audit: Audit,
+        refusals: Refusals,
         now_ms: Callable[[], int],
+        *,
+        needs_token_when_off: bool = False,
     ) -> None:
-        """`rows` are those of the port, by route. `cluster` is the one whose rights count here. `now_ms` is wall time."""
+        """`rows` are those of the port, by route. `cluster` is the one whose rights count here. `now_ms` is wall time.
+
+        `needs_token_when_off`: without access control the port asks for a token, so a user without a right is refused in the permissive
+        mode, too.
+        """
         self._rows, self._table, self._cluster = rows, table, cluster
         self._open = frozenset(route for route, row in rows.items() if row.is_open)
         self._of_bodies = frozenset(route for route, row in rows.items() if row.fields_read is None)
-        self._callers, self._inner, self._audit, self._now_ms = callers, inner, audit, now_ms
+        self._about_access = frozenset(map(" ".join, ABOUT_ACCESS))
+        self._callers, self._inner, self._now_ms = callers, inner, now_ms
+        self._refusals, self._audit = refusals, refusals.audit
+        self._needs_token_when_off = needs_token_when_off
         self._sources: BoundedCache[str, SourceAddress] = BoundedCache(_ADDRESSES_MAX)
 
     # The chassis' Authorizer
@@ -171,20 +191,25 @@ class HttpDoor:
         return route in self._of_bodies
 
     def caller_of(self, headers: Mapping[bytes, bytes], address: str, request: str) -> Caller | Denial:
-        """Return the caller of a call, or why it is refused. Before the first entries of a store were read it is 503."""
+        """Return the caller of a call, or why it is refused. Before the first entries of a store were read it is 503.
+
+        PERMITTED_CALLER in the permissive mode, in place of a refusal.
+        """
         header = headers.get(_AUTHORIZATION)
         if header is not None and self._inner.is_proof(header, request):
             return INNER_CALLER
         if not self._table.is_complete:
-            return Denial(503, "the users of the cluster are not read yet; try again")
+            denial = Denial(503, "the users of the cluster are not read yet; try again")
+            return (
+                self._denied(None, Audited("", address, request), "not_read_yet", denial) or PERMITTED_CALLER
+            )
         try:
             return self._callers.caller_of(header, address)
         except NoHeader as refused:
-            self._audit.refused(Audited("", address, request), refused.reason)
-            return Denial(401, f"{USERNAME_MISSING} {HOW}", CHALLENGES)
+            denial, user, reason = _WITHOUT_HEADER, "", refused.reason
         except CallerRefused as refused:
-            self._audit.refused(Audited(refused.user, address, request), refused.reason)
-            return Denial(401, AUTHENTICATION_FAILED, CHALLENGES)
+            denial, user, reason = _WRONG, refused.user, refused.reason
+        return self._denied(None, Audited(user, address, request), reason, denial) or PERMITTED_CALLER
 
     def admit(
         self, caller: Caller, route: HttpRoute, fields: Mapping[str, str], body: bytes, address: str
@@ -197,14 +222,18 @@ class HttpDoor:
         try:
             needed, records = self._required(route, fields, body)
         except RightsRefused as refused:
-            self._audit.refused(Audited(caller.user, address, request), "unreadable")
-            return Denial(403, refused.remark)
+            asked = Audited(caller.user, address, request)
+            denial = self._denied(caller, asked, "unreadable", Denial(403, refused.remark))
+            if denial is not None:
+                return denial
+            needed, records = (), ()
 
         def decide(requirements: Sequence[Requirement]) -> Denial | None:
             return self.decide(caller, request, requirements, address)
 
         is_named = any(isinstance(one, Need) for one in needed)
-        return decide(needed) or Admission(caller, records, decide, is_named=is_named)
+        denial = decide(needed) if needed else None
+        return denial or Admission(caller, records, decide, is_named=is_named)
 
     def decide(
         self, caller: Caller, request: str, needed: Sequence[Requirement], address: str
@@ -213,21 +242,42 @@ class HttpDoor:
         if caller is INNER_CALLER:
             self._audit.allowed(Audited("", address, request, tuple(needed)), Verdict(Reason.INNER_USER))
             return None
+        audited = Audited(caller.user, address, request, tuple(needed))
+        if (
+            caller.is_permitted
+        ):  # noted when it proved no user; what it needs may be about access all the same
+            if self._is_about_access(audited):
+                return self._denied(caller, audited, "no_user", _WITHOUT_HEADER)
+            return None
         source = self.source_of(address)
         verdict = self._table.state.decide(caller.user, needed, source, self._now_ms())
-        audited = Audited(caller.user, address, request, tuple(needed))
         if not verdict.is_allowed:
+            denial = (
+                _WRONG  # deleted since its token was made
+                if verdict.reason is Reason.UNKNOWN_USER
+                else Denial(403, refusal_text(verdict, caller.user, source))
+            )
             rule = verdict.deciding
-            self._audit.refused(audited, verdict.reason.value, "" if rule is None else rule.text)
-            if verdict.reason is Reason.UNKNOWN_USER:  # deleted since its token was made
-                return Denial(401, AUTHENTICATION_FAILED, CHALLENGES)
-            return Denial(403, refusal_text(verdict, caller.user, source))
+            return self._denied(
+                caller, audited, verdict.reason.value, denial, "" if rule is None else rule.text
+            )
         if caller.scope is not None and not is_in_scope(caller.scope, needed):
-            self._audit.refused(audited, OUT_OF_SCOPE)
             lacking = ", ".join(map(requirement_text, needed))
-            return Denial(403, f"the scope of the token {caller.token_id} does not cover {lacking}.")
+            words = f"the scope of the token {caller.token_id} does not cover {lacking}."
+            return self._denied(caller, audited, OUT_OF_SCOPE, Denial(403, words))
         self._audit.allowed(audited, verdict)
         return None
+
+    def _denied(
+        self, caller: Caller | None, asked: Audited, reason: str, denial: Denial, rule: str = ""
+    ) -> Denial | None:
+        """Return the denial of a call, unless the mode permits it. `caller`: the user that it proved, if it did."""
+        proved = caller is not None and not caller.is_permitted
+        must = self._is_about_access(asked) or (proved and self._needs_token_when_off)
+        return None if self._refusals.permits(asked, reason, rule, is_about_access=must) else denial
+
+    def _is_about_access(self, asked: Audited) -> bool:
+        return asked.request in self._about_access or is_about_access(asked.required)
 
     # For heads that repeat
 

@@ -16,9 +16,11 @@ import hashlib
 import hmac
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
+from weakref import WeakSet
 
 from gantry_access.errors import AccessError
 from gantry_access.model.networks import SourceAddress
+from gantry_chassis.logs.structured import get_logger
 from gantry_link.connections.connection import Connection
 from gantry_link.errors import LinkError, NotConnected
 from gantry_link.serving.peer import Peer
@@ -41,7 +43,10 @@ UNREADABLE: Final = "the introduction is unreadable."
 EVERY_ADDRESS: Final = "*"
 
 _PENDING = "introduction"
+_log = get_logger()
 _SERVER, _CLIENT = b"gantry introduction 1, server", b"gantry introduction 1, client"
+_OFF_MAX = 1000
+"""Servers without access control that are remembered, so that each is logged once."""
 _TEXT_MAX = 256
 """Characters of a nonce, a proof or an address."""
 Said = tuple[bytes, bytes, bytes, bytes]
@@ -101,22 +106,57 @@ class Introductions:
         raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
 
 
+class _AccessOff(NotConnected):
+    """The server has no access control: it does not know the request."""
+
+
 class Introducer:
     """The client's side: call it with each new connection (`ConnectionPool(introduce=…)`)."""
 
-    def __init__(self, inner: Sequence[bytes], role: str, secret_bytes: Callable[[int], bytes]) -> None:
-        """`role`: the service's name, at most 64 characters."""
+    def __init__(
+        self,
+        inner: Sequence[bytes],
+        role: str,
+        secret_bytes: Callable[[int], bytes],
+        *,
+        is_permissive: bool = False,
+    ) -> None:
+        """`role`: the service's name, at most 64 characters. `is_permissive`: use a server without access control, too, and log it once."""
         assert inner, "a cluster has a key"
         assert 0 < len(role) <= ROLE_CHARS_MAX
         self._inner = tuple(inner)
         self._role = role
         self._secret_bytes = secret_bytes
+        self._is_permissive = is_permissive
+        self._introduced: WeakSet[Connection] = WeakSet()
+        self._off: set[str] = set()
+
+    def is_introduced(self, connection: Connection) -> bool:
+        """Whether the server of a connection proved that it has the keys of the cluster. Only such a one is believed about users."""
+        return connection in self._introduced
 
     async def __call__(self, connection: Connection) -> None:
         """Prove the server and this service to each other. Raises NotConnected, which says why they do not trust each other."""
+        try:
+            await self._introduce(connection)
+        except _AccessOff as error:
+            if not self._is_permissive:
+                raise
+            if connection.address not in self._off and len(self._off) < _OFF_MAX:
+                self._off.add(connection.address)
+                _log.warning(
+                    "access control is off at another service; access_mode=permissive uses it nevertheless",
+                    address=connection.address,
+                    answer=str(error),
+                )
+            return
+        self._introduced.add(connection)
+        self._off.discard(connection.address)
+
+    async def _introduce(self, connection: Connection) -> None:
         ours, address = self._secret_bytes(NONCE_SIZE), endpoint_text(connection.remote)
         asked = IntroduceHeader(role=self._role, nonce=_text(ours), address=address)
-        answer = await _ask(connection, GantryCode.INTRODUCE, asked)
+        answer = await _ask(connection, GantryCode.INTRODUCE, asked, if_unknown=_AccessOff)
         try:
             reply = answer.read(IntroduceReplyHeader)
         except WireError as error:
@@ -152,7 +192,14 @@ def endpoint_text(endpoint: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-async def _ask(connection: Connection, code: GantryCode, header: IntroduceHeader | ProveHeader) -> Command:
+async def _ask(
+    connection: Connection,
+    code: GantryCode,
+    header: IntroduceHeader | ProveHeader,
+    *,
+    if_unknown: type[NotConnected] = NotConnected,
+) -> Command:
+    """Return the answer to a step. Raises NotConnected; `if_unknown` where the server does not know the request."""
     try:
         answer = await connection.request(code, header)
     except NotConnected:
@@ -162,7 +209,7 @@ async def _ask(connection: Connection, code: GantryCode, header: IntroduceHeader
     if answer.code == ResponseCode.SUCCESS:
         return answer
     if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-        raise NotConnected(f"access control is off at {connection.address}, and on here")
+        raise if_unknown(f"access control is off at {connection.address}, and on here")
     raise NotConnected(f"{connection.address} refused the introduction: {answer.remark}")
 
 

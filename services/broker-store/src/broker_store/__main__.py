@@ -65,7 +65,7 @@ def main(argv: list[str]) -> None:
 
         get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
         get_logger().debug("settings", **masked(settings))
-        refuse_exposure([settings.listen], is_guarded=settings.is_guarded, is_insecure=settings.insecure)
+        refuse_exposure([settings.listen], is_guarded=settings.is_enforced, is_insecure=settings.insecure)
         await StoreProcess(settings, life, real_disk(), fast_paths=fast_paths).run()
 
     run(live, service=SERVICE)

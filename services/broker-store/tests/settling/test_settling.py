@@ -5,7 +5,7 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.commit.topics import MARKS_TOPIC
+from broker_store.commit.topics import ACCESS_TOPIC, MARKS_TOPIC
 from broker_store.settling.decided.mark import read_mark
 from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.codes import GantryCode, ResponseCode
@@ -234,3 +234,11 @@ async def test_properties_that_would_look_like_a_torn_write_are_refused(side, pe
     results = side.settled([side.item(0, deliver(set={"x": "\0" * 600})), side.item(1, deliver())])
     assert [result.status for result in results] == ["badItem", "settled"]
     assert side.reopen().outcomes() == [(b"m1", 1)]
+
+
+async def test_no_message_is_settled_into_the_topic_of_users(side):
+    """The next start would read it as a user, or as rights."""
+    side.topics.ensure(ACCESS_TOPIC, 1)
+    (result,) = side.settled([side.item(0, deliver(topic=ACCESS_TOPIC))])
+    assert result.status == SettleStatus.NOT_WRITABLE
+    assert side.records(ACCESS_TOPIC, 0) == []

@@ -19,7 +19,7 @@ def main() -> None:
     fast_paths = has_fast_paths("gateway")
 
     async def live(life: Life) -> None:
-        refuse_exposure([settings.listen], is_guarded=settings.is_guarded, is_insecure=settings.insecure)
+        refuse_exposure([settings.listen], is_guarded=settings.is_enforced, is_insecure=settings.insecure)
         await serve(settings, life, fast_paths=fast_paths)
 
     run(live, service="gateway")

@@ -45,15 +45,13 @@ def access_parts(
             await keys.run(life.sleep)
 
         life.supervise("keys of JWT", follow_keys)
-    changes = LinkAccessChanges(pool, settings.request_timeout_ms / 1000)
+    changes = LinkAccessChanges(pool, settings.request_timeout_ms / 1000, guard.introducer.is_introduced)
     return AccessParts(guard, changes, jwt, life.environment.secret_bytes)
 
 
 def door_of_worker(guard: "Guard", settings: GatewaySettings) -> "HttpDoor":
     """Return the door of the port that one process has for itself, among several that share a port."""
-    from gantry_access.rights.http_table import OWN_PORTS
-
-    return guard.http_door(OWN_PORTS["gateway worker"], settings.access_cluster)
+    return guard.own_port_door("gateway worker", settings.access_cluster)
 
 
 def follow_users(

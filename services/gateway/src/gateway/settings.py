@@ -61,7 +61,7 @@ class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
     token: Annotated[
         str,
         Meta(
-            description="Bearer token that every call must carry, where access_key_file names no users; empty: none.",
+            description="Bearer token that every call must carry, where access control is off or lets it pass (access_mode=permissive); empty: none.",
             extra={"secret": True},
         ),
     ] = ""
@@ -187,7 +187,7 @@ class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other. Raises ValueError."""
-        if self.token and self.access_key_file:
+        if self.token and self.is_enforced:
             raise ValueError(
                 "token and access_key_file are both set: with users, make tokens with POST /v1/tokens and clear the setting token"
             )

@@ -83,6 +83,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
         budget,
         settings.allowed_hosts,
         listen=life.environment.listening_socket,
+        authorizer=None if guard is None else guard.own_port_door(SERVICE, settings.access_cluster),
     )
     life.supervise("hints", hints.run)
     life.supervise("notices", outside.tell_brokers)

@@ -74,8 +74,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         admit=None if guard is None else guard.inner_door().admit,
     )
     port = await _listen(settings, listener, tls_door)
-    identity = _identity(settings, life.environment, port, scheduler_metrics, stores)
-    keepers = Keepers(stores, pool, identity)
+    keepers = Keepers(stores, pool, _identity(settings, life.environment, port, scheduler_metrics, stores))
     fleet = Fleet(
         NameserverClient(pool, settings.nameservers),
         keepers.joined,
@@ -91,11 +90,13 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         budget,
         settings.allowed_hosts,
         listen=life.environment.listening_socket,
+        authorizer=None if guard is None else guard.own_port_door(SERVICE, settings.access_cluster),
     )
     http_port = await _start(settings, http, tls_door)
     life.supervise("hints", hints.run)
     life.supervise("fleet", fleet.run)
     if guard is not None:
+        life.supervise("access", guard.follower(lambda: fleet.addresses, pool, metrics).run)
         life.supervise("audit", guard.audit.run)
     _log.info(
         "ready", remoting=joined(settings.listen, port), http=f"http://{joined(settings.listen, http_port)}"

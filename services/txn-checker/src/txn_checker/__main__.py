@@ -19,7 +19,7 @@ def main() -> None:
     get_logger().debug("settings", **masked(settings))
 
     async def live(life: Life) -> None:
-        refuse_exposure([settings.listen], is_guarded=settings.is_guarded, is_insecure=settings.insecure)
+        refuse_exposure([settings.listen], is_guarded=settings.is_enforced, is_insecure=settings.insecure)
         await serve(settings, life)
 
     run(live, service=SERVICE)

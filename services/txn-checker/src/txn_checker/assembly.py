@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gantry_chassis.certificates import checked_at_start, open_certificate
 from gantry_chassis.http.server import HttpServer, health_routes
@@ -29,6 +30,9 @@ from txn_checker.asking import Producers
 from txn_checker.link_store import LinkStore
 from txn_checker.settings import CheckerSettings
 from txn_checker.store_watch import StoreWatch
+
+if TYPE_CHECKING:
+    from gantry_guard.http_door import HttpDoor
 
 SERVICE = "txn-checker"
 HALF_QUEUE: QueueKey = (HALF_TOPIC, 0)
@@ -85,6 +89,7 @@ class CheckerProcess:
             self._budget,
             settings.allowed_hosts,
             listen=self._life.environment.listening_socket,
+            authorizer=self._http_door(),
         )
         port, http_port = await self._listen(http, door)
         self._address = joined(settings.advertised_host(self._life.environment.reachable_address), port)
@@ -92,6 +97,8 @@ class CheckerProcess:
         self._life.supervise("hints", self._hints.run)
         self._life.supervise("fleet", self._fleet.run)
         if self._guard is not None:
+            follower = self._guard.follower(lambda: self._fleet.addresses, self._pool, self._metrics)
+            self._life.supervise("access", follower.run)
             self._life.supervise("audit", self._guard.audit.run)
         _log.info(
             "ready",
@@ -106,6 +113,11 @@ class CheckerProcess:
         await self._pool.close()
         if self._guard is not None:
             self._guard.audit.close()
+
+    def _http_door(self) -> "HttpDoor | None":
+        return (
+            None if self._guard is None else self._guard.own_port_door(SERVICE, self._settings.access_cluster)
+        )
 
     def _routes(self) -> Routes:
         return {

@@ -18,6 +18,8 @@ from gantry_wire.names import (
     TRANS_CHECK_MAX_TIME_TOPIC,
 )
 
+ACCESS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}ACCESS"
+"""Holds the users, policies and tokens of a cluster."""
 TOPICS_OF_ALL = frozenset(
     {SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC}
 )
@@ -36,6 +38,9 @@ class Need(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Inner:
     """Only Gantry's own services may send this: users of type Inner."""
+
+    is_about_access: bool = False
+    """Whether it is about the records of users, policies and tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def topic_requirement(topic: str, actions: Action, on_retry: Action | None = Non
     need for all of them.
     """
     if topic.startswith(GANTRY_SYSTEM_PREFIX):
-        return Inner()
+        return Inner(is_about_access=topic == ACCESS_TOPIC)
     if topic.startswith(RETRY_PREFIX):
         return Need(Resource.group(topic), on_retry or actions)
     if topic in TOPICS_OF_ALL:
@@ -90,6 +95,11 @@ def is_open(requirements: Iterable[Requirement]) -> bool:
     """Return whether a request needs no user. Decide before authentication; an empty list is not open."""
     found = tuple(requirements)
     return bool(found) and all(isinstance(one, Open) for one in found)
+
+
+def is_about_access(requirements: Iterable[Requirement]) -> bool:
+    """Return whether a request names the topic that holds users, policies and tokens."""
+    return any(isinstance(one, Inner) and one.is_about_access for one in requirements)
 
 
 def split_of_record(

@@ -207,6 +207,8 @@ _USERS: Mapping[HttpRoute, Row] = {
     ("POST", "/v1/access:explain"): _ASKS_ABOUT_ITSELF,
     ("GET", "/v1/access:whoami"): ANY_USER,
 }
+ABOUT_ACCESS = frozenset(_USERS)
+"""Routes that read or change users, policies and tokens."""
 
 GATEWAY: Mapping[HttpRoute, Row] = {
     **_MESSAGES,

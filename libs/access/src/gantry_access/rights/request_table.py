@@ -182,6 +182,8 @@ _USERS_AND_POLICIES: Mapping[int, Row] = {
     RequestCode.AUTH_LIST_ACL: _READS_CLUSTER,
 }
 """What changes users needs more than the right on the cluster where it is about a Super user: the store checks that."""
+ABOUT_ACCESS = frozenset(_USERS_AND_POLICIES) | {GantryCode.ACCESS_CHANGES, GantryCode.ACCESS_CHANGE}
+"""Requests that read or change users, policies and tokens. They are decided as long as there are any, whatever else is."""
 
 _NAMESERVERS: Mapping[int, Row] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: row(

@@ -1,6 +1,6 @@
 """Settings of access control and what they mean. `gantry_guard` reads them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -16,6 +16,12 @@ class AccessSettings(PeerSettings, frozen=True, kw_only=True):
             description="File with the cluster's keys, one a line: key id and Base64 of 32 random bytes, the current one first; mode 0600. Empty: access control is off."
         ),
     ] = ""
+    access_mode: Annotated[
+        Literal["enforce", "permissive"],
+        Meta(
+            description="permissive: what access control would refuse is counted, noted in the audit log as permitted, and handled as if it were off; requests about users, policies and tokens are refused nevertheless. A step while a running system is switched on."
+        ),
+    ] = "enforce"
     access_audit_file: Annotated[
         str,
         Meta(
@@ -39,6 +45,16 @@ class AccessSettings(PeerSettings, frozen=True, kw_only=True):
     def is_guarded(self) -> bool:
         """Whether access control is on."""
         return bool(self.access_key_file)
+
+    @property
+    def is_permissive(self) -> bool:
+        """Whether access control only notes what it would refuse."""
+        return self.access_mode == "permissive"
+
+    @property
+    def is_enforced(self) -> bool:
+        """Whether access control keeps out whom it does not know. Only then may other machines reach a port without `insecure`."""
+        return self.is_guarded and not self.is_permissive
 
     @property
     def further_addresses(self) -> tuple[str, ...]:

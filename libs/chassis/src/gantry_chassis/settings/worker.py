@@ -34,6 +34,9 @@ class WorkerSettings(AccessSettings, frozen=True, kw_only=True):
             description="host:port;host:port, or an http(s):// address server that returns such a line.",
         ),
     ] = "127.0.0.1:9876"
+    access_cluster: Annotated[
+        str, Meta(min_length=1, description="Cluster whose rights count at the HTTP port.")
+    ] = "DefaultCluster"
     nats_url: Annotated[
         str, Meta(description="URL of NATS for hints; empty: only slow polls.", extra={"secret": True})
     ] = ""

@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
     """A connected socket to one address. Created by `connect`; not reused after it ended."""
 
     __slots__ = (
+        "__weakref__",
         "_calls",
         "_decoder",
         "_flush_bound",

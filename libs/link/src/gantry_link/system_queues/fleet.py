@@ -52,6 +52,11 @@ class Fleet:
         self._seen: dict[str, float] = {}
         self._wake = asyncio.Event()
 
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the known stores."""
+        return [store.address for store in self.stores.values()]
+
     def hint(self) -> None:
         """Poll now, because routes may have changed."""
         self._wake.set()

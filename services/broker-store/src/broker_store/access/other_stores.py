@@ -11,6 +11,7 @@ from gantry_access.entries.table import AccessTable
 from gantry_chassis.logs.structured import get_logger
 from gantry_guard.following import AccessFollower
 from gantry_link.clients.nameservers import NameserverClient
+from gantry_link.connections.connection import Connection
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
 from gantry_wire.errors import RefusedRequest, WireError
@@ -28,16 +29,16 @@ class OtherStores:
 
     def __init__(
         self, pool: ConnectionPool, nameservers: str, cluster: str, own_address: str, table: AccessTable, log: ChangeLog,
-        followed: Followed,
+        followed: Followed, is_introduced: Callable[[Connection], bool],
     ) -> None:  # fmt: skip
-        """`pool` introduces its connections."""
+        """`pool` introduces its connections, `is_introduced` returns whether it did."""
         self._names = NameserverClient(pool, nameservers)
         self._cluster, self._own_address = cluster, own_address
         self._log, self._followed = log, followed
         self._addresses: list[str] = []
         self._news: deque[Entry] = deque()
         self._has_news = asyncio.Event()
-        self._follower = AccessFollower(table, lambda: self._addresses, pool, self._take)
+        self._follower = AccessFollower(table, lambda: self._addresses, pool, is_introduced, self._take)
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the background loops."""

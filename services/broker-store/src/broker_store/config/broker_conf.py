@@ -168,10 +168,10 @@ def translate(keys: dict[str, str], source: str) -> BrokerConf:
 
 def refuse_open(guarded_by: list[str], settings: Settings) -> None:
     """Raise SettingsRefused if a file asks for access control and the settings leave it off: its author believes the ports closed."""
-    if guarded_by and not settings.is_guarded:
+    if guarded_by and not settings.is_enforced:
         raise SettingsRefused(
             f"{guarded_by[0]}=true asks for access control, which access_key_file switches on: type ./gantry access init, "
-            "give that setting, and name a plain_acl.yml of RocketMQ 4.9 in plain_acl_file"
+            "give that setting without access_mode=permissive, and name a plain_acl.yml of RocketMQ 4.9 in plain_acl_file"
         )
 
 
@@ -218,8 +218,8 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
         "slaveReadEnable": "false",
         "useTLS": "true" if settings.tls_client else "false",
         "filterServerNums": "0",
-        "authenticationEnabled": "true" if settings.is_guarded else "false",
-        "authorizationEnabled": "true" if settings.is_guarded else "false",
+        "authenticationEnabled": "true" if settings.is_enforced else "false",
+        "authorizationEnabled": "true" if settings.is_enforced else "false",
     }
     ports = {"listenPort": str(port), "fastListenPort": str(fast_port)}
     return values | ports | {"shortPollingTimeMills": str(SHORT_POLLING_MS)}

@@ -129,11 +129,14 @@ class StoreProcess:
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
         budget = settings.make_budget(life.environment.steady)
         show_budget(self._metrics, "gantry_store", budget)
-        self._listeners = Listeners(settings, routes, budget, self._closed, life.environment.listening_socket)
+        self._guard = guard = open_guard(settings, SERVICE, self._metrics, life.environment)
+        self._listeners = Listeners(
+            settings, routes, budget, self._closed, life.environment.listening_socket,
+            None if guard is None else guard.own_port_door(SERVICE, settings.cluster_name),
+        )  # fmt: skip
         self._door = TlsDoor.of(open_certificate(settings, life, self._metrics, "gantry_store"), budget)
-        self._guard = open_guard(settings, SERVICE, self._metrics, life.environment)
         self._user_files = _user_files(settings)
-        introduce = None if self._guard is None else self._guard.introducer
+        introduce = None if guard is None else guard.introducer
         self._pool = ConnectionPool(
             rng=life.environment.rng, introduce=introduce, tls=checked_at_start(outgoing_tls, settings)
         )

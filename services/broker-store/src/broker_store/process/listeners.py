@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from broker_store.requests.command_table import NOT_ON_FAST_PORT, CommandTable
 from broker_store.settings import Settings
+from gantry_chassis.http.authorizing import Authorizer
 from gantry_chassis.http.server import HttpServer, Routes
 from gantry_chassis.machine.addresses import ListeningSocket
 from gantry_chassis.peers.budget import Budget
@@ -34,8 +35,9 @@ class Listeners:
         budget: Budget,
         on_close: Callable[[Peer], None],
         listen: ListeningSocket,
+        authorizer: Authorizer | None,
     ) -> None:
-        """`listen` opens the HTTP port."""
+        """`listen` opens the HTTP port; `authorizer` decides about its calls, None: access control is off."""
         self._settings = settings
         self._main: CommandTable | None = None
         self._fast: CommandTable | None = None
@@ -56,8 +58,9 @@ class Listeners:
             self._receive_fast, on_close=on_close, limits=limits, budget=budget, numbers=numbers
         )
         self.http = HttpServer(
-            settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts, listen=listen
-        )
+            settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts,
+            listen=listen, authorizer=authorizer,
+        )  # fmt: skip
 
     async def listen(self, door: TlsDoor | None) -> None:
         """Open all ports; with a `door`, for TLS too. Raises StartRefused when one cannot be opened."""

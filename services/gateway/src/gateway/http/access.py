@@ -9,7 +9,7 @@ from gantry_chassis.http.authorizing import Denial
 from gantry_chassis.http.web_pages import WebPages
 from gantry_wire.errors import MalformedBody
 from gateway.http.call import Call, Reply
-from gateway.http.problems import Problem, check_denial, denied, forbidden, invalid
+from gateway.http.problems import Problem, denied, forbidden, invalid
 
 if TYPE_CHECKING:
     from gantry_guard.http_callers import Caller
@@ -21,6 +21,8 @@ Gate = Callable[[str], "Admission | None"]
 """Returns the admission of the call of a client at this address; None: it has to be decided in full."""
 OPEN_PATHS = ("/", "/health/live", "/health/ready", "/docs", "/openapi.json")
 """Need no token: probes send none, and the API description is public."""
+UNKNOWN_PATH = "unknown path"
+"""Names a call of a path that does not exist in the audit log."""
 _METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _EXPOSED = b"x-request-id, retry-after"
 _PREFLIGHT_SECONDS = b"600"
@@ -30,8 +32,7 @@ class Access:
     """Checks credentials, rights and the origin of web pages, answers CORS preflights, and adds CORS headers to replies."""
 
     def __init__(self, token: str, pages: WebPages, door: "HttpDoor | None") -> None:
-        """`door` knows users and rights: access control is on."""
-        assert not (token and door), "the settings refuse both"
+        """`door` knows users and rights: access control is on. With both, who proves no user and is permitted nevertheless needs the token."""
         self._token = token.encode()
         self._pages, self._door = pages, door
 
@@ -58,7 +59,11 @@ class Access:
         refusal = self._pages.refusal(method, headers)
         if refusal is not None:
             raise forbidden(refusal.words, refusal.header)
-        if not self._token or path in OPEN_PATHS:
+        if self._door is None and path not in OPEN_PATHS:
+            self._check_token(headers)
+
+    def _check_token(self, headers: Mapping[bytes, bytes]) -> None:
+        if not self._token:
             return
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
@@ -76,16 +81,21 @@ class Access:
     def admit_unknown(self, call: Call) -> None:
         """Raise 401 for a call of a path or method that does not exist: only users learn which there are."""
         if self._door is not None:
-            check_denial(self._door.admits_unknown(call.headers, call.client))
+            self._caller_of(self._door, call, UNKNOWN_PATH)
 
     def caller_of(self, call: Call, route: Route) -> "Caller | None":
         """Return who calls, to be admitted. None: access control is off, has admitted the call, or the route is open. Raise 401."""
         door = self._door
         if door is None or call.admission is not None or door.is_open(route):
             return None
-        found = door.caller_of(call.headers, call.client, " ".join(route))
+        return self._caller_of(door, call, " ".join(route))
+
+    def _caller_of(self, door: "HttpDoor", call: Call, request: str) -> "Caller":
+        found = door.caller_of(call.headers, call.client, request)
         if isinstance(found, Denial):
             raise denied(found)
+        if found.is_permitted:
+            self._check_token(call.headers)
         return found
 
     def reads_body(self, route: Route) -> bool:

@@ -198,7 +198,7 @@ def _health_routes(
         probe,
         workers.text,
         lambda: puller.is_draining,
-        lambda: parts is None or parts.guard.table.is_complete,
+        lambda: parts is None or parts.guard.is_ready,
     )
 
 
@@ -208,7 +208,10 @@ def _access(settings: GatewaySettings, parts: AccessParts | None) -> Access:
         return Access(settings.token, pages, None)
     from gantry_access.rights.http_table import GATEWAY
 
-    return Access("", pages, parts.guard.http_door(GATEWAY, settings.access_cluster, parts.jwt))
+    door = parts.guard.http_door(
+        GATEWAY, settings.access_cluster, parts.jwt, needs_token_when_off=bool(settings.token)
+    )
+    return Access(settings.token, pages, door)
 
 
 def _user_routes(settings: GatewaySettings, parts: AccessParts | None, fleet: Fleet) -> list[Operation]:

@@ -50,6 +50,7 @@ def explain_routes(accounts: "Switch[Accounts]", cluster: str) -> list[Operation
         assert admission is not None, "access control admitted the call"
         caller = admission.caller
         assert caller is not None, "no head of this call is known"
+        assert caller.way != "permitted", "a call about access proves its user in every mode"
         account = found.table.state.find(caller.user)
         return WhoAmI(
             caller.user,

@@ -31,6 +31,7 @@ from gantry_guard.audit import Asked, Audit
 from gantry_guard.door import Door
 from gantry_guard.guard import Guard
 from gantry_guard.introduction import INNER
+from gantry_link.connections.connection import Connection
 from gantry_wire.frames.command import Command
 from gantry_wire.headers.access import AclVersionReplyHeader
 
@@ -49,8 +50,12 @@ class AccessControl:
         keys: SealingKeys,
         asker_of: AskerOf,
         audit: ChangeAudit,
+        is_introduced: Callable[[Connection], bool],
     ) -> None:
-        """`table` counts from `begin` on: before it nobody but Gantry's own services is admitted."""
+        """`table` counts from `begin` on: before it nobody but Gantry's own services is admitted.
+
+        `is_introduced`: whether another store proved on a connection that it is one of the cluster.
+        """
         settings, environment = around.settings, store.environment
         self.table = table
         self._entries = entries = store.states.access
@@ -83,6 +88,7 @@ class AccessControl:
                 table,
                 self.log,
                 self.followed,
+                is_introduced,
             )
 
     def begin(self) -> None:
@@ -119,7 +125,10 @@ def control_of(guard: Guard, around: Surroundings, store: OpenedStore, sending: 
         return Asker(name, UserType.NORMAL if account is None else account.user.type, address)
 
     audit = _auditing(guard.audit)
-    return AccessControl(around, store, sending, guard.table, guard.keys.sealing, asker_of, audit)
+    is_introduced = guard.introducer.is_introduced
+    return AccessControl(
+        around, store, sending, guard.table, guard.keys.sealing, asker_of, audit, is_introduced
+    )
 
 
 def door_of(guard: Guard, around: Surroundings, store: OpenedStore) -> Door:

@@ -1,0 +1,28 @@
+"""Decides what becomes of a request that access control refuses. It is the one place that knows the mode of a process.
+
+In the mode `enforce` the request is refused. In the mode `permissive`, the step of a running system between off and on, it is noted as permitted
+and handled as if access control were off. What is about users, policies and tokens themselves is refused in both modes.
+"""
+
+from __future__ import annotations
+
+from gantry_guard.audit import Asked, Audit
+
+
+class Refusals:
+    """The refusals of one process."""
+
+    def __init__(self, audit: Audit, *, is_permissive: bool) -> None:
+        """`is_permissive`: the mode of the process."""
+        self.audit, self.is_permissive = audit, is_permissive
+
+    def permits(self, asked: Asked, reason: str, rule: str = "", *, is_about_access: bool) -> bool:
+        """Note in the audit log that a request is refused, or permitted nevertheless. Return whether it is permitted.
+
+        `reason`: one word; `rule`: the rule that decided, if one did. `is_about_access`: it reads or changes users, policies or tokens.
+        """
+        if self.is_permissive and not is_about_access:
+            self.audit.permitted(asked, reason, rule)
+            return True
+        self.audit.refused(asked, reason, rule)
+        return False
