@@ -106,5 +106,6 @@ def test_the_description_is_complete(system: dict[str, Any]) -> None:
         "/v1/tokens",
         "/v1/tokens/{id}",
         "/v1/access:explain",
+        "/v1/access:reseal",
         "/v1/access:whoami",
     }

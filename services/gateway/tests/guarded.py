@@ -69,14 +69,14 @@ class NotedAudit(Audit):
 class Access:
     """Access control of one gateway under test, with its clock."""
 
-    def __init__(self, jwt=None, *, is_permissive: bool = False) -> None:
+    def __init__(self, jwt=None, keys=KEYS, *, is_permissive: bool = False) -> None:
         self.now_ms, self.steady = BEGIN_MS, 0.0
-        self.table = AccessTable(KEYS.sealing)
+        self.table = AccessTable(keys.sealing)
         self.table.is_complete = True
         self.audit = NotedAudit()
         self.failures = FailureLimits(lambda: self.steady)
         self.guard = Guard(
-            keys=KEYS,
+            keys=keys,
             table=self.table,
             introductions=Introductions(KEYS.inner, bytes),
             introducer=Introducer(KEYS.inner, "gateway", bytes),

@@ -73,7 +73,7 @@ def _rotate(options: AccessOptions, folder: KeyFolder) -> int:
         return 0
     lines = [
         f"{folder.key_file} has a new current key, and {count - 1} older",
-        f"next: {_next(options)}; then remove the older keys from the file once no secret is sealed with them (docs/operations.md)",
+        f"next: {_next(options)}; then remove the older keys from the file after ./gantry access reseal (docs/operations.md)",
     ]
     write_out("\n".join(lines) + "\n")
     return 0

@@ -102,7 +102,7 @@ OWN_ACCESS = {
     ),
 }
 """The words after `access` that the launcher does itself."""
-CLIENT_ACCESS = ("explain", "whoami", "login", "logout", "dev-certs", "users", "policies", "tokens")
+CLIENT_ACCESS = ("explain", "whoami", "login", "logout", "reseal", "dev-certs", "users", "policies", "tokens")
 """The words after `access` that the client does."""
 
 

@@ -205,6 +205,7 @@ _USERS: Mapping[HttpRoute, Row] = {
     ("POST", "/v1/tokens"): _CHANGES_CLUSTER,
     ("DELETE", "/v1/tokens/{id}"): _CHANGES_CLUSTER,
     ("POST", "/v1/access:explain"): _ASKS_ABOUT_ITSELF,
+    ("POST", "/v1/access:reseal"): _CHANGES_CLUSTER,
     ("GET", "/v1/access:whoami"): ANY_USER,
 }
 ABOUT_ACCESS = frozenset(_USERS)

@@ -1,6 +1,6 @@
 """Users, policies and tokens of the cluster: looked up in the table of this process, changed through a store, noted in the audit log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,10 +25,15 @@ from gantry_guard.audit import Asked, Audit
 from gateway.http.call import Call
 from gateway.http.problems import Problem, forbidden
 from gateway.users.changes import Changes, Wanted
+from gateway.users.resealing import Resealing, reseal_all
 from gateway.users.shown import policies_shown, token_shown, user_shown
 
 SECRET_BYTES = 32
 TOKEN_ID_BYTES = 8
+RESEALED_AT_ONCE = 100
+"""Users in one change of a store."""
+ShownParts = msgspec.Struct | Sequence[msgspec.Struct] | None
+"""What the audit log says of a change, before or after it."""
 WHOLE_SCOPE = (ScopeEntry(EVERYTHING, Action.ALL),)
 """Of a token with all rights of its user."""
 
@@ -101,6 +106,20 @@ class Accounts:
         wanted = [Wanted(one.key, None) for one in self.table.deletions(user.name, self.now_ms())]
         return await self._write(call, wanted, user_shown(user), None)
 
+    async def reseal(self, call: Call, *, is_dry_run: bool) -> Resealing:
+        """Seal every secret of an old key again with the current one; return what that was, or would be.
+
+        Raise 409 if one of the users was changed at the same time. What was resealed before stays so, and a repeat continues.
+        """
+        users = [account.user for account in self.table.state]
+        found = reseal_all(users, self._sealing, self._secret_bytes)
+        for first in range(0, 0 if is_dry_run else len(found.changed), RESEALED_AT_ONCE):
+            batch = found.changed[first : first + RESEALED_AT_ONCE]
+            wanted = [Wanted(Key(Kind.USER, after.name), encode_user(after)) for _, after in batch]
+            before = [user_shown(user) for user, _ in batch]
+            await self._write(call, wanted, before, [user_shown(user) for _, user in batch])
+        return found
+
     # Policies
 
     async def put_policies(self, call: Call, policies: SubjectPolicies) -> str:
@@ -162,9 +181,7 @@ class Accounts:
         if account is None or not account.user.is_super or not is_whole:
             raise forbidden("a Super user, and its tokens, are changed by a Super user only", "user")
 
-    async def _write(
-        self, call: Call, wanted: list[Wanted], before: msgspec.Struct | None, after: msgspec.Struct | None
-    ) -> str:
+    async def _write(self, call: Call, wanted: list[Wanted], before: ShownParts, after: ShownParts) -> str:
         caller = None if call.admission is None else call.admission.caller
         name = "" if caller is None else caller.user
         broker = await self._changes.write(wanted, f"{name} from {call.client}")
@@ -173,5 +190,5 @@ class Accounts:
         return broker
 
 
-def _text(shown: msgspec.Struct | None) -> str:
+def _text(shown: ShownParts) -> str:
     return "" if shown is None else msgspec.json.encode(shown).decode()

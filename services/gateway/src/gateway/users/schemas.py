@@ -85,6 +85,27 @@ class Rotation(Body):
     secret: Secret | None = None
 
 
+class ResealOrder(Body):
+    """How to seal secrets again."""
+
+    dry_run: Annotated[bool, Meta(description="Only list the users; change nothing.")] = False
+
+
+class Unopened(Shown):
+    """A user with a secret that no key of the key file opens."""
+
+    user: str
+    reason: str
+
+
+class Resealed(Shown):
+    """Whose secrets an old key had sealed, and whose do not open."""
+
+    users: list[str]
+    unopened: list[Unopened]
+    dry_run: bool
+
+
 class UserShown(Shown):
     """A user, without its secrets."""
 
