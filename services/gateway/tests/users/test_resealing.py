@@ -92,7 +92,7 @@ async def test_many_users_travel_in_several_changes_without_a_secret_in_the_audi
     assert "sealed1" not in json.dumps(noted)
 
 
-async def test_a_user_that_another_one_changed_meanwhile_is_409_and_a_repeat_goes_on(http, access, root):
+async def test_a_user_that_another_one_changed_meanwhile_is_409_and_a_repeat_continues(http, access, root):
     access.user("alice")
     elsewhere = access.stores.table
     other = elsewhere.find(Key(Kind.USER, "alice"))

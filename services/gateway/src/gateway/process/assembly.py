@@ -61,6 +61,7 @@ from gateway.transactions.routes import transaction_routes
 from gateway.transactions.transactions import Transactions
 from gateway.users.explain_routes import explain_routes
 from gateway.users.policy_routes import policy_routes
+from gateway.users.reseal_route import reseal_routes
 from gateway.users.switch import Switch
 from gateway.users.token_routes import token_routes
 from gateway.users.user_routes import user_routes
@@ -219,6 +220,7 @@ def _user_routes(settings: GatewaySettings, parts: AccessParts | None, fleet: Fl
     switch = Switch(None if parts is None else _accounts(parts, fleet))
     return [
         *user_routes(switch),
+        *reseal_routes(switch),
         *policy_routes(switch),
         *token_routes(switch),
         *explain_routes(switch, settings.access_cluster),

@@ -11,11 +11,8 @@ from gateway.http.problems import invalid
 from gateway.requests.operations import Details, Operation, Operations
 from gateway.users.schemas import (
     NewUser,
-    Resealed,
-    ResealOrder,
     Rotation,
     Taken,
-    Unopened,
     UserChange,
     UserName,
     UsersShown,
@@ -92,14 +89,6 @@ def user_routes(accounts: "Switch[Accounts]") -> list[Operation]:
         secret = accounts.on().new_secret(name, None if body is None else body.secret)
         after, broker = await accounts.on().rotate(call, user, secret)
         return _taken(after, secret, broker)
-
-    @calls.post("/v1/access:reseal", 400, 404, 409, 413, 415, 501)
-    async def reseal_secrets(call: Call, body: ResealOrder | None = None) -> Resealed:
-        """Seal every secret with the current key that an old one sealed; then the old key may leave the key file."""
-        is_dry_run = body is not None and body.dry_run
-        found = await accounts.on().reseal(call, is_dry_run=is_dry_run)
-        unopened = [Unopened(user, reason) for user, reason in found.unopened.items()]
-        return Resealed([before.name for before, _after in found.changed], unopened, is_dry_run)
 
     return calls.all
 
