@@ -60,15 +60,25 @@ def test_a_success_and_a_long_time_forget_the_failures():
     assert not limits.is_paused("alice", "10.0.0.5")
 
 
-def test_the_table_is_bounded_and_forgets_the_oldest_pair():
+def test_the_table_is_bounded_and_forgets_an_old_pair_that_is_not_paused():
     limits = FailureLimits(Clock())
-    fail(limits, FREE_FAILURES + 1, "first")
-    fail(limits, FREE_FAILURES + 1, "second")
-    for number in range(PAIRS_MAX - 1):
+    fail(limits, FREE_FAILURES + 1, "paused")
+    fail(limits, FREE_FAILURES, "nearly")
+    for number in range(PAIRS_MAX):
         fail(limits, 1, f"user-{number}")
     assert len(limits) == PAIRS_MAX
-    assert not limits.is_paused("first", "10.0.0.5")
-    assert limits.is_paused("second", "10.0.0.5")
+    assert limits.is_paused("paused", "10.0.0.5")
+    fail(limits, FREE_FAILURES, "nearly")
+    assert not limits.is_paused("nearly", "10.0.0.5")
+
+
+def test_if_all_are_paused_the_one_that_failed_longest_ago_is_forgotten():
+    limits = FailureLimits(Clock())
+    for number in range(PAIRS_MAX + 1):
+        fail(limits, FREE_FAILURES + 1, f"user-{number}")
+    assert len(limits) == PAIRS_MAX
+    assert not limits.is_paused("user-0", "10.0.0.5")
+    assert limits.is_paused("user-1", "10.0.0.5")
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 100))))

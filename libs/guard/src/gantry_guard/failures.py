@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 FREE_FAILURES = 10
 """Failures of a pair without a pause."""
@@ -17,7 +18,9 @@ PAUSE_SECONDS_MAX = 60.0
 FORGET_SECONDS = 900.0
 """After this time without a failure a pair is a new one."""
 PAIRS_MAX = 10_000
-"""Pairs in memory. Beyond, the one that failed longest ago is forgotten."""
+"""Pairs in memory. Beyond, one that failed long ago is forgotten: one that is not paused, so that nobody ends a pause by other failures."""
+LOOKED_AT_MAX = 100
+"""Pairs among which one without a pause is looked for."""
 NAME_CHARACTERS_MAX = 256
 """Of a longer name, which no user has, only these are remembered."""
 
@@ -59,8 +62,13 @@ class FailureLimits:
             doublings = min(beyond - 1, 32)
             pair.paused_until = now + min(PAUSE_SECONDS_MIN * 2**doublings, PAUSE_SECONDS_MAX)
         if len(self._pairs) >= PAIRS_MAX:
-            del self._pairs[next(iter(self._pairs))]
+            del self._pairs[self._least_needed(now)]
         self._pairs[key] = pair
+
+    def _least_needed(self, now: float) -> tuple[str, str]:
+        """Return the pair to forget: of those that failed longest ago the first that is not paused."""
+        oldest = islice(self._pairs.items(), LOOKED_AT_MAX)
+        return next((key for key, pair in oldest if pair.paused_until <= now), next(iter(self._pairs)))
 
     def succeeded(self, user: str, address: str) -> None:
         """Forget the failures of a user at an address: it has proven itself."""
