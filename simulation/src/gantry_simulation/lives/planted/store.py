@@ -197,7 +197,7 @@ PLANTED = (
     Planted("recovery stops at the end of a segment", recovery, "_walk_slice", _stop_at_blanks),
     Planted("recovery skips all behind a damaged record", Resume, "after", _skip_to_confirm),
     Planted("damaged records are delivered", FirstReadCheck, "check", _nothing),
-    Planted("damage is not reported", opening, "_report", _nothing),
+    Planted("damage is not reported", opening, "report", _nothing),
     Planted("the index misses the last entry of a batch", LiveIndexFile, "put", _last_entry_missing),
     Planted("times are searched a millisecond late", Searching, "_first_at_or_after", _a_millisecond_late),
     Planted("a tag filter lets everything pass", TagFilter, "matches", _yes),
