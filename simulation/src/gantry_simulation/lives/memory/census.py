@@ -23,7 +23,8 @@ from gantry_simulation.lives.memory.structures import (
 from gantry_simulation.world.process_loop import ProcessLoop
 from gantry_simulation.world.world import World
 
-LOOKS, LOOK_SECONDS = 20, 0.07
+LOOKS, LOOK_SECONDS = 120, 0.07
+"""Together longer than a thread may take for a wake and its report: each may stall for 3 s (`Pace`)."""
 
 SERVER = "gantry_link.serving.server:RemotingServer"
 
