@@ -156,10 +156,10 @@ class Door:
         """Raise _Refused unless a user may send a request."""
         source, code = request.source, request.code
         try:
-            required = self._requirements.of(code, request.fields, request.body)
+            required = stated = self._requirements.of(code, request.fields, request.body)
             if code in self._of_record:
                 asked = Asked(request.fields, request.body, self._cluster)
-                required = self._with_record(required, user, code, asked)
+                required = self._with_record(stated, user, code, asked)
         except (RightsRefused, AccessError) as error:
             remark = error.remark if isinstance(error, RightsRefused) else CONTEXT_UNREADABLE
             raise _Refused(_no_permission(remark), request.audited(user), "unmapped") from error
@@ -169,9 +169,13 @@ class Door:
         if verdict.is_allowed:
             self._audit.allowed(request.audited(user, required), verdict)
             return
-        rule = verdict.deciding
+        rule, shown = verdict.deciding, verdict
+        if required is not stated:  # the words for a record that does not exist: they name no topic
+            shown = self._table.state.decide(user, stated, source.address, self._now_ms())
         raise _Refused(
-            RefusedRequest(REFUSED_CODE, refusal_text(verdict, user, source.address)),
+            RefusedRequest(
+                REFUSED_CODE, refusal_text(verdict if shown.is_allowed else shown, user, source.address)
+            ),
             request.audited(user, required),
             verdict.reason.value,
             "" if rule is None else rule.text,

@@ -73,14 +73,15 @@ class Admission:
         self.caller, self._records, self._decide, self._is_named = caller, records, decide, is_named
 
     def of_record(self, topic: str) -> Denial | None:
-        """Return why a record of this topic is refused."""
+        """Return why a record of this topic is refused, in the words for one that does not exist: they name no topic."""
         if not self._records:
             return None
         try:
             needed = [one.on(topic) for one in self._records]
         except MalformedResource:
             return Denial(403, CONTEXT_UNREADABLE)
-        return self._decide(needed)
+        denial = self._decide(needed)
+        return None if denial is None else self._decide(self._records) or denial
 
     def of_unread_record(self) -> Denial | None:
         """Return why a record is refused whose topic is not known before the request acts on it, or that does not exist.
