@@ -18,7 +18,7 @@ FOLDERS = {
     "gantrymq": ROOT / "client/src/gantrymq",
     **{name: ROOT / place for name, place in LIBRARIES.items()},
 }
-OF_EXTRA = {"cli": ("gantrymq/cli",), "http": ("gantrymq/http",), "testing": ("gantrymq/testing",), "uvloop": ("gantrymq/blocking",)}  # fmt: skip
+OF_EXTRA = {"cli": ("gantrymq/cli",), "certs": ("gantrymq/cli/certificates.py",), "http": ("gantrymq/http",), "testing": ("gantrymq/testing",), "uvloop": ("gantrymq/blocking",)}  # fmt: skip
 """Parts that need more than the rest."""
 
 

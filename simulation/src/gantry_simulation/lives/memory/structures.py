@@ -102,7 +102,7 @@ FEW: Mapping[str, Names] = {
         "broker_store.leases.receive_handler:Receiver": "active",
         "broker_store.leases.subscriptions:QueueLeases": "reasons",
         "broker_store.leases.subscriptions:Subscription": "queues",
-        "broker_store.leases.subscriptions:Subscriptions": "_all",
+        "broker_store.leases.subscriptions:Subscriptions": "_all _dropped",
         "broker_store.metrics.counts:Totals": "_others",
         "broker_store.metrics.store_metrics:StoreMetrics": "topics groups sent_back levels",
         "broker_store.opening.opening:Opening": "_awaited _deleted_topics",
@@ -116,6 +116,9 @@ FEW: Mapping[str, Names] = {
         "scheduler.index.due_queues:DueQueues": "due",
         "scheduler.index.read_offsets:ReadOffsets": "_reading",
         "gateway.routing.route_cache:RouteCache": "_lists _stale_lists",
+    },
+    "user or token: administrators bound them": {
+        "broker_store.access.access_entries:AccessEntries": "_kept _came",
     },
     "store, nameserver or other process": {
         "gantry_link.connections.calls:Deadlines": "_watched",
@@ -194,6 +197,13 @@ PASSING = (
     "scheduler.tasks.running_task:TaskRecord",
 )
 """Classes of one request, connection, start or file, and tables of fixed keys."""
+
+OFF_IN_LIVES = (
+    "broker_store.access.followed:Followed",
+    "broker_store.access.other_stores:OtherStores",
+    "gantry_link.serving.tls_door:OpenDoor",
+)
+"""Classes of access control and TLS, which are off in lives: no census sees them."""
 
 SMALL: Mapping[str, Mapping[str, int]] = {
     "broker_store.log.commit_log.first_read": {"INTERVALS_MAX": 4},
