@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -63,12 +65,17 @@ def server_context(files: Path, *, needs: bool = False) -> ssl.SSLContext:
 
 
 class Empty(BaseHTTPRequestHandler):
-    """Answers every call with empty lists: these tests are about the connection. A whole system over TLS is in tests/cluster."""
+    """Answers calls with empty lists, and with a topic `orders` that is deleted when its messages are read: these tests are about the connection. A whole system over TLS is in tests/cluster."""
 
     def do_GET(self) -> None:
         body = b'{"topics":[],"brokers":[],"missing":[]}'
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
+        if self.path.startswith("/v1/topics/orders/queues/"):  # of `tail -f`
+            body = b'{"code":"TOPIC_NOT_EXIST","detail":"topic orders does not exist"}'
+        elif self.path == "/v1/topics/orders":
+            body = b'{"brokers":[],"missing":[],"queues":[{"broker":"broker-a","queueId":0,"minOffset":0,"maxOffset":0}]}'
+        is_problem = b"TOPIC_NOT" in body
+        self.send_response(404 if is_problem else 200)
+        self.send_header("content-type", "application/problem+json" if is_problem else "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -185,6 +192,46 @@ async def test_http_clients_show_their_certificate_and_verify_the_server(files: 
                 await producer.queues("orders")
 
 
+@contextlib.contextmanager
+def breaking_tls(files: Path) -> Iterator[str]:
+    """Serve handshakes, and answer the first request of each connection with bytes that are not TLS. Yields the address."""
+    context = server_context(files)
+
+    def answer(taken: socket.socket) -> None:
+        with contextlib.closing(context.wrap_socket(taken, server_side=True)) as secure:
+            secure.recv(65536)
+            os.write(secure.fileno(), b"HTTP/1.1 200 OK\r\n\r\n")
+
+    def serve() -> None:
+        while True:
+            taken, _ = listening.accept()
+            if is_over.is_set():
+                taken.close()
+                return
+            answer(taken)
+
+    is_over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            is_over.set()
+            socket.create_connection(listening.getsockname()).close()
+            thread.join()
+
+
+async def test_tls_that_breaks_after_the_handshake_is_a_failed_connection(files: Path) -> None:
+    with breaking_tls(files) as address:
+        async with gantrymq.http.Producer(
+            http=address, retries=0, tls_ca_file=str(files / "ca.pem")
+        ) as producer:
+            with pytest.raises(gantrymq.ConnectionFailed) as failed:
+                await producer.queues("orders")
+    assert failed.value.sent
+
+
 async def test_an_address_in_capitals_is_verified_too(files: Path, https: str) -> None:
     options = {
         "tls_ca_file": str(files / "ca.pem"),
@@ -222,6 +269,13 @@ def test_the_command_line_takes_the_files(
     assert "no secure connection" in capsys.readouterr().err
     assert main([*words, "--ca-file", "/none.pem"]) == 2
     assert "cannot read the authorities in /none.pem" in capsys.readouterr().err
+
+
+def test_tail_takes_the_files(files: Path, https: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ca, cert, key = (str(files / name) for name in ("ca.pem", "client.pem", "client.key"))
+    words = ["tail", "orders", "-f", "--last", "0", "--http", https]
+    assert main([*words, "--ca-file", ca, "--cert-file", cert, "--key-file", key]) == 3
+    assert "topic orders does not exist" in capsys.readouterr().err
 
 
 def test_the_command_line_verifies_names_unless_the_environment_says_no(

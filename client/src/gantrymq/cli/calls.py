@@ -180,6 +180,10 @@ class Calls:
             self._connection = http.client.HTTPConnection(host, place.port, timeout=seconds)
         return self._connection
 
+    def verification(self) -> ssl.SSLContext | bool:
+        """Return what httpx takes as `verify`. Raises Stop if a file cannot be used."""
+        return self.base.startswith("https:") and (self._context() or True)
+
     def _context(self) -> ssl.SSLContext | None:
         from gantrymq.tls import http_context, tls_defaults
 

@@ -127,7 +127,10 @@ class Gateway:
             response = await self._client.request(
                 method, path, content=content, params=params, timeout=max(0.001, seconds)
             )
-        except httpx.TransportError as error:
+        except (
+            httpx.TransportError,
+            ssl.SSLError,
+        ) as error:  # httpx lets errors of TLS after the handshake through
             raise failure_of(error, doing, self.settings.http) from error
         if response.is_success:
             return response.content

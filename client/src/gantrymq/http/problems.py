@@ -10,6 +10,8 @@ from gantry_wire.codes import ResponseCode
 from gantrymq.errors import ConnectionFailed, GantryError, InvalidMessage, NoRoute, Refused, TimedOut
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 
@@ -77,7 +79,7 @@ def error_of(problem: Problem, doing: str, *, is_send: bool = False) -> GantryEr
     return GatewayRefused(problem, doing)
 
 
-def failure_of(error: httpx.TransportError, doing: str, address: str) -> GantryError:
+def failure_of(error: httpx.TransportError | ssl.SSLError, doing: str, address: str) -> GantryError:
     """Return the error of a call without an answer; `sent` says whether it may have been carried out."""
     import httpx
 

@@ -146,7 +146,7 @@ class _Following:
                 base_url=calls.base,
                 headers=calls.headers,
                 limits=limits,
-                verify=calls.base.startswith("https:"),
+                verify=calls.verification(),
             ) as client,
             asyncio.TaskGroup() as tasks,
         ):
@@ -166,12 +166,17 @@ class _Following:
 
     async def _pull(self, client: httpx.AsyncClient, path: str, position: int) -> dict[str, Any] | None:
         """Return the answer of a held pull; None while the gateway or the broker is down, which is reported once."""
+        import ssl
+
         import httpx
 
         query = query_of({"offset": position, "waitSeconds": HOLD_SECONDS, **self._shared})
         try:
             response = await client.get(path, params=query, timeout=CALL_SECONDS + HOLD_SECONDS)
-        except httpx.TransportError as error:
+        except (
+            httpx.TransportError,
+            ssl.SSLError,
+        ) as error:  # httpx lets errors of TLS after the handshake through
             self._session.screen.say(f"waiting: {unreached(error, self._session.calls.base).words}")
             return None
         if response.status_code in {429, 503, 504}:
