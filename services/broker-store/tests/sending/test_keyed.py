@@ -53,6 +53,56 @@ async def test_a_repeat_of_an_unflushed_message_waits_for_that_flush(side, peer)
     assert (second.duplicate, second.msg_id, second.transaction_id) == (True, first.msg_id, "U1")
 
 
+async def test_a_repeat_whose_flush_is_late_gets_an_answer_that_says_so(side, peer):
+    side.send(peer, properties=keyed("old", "U0"))
+    side.flush()
+    side.send(peer, properties=keyed("k", "U1"))
+    side.end_turn()
+    side.send(peer, properties=keyed("k", "U2"))
+    side.send(peer, properties=keyed("old", "U3"))
+    side.end_turn()
+    side.pass_time(5.1)
+    side.appends.answer_late()
+    late = peer.answers[1:]
+    assert [answer.code for answer in late] == [
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+    ]
+    assert late[1].fields["gantryCode"] == "FIRST_UNKNOWN"
+    assert late[2].read(SendReplyHeader).msg_id == answers(peer)[0].msg_id
+    assert late[2].read(SendReplyHeader).durability == "written"
+    side.flush()
+    assert len(peer.answers) == 4
+    side.send(peer, properties=keyed("k", "U4"))
+    side.flush()
+    assert answers(peer)[-1].duplicate
+    assert len(side.records()) == 2
+
+
+@pytest.mark.parametrize("per_item", [False, True])
+async def test_a_batch_with_a_repeat_whose_flush_is_late_is_to_be_sent_again(side, peer, per_item):
+    side.send(peer, properties=keyed("a"))
+    side.end_turn()
+    side.send_batch(peer, [(b"hi", keyed("a")), (b"new", keyed("b"))], per_item=per_item)
+    side.end_turn()
+    side.pass_time(5.1)
+    side.appends.answer_late()
+    late = peer.answers[1]
+    if per_item:
+        assert late.code == ResponseCode.FLUSH_DISK_TIMEOUT
+        items = msgspec.json.decode(late.body)
+        assert [item["code"] for item in items] == [ResponseCode.SYSTEM_BUSY, 0]
+    else:
+        assert late.code == ResponseCode.SYSTEM_BUSY
+        assert late.fields["gantryCode"] == "FIRST_UNKNOWN"
+    side.flush()
+    side.send_batch(peer, [(b"hi", keyed("a")), (b"new", keyed("b"))], per_item=per_item)
+    side.flush()
+    assert peer.answers[-1].code == 0
+    assert len(side.records()) == 2
+
+
 async def test_a_repeat_in_the_same_turn_is_stored_once(side, peer):
     side.send(peer, properties=keyed("k"))
     side.send(peer, properties=keyed("k"))

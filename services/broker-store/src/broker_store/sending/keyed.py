@@ -19,6 +19,7 @@ from broker_store.commit.message import (
     Mode,
     ReplyTo,
     refusal_frame,
+    reply_fields,
 )
 from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.special_message import json_fields
@@ -36,6 +37,9 @@ from gantry_wire.records.message_record import CRC_MASK, Record, decode_record
 
 
 DUPLICATE_FIELD = b',"duplicate":"true"'
+FIRST_UNKNOWN = (
+    "the first message of this idempotency key is not known to be stored: send again with the same key"
+)
 
 ReplyPlace = tuple[int, dict[str, str]]
 Place = tuple[int, int, ReplyPlace]
@@ -81,20 +85,17 @@ class Repeat:
             return
         stored = self._claim.stored
         if stored is None:
-            remark = "the first message of this idempotency key is not known to be stored: send again with the same key"
-            peer.send(
-                encode_response(
-                    code or ResponseCode.SYSTEM_BUSY,
-                    self._opaque,
-                    {"gantryCode": "FIRST_UNKNOWN"},
-                    remark=remark,
-                )
-            )
+            peer.send(refusal_frame(self._opaque, _first_unknown()))
             return
         queue_id, more = self._claim.reply_place
+        message_id = offset_message_id(at.store_host, stored.position)
+        if code:
+            fields = reply_fields(message_id, queue_id, stored.queue_offset, self._claim.unique_key)
+            fields |= {**more, "duplicate": "true"}
+            peer.send(encode_response(code, self._opaque, fields, remark=code.name))
+            return
         durability = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
         extra = DUPLICATE_FIELD + durability + json_fields(more)
-        message_id = offset_message_id(at.store_host, stored.position)
         peer.send(
             encode_send_reply(
                 self._opaque, message_id, queue_id, stored.queue_offset, self._claim.unique_key, extra
@@ -295,6 +296,12 @@ class _KeyedBatch(SendBatch):
                 self._keyed.stored(claim, entry, (self.queue.queue_id, {}))
             number += 1
 
+    def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        if not self.per_item and any(result.code for result in self.results()):
+            super().refuse(_first_unknown())  # such an answer has no place for the result of a message
+            return
+        super().answer(at, code)
+
     def place_of_reply(self) -> tuple[Sequence[int], int, int]:
         results = self.results()
         return [result.position for result in results], results[0].queue_id, results[0].queue_offset
@@ -322,7 +329,6 @@ class _KeyedBatch(SendBatch):
                 remark=remark,
             )
         if stored is None:
-            remark = "the first message of this idempotency key is not known to be stored: send again with the same key"
             return ItemResult(
                 -1,
                 -1,
@@ -331,7 +337,7 @@ class _KeyedBatch(SendBatch):
                 unique_key,
                 code=ResponseCode.SYSTEM_BUSY,
                 gantry_code="FIRST_UNKNOWN",
-                remark=remark,
+                remark=FIRST_UNKNOWN,
             )
         return ItemResult(
             claim.reply_place[0],
@@ -347,6 +353,11 @@ class _KeyedBatch(SendBatch):
             if verdict is Verdict.NEW and claim is not None:
                 self._keyed.failed(claim)
         super().refuse(refusal)
+
+
+def _first_unknown() -> RefusedRequest:
+    """Return the refusal of a repeat while the flush of its first message is late or has failed."""
+    return RefusedRequest(ResponseCode.SYSTEM_BUSY, FIRST_UNKNOWN, {"gantryCode": "FIRST_UNKNOWN"})
 
 
 def conflict(key: str) -> RefusedRequest:
