@@ -83,3 +83,9 @@ def test_only_health_and_the_description_are_open():
     tables = (GATEWAY, *OWN_PORTS.values())
     open_paths = {path for table in tables for (_method, path), row in table.items() if row.text == "open"}
     assert open_paths == {"/", "/docs", "/openapi.json", "/health/live", "/health/ready"}
+
+
+def test_the_rights_of_own_ports_depend_on_no_body():
+    """Those ports decide before they read one."""
+    rows = [row for table in OWN_PORTS.values() for row in table.values()]
+    assert all(row.fields_read is not None for row in rows)

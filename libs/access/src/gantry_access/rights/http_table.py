@@ -112,7 +112,9 @@ def _redrive(asked: Asked) -> Iterable[Requirement]:
 _CONSUMES = row(Topic("topic", SUB), Group("group", SUB))
 _READS_CLUSTER, _CHANGES_CLUSTER = row(Cluster(GET)), row(Cluster(UPDATE))
 _ASKS_ABOUT_ITSELF = row(Fixed(AnyUser(), "any user about itself, Cluster Get about others"))
-"""The part that reads the body asks for the second right: the table does not know the user of a request."""
+"""Here and below, what reads the request asks for the second right: the table does not know the user of a request, nor that of a token."""
+_LISTS_OWN_TOKENS = row(Fixed(AnyUser(), "any user its own, Cluster Get others"))
+_CHANGES_OWN_TOKENS = row(Fixed(AnyUser(), "any user its own, Cluster Update those of others"))
 _CHANGES_SCHEDULE, _DECIDES = row(TopicAndRecord("topic", PUB)), row(of_record(PUB))
 _BULK = row(Read("Topic Pub (the body's `topic`; without it all topics)", _bulk))
 
@@ -201,9 +203,9 @@ _USERS: Mapping[HttpRoute, Row] = {
     ("GET", "/v1/policies/{subject}"): _READS_CLUSTER,
     ("PUT", "/v1/policies/{subject}"): _CHANGES_CLUSTER,
     ("DELETE", "/v1/policies/{subject}"): _CHANGES_CLUSTER,
-    ("GET", "/v1/tokens"): _READS_CLUSTER,
-    ("POST", "/v1/tokens"): _CHANGES_CLUSTER,
-    ("DELETE", "/v1/tokens/{id}"): _CHANGES_CLUSTER,
+    ("GET", "/v1/tokens"): _LISTS_OWN_TOKENS,
+    ("POST", "/v1/tokens"): _CHANGES_OWN_TOKENS,
+    ("DELETE", "/v1/tokens/{id}"): _CHANGES_OWN_TOKENS,
     ("POST", "/v1/access:explain"): _ASKS_ABOUT_ITSELF,
     ("POST", "/v1/access:reseal"): _CHANGES_CLUSTER,
     ("GET", "/v1/access:whoami"): ANY_USER,

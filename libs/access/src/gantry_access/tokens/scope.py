@@ -31,6 +31,16 @@ def is_in_scope(scope: Iterable[ScopeEntry], requirements: Iterable[Requirement]
     return all(_covers(entries, one) for one in requirements)
 
 
+def is_within(inner: Iterable[ScopeEntry], outer: Iterable[ScopeEntry]) -> bool:
+    """Return whether a scope allows nothing that another one does not allow."""
+    entries = tuple(outer)
+    return all(
+        any(entry.covers(Need(one.resource, action)) for entry in entries)
+        for one in inner
+        for action in Action(one.actions.permitted)
+    )
+
+
 def _covers(entries: tuple[ScopeEntry, ...], required: Requirement) -> bool:
     if isinstance(required, OfRecord):
         required = required.everywhere

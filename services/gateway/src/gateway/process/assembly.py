@@ -217,7 +217,7 @@ def _access(settings: GatewaySettings, parts: AccessParts | None) -> Access:
 
 def _user_routes(settings: GatewaySettings, parts: AccessParts | None, fleet: Fleet) -> list[Operation]:
     """Return the calls about users; without access control each gets 404 with that reason."""
-    switch = Switch(None if parts is None else _accounts(parts, fleet))
+    switch = Switch(None if parts is None else _accounts(settings, parts, fleet))
     return [
         *user_routes(switch),
         *reseal_routes(switch),
@@ -227,13 +227,21 @@ def _user_routes(settings: GatewaySettings, parts: AccessParts | None, fleet: Fl
     ]
 
 
-def _accounts(parts: AccessParts, fleet: Fleet) -> "Accounts":
+def _accounts(settings: GatewaySettings, parts: AccessParts, fleet: Fleet) -> "Accounts":
     from gateway.users.accounts import Accounts
     from gateway.users.changes import Changes
 
     guard = parts.guard
     changes = Changes(guard.table, fleet, parts.changes)
-    return Accounts(guard.table, guard.keys.sealing, changes, guard.audit, guard.now_ms, parts.secret_bytes)
+    return Accounts(
+        guard.table,
+        guard.keys.sealing,
+        changes,
+        guard.audit,
+        guard.now_ms,
+        parts.secret_bytes,
+        settings.access_cluster,
+    )
 
 
 def _fast_path(

@@ -12,19 +12,20 @@ from gantry_access.entries.token_records import encode_token
 from gantry_access.evaluation.state import Account
 from gantry_access.formats.stored_records import encode_policies, encode_user
 from gantry_access.limits import SECRETS_PER_USER_MAX
-from gantry_access.model.actions import Action
 from gantry_access.model.policies import SubjectPolicies
-from gantry_access.model.resources import EVERYTHING
 from gantry_access.model.users import User
+from gantry_access.rights.requirements import GET, UPDATE, cluster_need
 from gantry_access.secrets.hidden_text import HiddenText
 from gantry_access.secrets.sealing import NONCE_SIZE, SealingKeys
 from gantry_access.tokens.scope import ScopeEntry
 from gantry_access.tokens.stored_token import StoredToken
 from gantry_access.tokens.token_text import RANDOM_SIZE, token_hash, token_text
 from gantry_guard.audit import Asked, Audit
+from gantry_guard.http_callers import Caller
 from gateway.http.call import Call
 from gateway.http.problems import Problem, forbidden
 from gateway.users.changes import Changes, Wanted
+from gateway.users.own_tokens import WHOLE_SCOPE, own_end, own_scope, own_token_id, reaches
 from gateway.users.resealing import Resealing, reseal_all
 from gateway.users.shown import policies_shown, token_shown, user_shown
 
@@ -34,8 +35,6 @@ RESEALED_AT_ONCE = 100
 """Users in one change of a store."""
 ShownParts = msgspec.Struct | Sequence[msgspec.Struct] | None
 """What the audit log says of a change, before or after it."""
-WHOLE_SCOPE = (ScopeEntry(EVERYTHING, Action.ALL),)
-"""Of a token with all rights of its user."""
 
 
 class NewSecret(NamedTuple):
@@ -56,10 +55,11 @@ class Accounts:
         audit: Audit,
         now_ms: Callable[[], int],
         secret_bytes: Callable[[int], bytes],
+        cluster: str,
     ) -> None:
-        """`now_ms` is wall time; `secret_bytes` returns unpredictable bytes."""
+        """`now_ms` is wall time; `secret_bytes` returns unpredictable bytes; `cluster` is the one whose rights count here."""
         self.table, self._sealing, self._changes, self._audit = table, sealing, changes, audit
-        self.now_ms, self._secret_bytes = now_ms, secret_bytes
+        self.now_ms, self._secret_bytes, self._cluster = now_ms, secret_bytes, cluster
 
     # Users
 
@@ -138,20 +138,31 @@ class Accounts:
 
     # Tokens
 
+    def tokens(self, call: Call, user: str) -> list[StoredToken]:
+        """Return the tokens of a user, of all users if it is empty. Of its own, a token shows those that it reaches. Raise 403."""
+        caller = _caller_of(call)
+        if user and user == caller.user:
+            return [one for one in self.table.tokens() if reaches(caller, one)]
+        call.check_also([cluster_need(self._cluster, GET)])
+        return [one for one in self.table.tokens() if user in ("", one.user)]
+
     async def create_token(
         self, call: Call, user: str, scope: tuple[ScopeEntry, ...] | None, seconds: int
     ) -> tuple[HiddenText, StoredToken, str]:
-        """Create a token of a user; return its text, what is stored, and the store's name. Raise 404."""
-        self._check_super(call, self.account(user).user)
+        """Create a token of a user; return its text, what is stored, and the store's name. Raise 403, 404, 409."""
+        caller, now_ms = _caller_of(call), self.now_ms()
+        ends_ms = now_ms + seconds * 1000
+        if user == caller.user:
+            self._check_super(call, self.account(user).user)
+            scope, ends_ms = own_scope(caller, scope), own_end(caller, ends_ms)
+            token_id = own_token_id(self.table, user, now_ms, self._secret_bytes(1)[0])
+        else:
+            call.check_also([cluster_need(self._cluster, UPDATE)])
+            self._check_super(call, self.account(user).user)
+            token_id = self._secret_bytes(TOKEN_ID_BYTES).hex()
         text = token_text(self._secret_bytes(RANDOM_SIZE))
-        now_ms = self.now_ms()
         token = StoredToken(
-            self._secret_bytes(TOKEN_ID_BYTES).hex(),
-            user,
-            token_hash(text),
-            WHOLE_SCOPE if scope is None else scope,
-            now_ms,
-            now_ms + seconds * 1000,
+            token_id, user, token_hash(text), WHOLE_SCOPE if scope is None else scope, now_ms, ends_ms
         )
         broker = await self._write(
             call, [Wanted(Key(Kind.TOKEN, token.id), encode_token(token))], None, token_shown(token)
@@ -159,12 +170,15 @@ class Accounts:
         return text, token, broker
 
     async def delete_token(self, call: Call, token_id: str) -> str:
-        """Revoke a token; return the store's name. Raise 403, 404."""
+        """Revoke a token; return the store's name. Raise 403, 404. Without a right on the cluster an unknown one is 403, too."""
+        caller = _caller_of(call)
         found = next((one for one in self.table.tokens() if one.id == token_id), None)
+        if found is None or not reaches(caller, found):
+            call.check_also([cluster_need(self._cluster, UPDATE)])
         if found is None:
             raise Problem(404, "TOKEN_NOT_EXIST", f"token {token_id} does not exist", field="id")
         owner = self.table.state.find(found.user)
-        if owner is not None:
+        if owner is not None and token_id != caller.token_id:
             self._check_super(call, owner.user)
         return await self._write(call, [Wanted(Key(Kind.TOKEN, token_id), None)], token_shown(found), None)
 
@@ -188,6 +202,14 @@ class Accounts:
         asked = Asked(name, call.client, f"{call.method} {call.path}")
         self._audit.changed(asked, _text(before), _text(after))
         return broker
+
+
+def _caller_of(call: Call) -> Caller:
+    """Return who calls: calls about access prove their user in every mode, and are never admitted by their head alone."""
+    admission = call.admission
+    assert admission is not None, "access control admitted the call"
+    assert admission.caller is not None, "the call was decided in full"
+    return admission.caller
 
 
 def _text(shown: ShownParts) -> str:

@@ -13,7 +13,13 @@ from gateway.users.switch import Switch
 from gateway.users.user_routes import LIST_DEFAULT, After, PageMax
 
 TokenId = Annotated[str, Meta(pattern=ID_PATTERN, max_length=255, description="Id of the token.")]
-OwnerOrAll = Annotated[str, Meta(max_length=255, description="Only tokens of this user; empty: all.")]
+OwnerOrAll = Annotated[
+    str,
+    Meta(
+        max_length=255,
+        description="Only tokens of this user; empty: all. Those of others need Get on the cluster.",
+    ),
+]
 _MADE = Details(
     body_example={
         "user": "alice",
@@ -31,12 +37,12 @@ def token_routes(accounts: "Switch[Accounts]") -> list[Operation]:
     """Return the routes."""
     calls = Operations("users")
 
-    @calls.get("/v1/tokens", 400, 404)
+    @calls.get("/v1/tokens", 400, 403, 404)
     async def list_tokens(
-        user: OwnerOrAll = "", max_: PageMax = LIST_DEFAULT, after: After = ""
+        call: Call, user: OwnerOrAll = "", max_: PageMax = LIST_DEFAULT, after: After = ""
     ) -> TokensShown:
         """List tokens by id."""
-        found = [(one.id, one) for one in accounts.on().table.tokens() if user in ("", one.user)]
+        found = [(one.id, one) for one in accounts.on().tokens(call, user)]
         tokens, more = page_of(found, after, max_)
         return TokensShown([token_shown(one) for one in tokens], more)
 

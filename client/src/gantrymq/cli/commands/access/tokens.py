@@ -39,6 +39,7 @@ Lifetime = Annotated[
     ),
 ]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="USER", help="The token's user.")]
+Mine = Annotated[bool, typer.Option("--mine", help="Only your own: needs no right, as those of others do.")]
 Scope = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,15 +54,19 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     tokens = typer.Typer(help="Tokens for HTTP: list, create, revoke.", no_args_is_help=True)
     app.add_typer(tokens, name="tokens")
-    command(tokens, "list", "gantrymq access tokens list --user shop")(list_tokens)
+    lists = "gantrymq access tokens list --mine\ngantrymq access tokens list --user shop"
+    command(tokens, "list", lists)(list_tokens)
     creates = "gantrymq access tokens create --expires +30d\ngantrymq access tokens create --user shop --scope 'Pub Topic:orders' --expires +1d"
     command(tokens, "create", creates)(create)
     command(tokens, "revoke", "gantrymq access tokens revoke t-4711")(revoke)
 
 
-def list_tokens(session: Session, user: UserOption = None) -> None:
+def list_tokens(session: Session, user: UserOption = None, mine: Mine = False) -> None:
     """List the tokens; their text is never shown."""
-    found = pages_of(session, "tokens", user=user)
+    if mine and user is not None:
+        raise typer.BadParameter("give --mine or --user: one of the two")
+    owner = _who_asks(session) if mine else user
+    found = pages_of(session, "tokens", user=owner)
     rows = [
         (one["id"], one["user"], scope_words(one["scope"]), one["createdAt"], one["expiresAt"])
         for one in found["tokens"]
@@ -90,9 +95,14 @@ def new_token(session: Session, user: str | None, scope: list[str], seconds: int
         parts = [scope_of(one) for one in scope]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    owner = session.get(path_of("access:whoami"))["user"] if user is None else user
+    owner = _who_asks(session) if user is None else user
     given = {"user": owner, "scope": parts or None, "expiresInSeconds": seconds}
     made: dict[str, Any] = session.post(
         path_of("tokens"), {name: value for name, value in given.items() if value is not None}
     )
     return made
+
+
+def _who_asks(session: Session) -> str:
+    user: str = session.get(path_of("access:whoami"))["user"]
+    return user
