@@ -48,7 +48,7 @@ def made(port="broker-store", *users, is_permissive=False, **parts):
 
 def asks(method, path, header=b""):
     headers = {b"authorization": header} if header else {}
-    return Incoming(method, path, headers, {}, {}, b"", "127.0.0.1")
+    return Incoming(method, path, headers, {}, {}, "127.0.0.1")
 
 
 def of(name):

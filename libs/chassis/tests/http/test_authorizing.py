@@ -1,7 +1,8 @@
-"""An authorizer of an HTTP port decides about every call before its handler runs."""
+"""An authorizer of an HTTP port decides about every call before its handler runs, and before its body is kept."""
 
 import asyncio
 import json
+import tracemalloc
 
 import pytest
 
@@ -11,6 +12,8 @@ from gantry_chassis.metrics import Metrics
 from gantry_chassis.peers.budget import Budget
 from gantry_chassis.start_refusal import StartRefused
 
+MEBIBYTE = 1024 * 1024
+BODY_BYTES, CLIENTS, KEPT_BYTES_MAX = 8 * MEBIBYTE, 8, 4 * MEBIBYTE
 ROUTES = {("GET", "/things/{id}"), ("POST", "/things")}
 
 
@@ -56,16 +59,21 @@ async def ask(port: int, method: str, path: str, body: bytes = b"", *lines: str)
     return int(first.split()[1]), first.lower(), rest
 
 
-def run(*calls):
-    door, did = Door(), []
+def counting(did: list[str]):
+    """The routes of ROUTES, which note what they did."""
 
     def counted(request: Request) -> Response:
         did.append(request.method)
         return thing(request)
 
+    return {("GET", "/things/{id}"): counted, ("POST", "/things"): counted}
+
+
+def run(*calls):
+    door, did = Door(), []
+
     async def scenario():
-        routes = {("GET", "/things/{id}"): counted, ("POST", "/things"): counted}
-        server = HttpServer("127.0.0.1", 0, routes, Budget(), authorizer=door)
+        server = HttpServer("127.0.0.1", 0, counting(did), Budget(), authorizer=door)
         port = await server.start()
         try:
             return [await ask(port, *call) for call in calls]
@@ -99,7 +107,7 @@ def test_the_authorizer_sees_the_route_and_what_the_client_sent():
     read, made = door.seen
     assert (read.method, read.path_template, dict(read.path_params)) == ("GET", "/things/{id}", {"id": "a b"})
     assert (dict(read.query), read.address) == ({"x": "1", "y": ""}, "127.0.0.1")
-    assert (made.method, made.path_template, made.body) == ("POST", "/things", b"{}")
+    assert (made.method, made.path_template, dict(made.path_params)) == ("POST", "/things", {})
 
 
 def test_a_path_that_does_not_exist_is_hidden_from_strangers():
@@ -122,3 +130,86 @@ def test_a_route_without_a_rule_refuses_the_start():
         HttpServer("127.0.0.1", 0, routes, Budget(), authorizer=Door())
     with pytest.raises(StartRefused, match="/health/live"):
         HttpServer("127.0.0.1", 0, health_routes(lambda: None, Metrics()), Budget(), authorizer=Door())
+
+
+# Before the body
+
+
+def head(length: int, *lines: str) -> bytes:
+    fixed = ["POST /things HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
+    return "\r\n".join([*fixed, f"Content-Length: {length}", *lines, "", ""]).encode()
+
+
+async def answer(reader: asyncio.StreamReader) -> int:
+    """Read one whole answer, and return its status."""
+    first = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    length = next(line for line in first.split(b"\r\n") if line.lower().startswith(b"content-length"))
+    await reader.readexactly(int(length.partition(b":")[2]))
+    return int(first.split()[1])
+
+
+def serve_strangers(scenario):
+    async def serve():
+        did: list[str] = []
+        server = HttpServer("127.0.0.1", 0, counting(did), Budget(), authorizer=Door())
+        port = await server.start()
+        try:
+            await scenario(port)
+        finally:
+            await server.close()
+        return did
+
+    return asyncio.run(serve())
+
+
+def test_a_refused_call_is_answered_before_its_body_came_and_its_connection_stays_open():
+    async def scenario(port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head(MEBIBYTE))
+        assert await answer(reader) == 401
+        writer.write(b" " * MEBIBYTE + head(2, "Authorization: in") + b"{}")
+        assert await answer(reader) == 200
+        writer.close()
+
+    assert serve_strangers(scenario) == ["POST"]
+
+
+def test_a_body_that_is_too_large_does_not_hide_who_may_call():
+    async def scenario(port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head(2 * MEBIBYTE) + b" " * 2 * MEBIBYTE)
+        assert await answer(reader) == 401
+        writer.write(head(2 * MEBIBYTE, "Authorization: in") + b" " * 2 * MEBIBYTE)
+        assert await answer(reader) == 413
+        writer.close()
+
+    assert serve_strangers(scenario) == []
+
+
+def test_strangers_make_a_process_keep_little_however_much_they_send():
+    """Half a body each, never the end: before this rule each of them had the whole of it kept."""
+
+    async def send(port, status):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head(BODY_BYTES))
+        for _ in range(BODY_BYTES // 2 // MEBIBYTE):
+            writer.write(bytes(MEBIBYTE))
+            await writer.drain()
+        status.append(await answer(reader))
+        return writer
+
+    async def scenario(port):
+        status: list[int] = []
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            writers = await asyncio.gather(*(send(port, status) for _ in range(CLIENTS)))
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        for writer in writers:
+            writer.close()
+        assert status == [401] * CLIENTS
+        assert kept - before < KEPT_BYTES_MAX
+
+    serve_strangers(scenario)

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 
 class Incoming(NamedTuple):
-    """One call, before its handler."""
+    """The head of one call. Its body is not read yet: a client that may not call must not make a process keep one."""
 
     method: str
     """That of its route: GET for a HEAD that a GET route answers."""
@@ -15,7 +15,6 @@ class Incoming(NamedTuple):
     """By lower-case name."""
     path_params: Mapping[str, str]
     query: Mapping[str, str]
-    body: bytes
     address: str
     """The client's IP address."""
 

@@ -146,7 +146,7 @@ class HttpServer:
         """Set up a server. `listen` opens its port.
 
         `allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are refused. `authorizer` decides about
-        every call; without one, every client that reaches the port may call. Raises StartRefused if the authorizer has no rule about a route.
+        every call before its body is read; without one, every client that reaches the port may call. Raises StartRefused if the authorizer has no rule about a route.
         """
         if authorizer is not None:
             authorizer.demand_routes(routes)
@@ -256,21 +256,26 @@ class HttpServer:
         refusal = self._pages.refusal(scope["method"], headers)
         if refusal is not None:
             return json_response({"error": refusal.words, "header": refusal.header}, 403)
+        return await self._routed(scope, headers, receive)
+
+    async def _routed(
+        self, scope: dict[str, Any], headers: dict[bytes, bytes], receive: Callable[[], Awaitable[Any]]
+    ) -> Response:
+        """Answer a request by the handler of its route, if the authorizer admits it.
+
+        It decides by the head. The body of a refused call is dropped as it comes, and its connection stays open if it comes whole in time.
+        """
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        method, path = scope["method"], scope["path"]
+        route, params = self._find(method, path)
+        denial = self._denial(scope, headers, route, params or {}, query)
+        if denial is not None:
+            return json_response({"error": denial.words}, denial.status)._replace(headers=denial.headers)
         body = await _read_body(receive)
         if body is None:
             return json_response({"error": f"the body is over {BODY_BYTES_MAX} bytes"}, 413)
         if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
             return json_response({"error": f"a body needs the header Content-Type: {JSON}"}, 415)
-        return await self._routed(scope, headers, body)
-
-    async def _routed(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes) -> Response:
-        """Answer a request by the handler of its route, if the authorizer admits it."""
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        method, path = scope["method"], scope["path"]
-        route, params = self._find(method, path)
-        denial = self._denial(scope, headers, route, params or {}, query, body)
-        if denial is not None:
-            return json_response({"error": denial.words}, denial.status)._replace(headers=denial.headers)
         if route is None:
             return json_response({"error": f"no such resource: {path}"}, 405 if params is not None else 404)
         try:
@@ -287,7 +292,6 @@ class HttpServer:
         route: "_Route | None",
         params: dict[str, str],
         query: dict[str, str],
-        body: bytes,
     ) -> Denial | None:
         """Return why the authorizer refuses a call."""
         if self._authorizer is None:
@@ -296,7 +300,7 @@ class HttpServer:
         address = str(client[0]) if client else ""
         if route is None:
             return self._authorizer.admits_unknown(headers, address)
-        incoming = Incoming(route.method, route.path, headers, params, query, body, address)
+        incoming = Incoming(route.method, route.path, headers, params, query, address)
         return self._authorizer.authorize(incoming)
 
     def _find(self, method: str, path: str) -> "tuple[_Route | None, dict[str, str] | None]":
