@@ -30,6 +30,7 @@ from gantry_access.signatures.signing_key import SigningKey
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_guard.audit import Audit
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door
 from gantry_guard.failures import FailureLimits
@@ -77,6 +78,7 @@ def door(access: AccessTable, file: Path | None) -> Door:
         Introductions(KEYS.inner, os.urandom),
         "DefaultCluster",
         failures=FailureLimits(environment.steady),
+        certificates=CertificateUsers(access, is_on=False),
         refusals=Refusals(audit, is_permissive=False),
         now_ms=environment.wall_ms,
     )

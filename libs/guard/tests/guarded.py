@@ -18,6 +18,7 @@ from gantry_access.signatures.signing_key import SigningKey
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_guard.audit import Audit
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door
 from gantry_guard.failures import FailureLimits
@@ -91,7 +92,15 @@ class Guarded:
     """A door with all its parts, and what its handler was given."""
 
     def __init__(
-        self, access, *, file=None, topic_of_record=None, keys=KEYS, addresses=(), is_permissive=False
+        self,
+        access,
+        *,
+        file=None,
+        topic_of_record=None,
+        keys=KEYS,
+        addresses=(),
+        is_permissive=False,
+        tls_users=False,
     ):
         self.metrics = Metrics()
         self.clock = Clock()
@@ -107,6 +116,7 @@ class Guarded:
             "DefaultCluster",
             failures=self.failures,
             refusals=self.refusals,
+            certificates=CertificateUsers(access, is_on=tls_users),
             now_ms=lambda: NOW_MS,
             topic_of_record=topic_of_record,
         )

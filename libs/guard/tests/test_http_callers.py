@@ -7,6 +7,7 @@ import pytest
 from gantry_access.entries.contents import user_entry
 from gantry_access.entries.table import AccessTable
 from gantry_access.model.users import User
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.failures import FREE_FAILURES, FailureLimits
 from gantry_guard.http_callers import CallerRefused, Callers
@@ -30,7 +31,8 @@ def test_wrong_jwts_of_an_address_keep_no_good_one_out():
     """Behind a proxy or a NAT, all clients have one address, and a JWT names no user before it is verified."""
     table = AccessTable(ClusterKeys({"k": b"k" * 32}).sealing)
     table.take([user_entry(User("alice"), 1)])
-    callers = Callers(table, FailureLimits(lambda: 0.0), lambda: NOW_MS, OneJwt())
+    certificates = CertificateUsers(table, is_on=False)
+    callers = Callers(table, FailureLimits(lambda: 0.0), lambda: NOW_MS, OneJwt(), certificates)
     for number in range(FREE_FAILURES * 3):
         with pytest.raises(CallerRefused) as refused:
             callers.caller_of(b"Bearer bad%d" % number, "10.0.0.1")

@@ -19,6 +19,7 @@ from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Audit
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.failures import FailureLimits
 from gantry_guard.http_callers import Callers
@@ -30,7 +31,7 @@ KEYS = ClusterKeys({"k": b"k" * 32})
 NOW_MS = 1_700_000_000_000
 
 
-def made(port="broker-store", *users, is_permissive=False, **parts):
+def made(port="broker-store", *users, is_permissive=False, tls_users=False, **parts):
     table = AccessTable(KEYS.sealing)
     for number, (name, kind, actions) in enumerate(users):
         sealed = KEYS.sealing.seal(name, HiddenText(f"secret of {name}"), bytes([number]) * 12)
@@ -39,16 +40,19 @@ def made(port="broker-store", *users, is_permissive=False, **parts):
         table.take([policies_entry(SubjectPolicies(Subject(name), (entry,)), 1)])
     table.is_complete = True
     audit = Audit(None, "store", Metrics(), wall_ms=lambda: NOW_MS, make_thread=machine().make_thread)
-    callers = Callers(table, FailureLimits(lambda: 0.0), lambda: NOW_MS, None)
+    certificates = CertificateUsers(table, is_on=tls_users)
+    callers = Callers(table, FailureLimits(lambda: 0.0), lambda: NOW_MS, None, certificates)
     inner = InnerHttp(KEYS.inner, lambda: NOW_MS)
     refusals = Refusals(audit, is_permissive=is_permissive)
     rows = GATEWAY if port == "gateway" else OWN_PORTS[port]
     return HttpDoor(rows, table, "c1", callers, inner, refusals, lambda: NOW_MS, **parts), inner
 
 
-def asks(method, path, header=b""):
-    headers = {b"authorization": header} if header else {}
-    return Incoming(method, path, headers, {}, {}, "127.0.0.1")
+def asks(method, path, header=b"", certificate=None, **others):
+    headers = {name.replace("_", "-").encode(): value for name, value in others.items()}
+    if header:
+        headers[b"authorization"] = header
+    return Incoming(method, path, headers, {}, {}, "127.0.0.1", certificate)
 
 
 def of(name):

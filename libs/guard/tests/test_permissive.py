@@ -226,8 +226,8 @@ def test_an_http_call_without_a_user_or_a_right_passes():
             assert mild.authorize(asks(method, path, header)) is None
     assert strict.authorize(asks("POST", "/snapshots", of("reader"))).status == 403
     assert mild.authorize(asks("POST", "/snapshots", of("reader"))) is None
-    assert strict.admits_unknown({}, "127.0.0.1").status == 401
-    assert mild.admits_unknown({}, "127.0.0.1") is None
+    assert strict.admits_unknown({}, "127.0.0.1", None).status == 401
+    assert mild.admits_unknown({}, "127.0.0.1", None) is None
 
 
 @pytest.mark.parametrize("route", sorted(ROUTES_ABOUT_ACCESS))
@@ -253,7 +253,7 @@ def test_a_port_that_asks_for_a_token_when_off_lets_no_user_without_a_right_pass
         "broker-store", ("reader", UserType.NORMAL, ["Get"]), is_permissive=True, needs_token_when_off=True
     )
     assert door.authorize(asks("POST", "/snapshots", of("reader"))).status == 403
-    assert door.caller_of({}, "127.0.0.1", "GET /metrics").is_permitted
+    assert door.caller_of({}, "127.0.0.1", None, "GET /metrics").is_permitted
 
 
 async def test_clients_that_name_any_number_of_users_fill_no_audit_log(tmp_path):

@@ -21,6 +21,7 @@ from gantry_access.tokens.token_text import token_hash, token_text
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_guard.audit import Asked, Audit
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.failures import FailureLimits
 from gantry_guard.guard import Guard
@@ -69,7 +70,7 @@ class NotedAudit(Audit):
 class Access:
     """Access control of one gateway under test, with its clock."""
 
-    def __init__(self, jwt=None, keys=KEYS, *, is_permissive: bool = False) -> None:
+    def __init__(self, jwt=None, keys=KEYS, *, is_permissive: bool = False, tls_users: bool = False) -> None:
         self.now_ms, self.steady = BEGIN_MS, 0.0
         self.table = AccessTable(keys.sealing)
         self.table.is_complete = True
@@ -83,6 +84,7 @@ class Access:
             failures=self.failures,
             audit=self.audit,
             refusals=Refusals(self.audit, is_permissive=is_permissive),
+            certificates=CertificateUsers(self.table, is_on=tls_users),
             now_ms=lambda: self.now_ms,
         )
         self.stores = MemoryChanges(lambda: self.now_ms)

@@ -28,7 +28,7 @@ class Door:
         if missing:
             raise StartRefused(f"no row of rights for {sorted(missing)}")
 
-    def admits_unknown(self, headers, address):
+    def admits_unknown(self, headers, address, certificate):
         return None if headers.get(b"authorization") else Denial(401, "who are you")
 
     def authorize(self, incoming):

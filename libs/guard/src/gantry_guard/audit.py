@@ -1,6 +1,6 @@
 """The audit log: one JSON object a line, about what was refused, allowed and changed. It never holds a secret.
 
-`timeMs`, `service`, `user`, `address`, `request`, `resources` (what the request required), `decision` (`refused`, `permitted`, `allowed` or
+`timeMs`, `service`, `user`, `way` (how it was proven), `address`, `request`, `resources` (what the request required), `decision` (`refused`, `permitted`, `allowed` or
 `changed`), `reason` or `rule`, `count`; of changes `before` and `after`. Refusals are written as they come, but only some per second; the others are
 counted. Allowed requests, and those that only the permissive mode lets pass, are counted by what decided them, and written every ten seconds. A
 thread writes the file; beyond a bound lines are dropped and counted.
@@ -54,6 +54,8 @@ class Asked(NamedTuple):
     request: str
     """Name of the code, method or route."""
     required: tuple[Requirement, ...] = ()
+    way: str = ""
+    """How the user was proven: `signature`, `certificate`, `secret`, `token`, `jwt`; empty where it was not."""
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ class Line(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     service: str
     decision: str
     user: str = ""
+    way: str = ""
     address: str = ""
     request: str = ""
     resources: str = ""
@@ -216,6 +219,7 @@ class Audit:
             service=self._service,
             decision=decision,
             user=asked.user[:TEXT_CHARS_MAX],
+            way=asked.way,
             address=asked.address,
             request=asked.request,
             resources=_resources(asked.required),

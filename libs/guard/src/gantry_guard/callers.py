@@ -16,7 +16,9 @@ INTRODUCTION: Final = frozenset({int(GantryCode.INTRODUCE), int(GantryCode.PROVE
 
 _NAMES: Final = {int(code): code.name for code in (*RequestCode, *GantryCode)}
 SIGNED_BY: Final = "access signed"
-"""Attribute of a peer: the user that signed its last request. Stores read it, too."""
+"""Attribute of a peer: the user that signed its last signed request."""
+ACTING_USER: Final = "access user"
+"""Attribute of a peer: the user of its last request, by signature or certificate. Stores read it, too."""
 _SOURCE = "access source"
 
 

@@ -17,10 +17,11 @@ from gantry_access.model.needs import ACCESS_TOPIC, OfRecord, Requirement, is_ab
 from gantry_access.rights.asked import Asked
 from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.request_table import ABOUT_ACCESS, REQUESTS, requirements_of_request
-from gantry_access.signatures.remoting import ACCESS_KEY, is_signed
+from gantry_access.signatures.remoting import ACCESS_KEY, SIGNATURE, is_signed
 from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG, USERNAME_MISSING
 from gantry_guard.audit import Asked as Audited
 from gantry_guard.callers import (
+    ACTING_USER,
     INTRODUCTION,
     SIGNED_BY,
     Connected,
@@ -29,6 +30,7 @@ from gantry_guard.callers import (
     request_name,
     source_of,
 )
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import INNER, Introductions
 from gantry_guard.refusals import Refusals
@@ -55,8 +57,19 @@ class _Request(NamedTuple):
     fields: dict[str, str]
     body: bytes
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether its signature decides about its user, be it good or bad."""
+        return ACCESS_KEY in self.fields or SIGNATURE in self.fields
+
+    def claimed(self, user: str) -> Audited:
+        """As a request of a user that it did not prove."""
+        return Audited(user, self.source.text, request_name(self.code))
+
     def audited(self, user: str, required: tuple[Requirement, ...] = ()) -> Audited:
-        return Audited(user, self.source.text, request_name(self.code), required)
+        """As a request of the user that it proved."""
+        way = "signature" if self.is_signed else "certificate"
+        return Audited(user, self.source.text, request_name(self.code), required, way)
 
 
 class _Refused(Exception):
@@ -78,12 +91,14 @@ class Door:
         *,
         failures: FailureLimits,
         refusals: Refusals,
+        certificates: CertificateUsers,
         now_ms: Callable[[], int],
         topic_of_record: TopicOfRecord | None = None,
     ) -> None:
         """`cluster`: the one whose rights count here. `now_ms`: wall time. `topic_of_record`: absent where no request identifies a record."""
         self._table, self._introductions, self._cluster = table, introductions, cluster
         self._failures, self._refusals, self._audit, self._now_ms = failures, refusals, refusals.audit, now_ms
+        self._certificates = certificates
         self._topic_of_record = topic_of_record
         self._requirements = _Requirements(cluster)
         self._of_record = frozenset(code for code, row in REQUESTS.items() if row.is_of_record)
@@ -116,10 +131,10 @@ class Door:
         return True
 
     def may_send(self, peer: Connected, topic: str) -> bool:
-        """Whether the user that signed the last request of a connection may send to a topic; also one of Gantry's own services."""
+        """Whether the user of the last request of a connection may send to a topic; also one of Gantry's own services."""
         if INNER in peer.attributes:
             return True
-        user: str = peer.attributes.get(SIGNED_BY, "")
+        user: str = peer.attributes.get(ACTING_USER, "")
         source = source_of(peer)
         try:
             required = topic_requirement(topic, Action.PUB)
@@ -132,21 +147,45 @@ class Door:
         return self._refusals.permits(asked, verdict.reason.value, is_about_access=False)
 
     def _authenticated(self, peer: Peer, request: _Request) -> str:
-        """Return the user that signed a request. Raises _Refused: the text for an unknown user is that of a wrong signature."""
-        user, address = request.fields.get(ACCESS_KEY, ""), request.source.text
-        if not user or user.isspace():
-            raise _Refused(_no_permission(USERNAME_MISSING), request.audited(""), "no_user")
+        """Return the user that signed a request, or that its connection's certificate names. Raises _Refused.
+
+        A signature alone decides about a request that has one: a certificate neither adds to it nor heals a wrong one.
+        """
+        user = self._signer(peer, request) if request.is_signed else self._certified(peer, request)
+        peer.attributes[ACTING_USER] = user
+        return user
+
+    def _demand_users(self, request: _Request, user: str) -> None:
+        """Raise _Refused until the users were read."""
         if not self._table.is_complete:
             error = RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_READ_YET)
-            raise _Refused(error, request.audited(user), "not_read_yet")
+            raise _Refused(error, request.claimed(user), "not_read_yet")
+
+    def _certified(self, peer: Peer, request: _Request) -> str:
+        """Return the user that the certificate of a request's connection names."""
+        name = self._certificates.name_of(peer)
+        if name:
+            self._demand_users(request, name)
+            if self._certificates.is_user(name):
+                return name
+        reason = "unknown_certificate" if name else "no_user"
+        raise _Refused(_no_permission(USERNAME_MISSING), request.claimed(name), reason)
+
+    def _signer(self, peer: Peer, request: _Request) -> str:
+        """Return the user that signed a request. The text for an unknown user is that of a wrong signature."""
+        user, address = request.fields.get(ACCESS_KEY, ""), request.source.text
+        if not user or user.isspace():
+            raise _Refused(_no_permission(USERNAME_MISSING), request.claimed(""), "no_user")
+        self._demand_users(request, user)
         # A connection whose last request the user signed keeps being served while somebody else guesses at the same address.
         is_known = peer.attributes.get(SIGNED_BY) == user
         if not is_known and self._failures.is_paused(user, address):
-            raise _Refused(_no_permission(CREDENTIALS_WRONG), request.audited(user), "too_many_failures")
+            raise _Refused(_no_permission(CREDENTIALS_WRONG), request.claimed(user), "too_many_failures")
         if not is_signed(request.fields, request.body, self._table.signing_keys(user)):
             peer.attributes.pop(SIGNED_BY, None)
+            peer.attributes.pop(ACTING_USER, None)
             self._failures.failed(user, address)
-            raise _Refused(_no_permission(CREDENTIALS_WRONG), request.audited(user), "wrong_signature")
+            raise _Refused(_no_permission(CREDENTIALS_WRONG), request.claimed(user), "wrong_signature")
         if not is_known:
             peer.attributes[SIGNED_BY] = user
             self._failures.succeeded(user, address)

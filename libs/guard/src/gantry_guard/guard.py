@@ -14,6 +14,7 @@ from gantry_chassis.metrics import Metrics
 from gantry_chassis.settings.access import AccessSettings
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Audit
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door, TopicOfRecord
 from gantry_guard.failures import FailureLimits
@@ -44,6 +45,8 @@ class Guard:
     audit: Audit
     refusals: Refusals
     """What becomes of refused requests: it knows the mode of the process."""
+    certificates: CertificateUsers
+    """Finds the users of connections with a verified client certificate."""
     now_ms: Callable[[], int]
     """Wall time."""
 
@@ -79,6 +82,7 @@ class Guard:
             failures=FailureLimits(environment.steady),
             audit=audit,
             refusals=Refusals(audit, is_permissive=settings.is_permissive),
+            certificates=CertificateUsers(table, is_on=settings.tls_users),
             now_ms=environment.wall_ms,
         )
 
@@ -100,6 +104,7 @@ class Guard:
             cluster,
             failures=self.failures,
             refusals=self.refusals,
+            certificates=self.certificates,
             now_ms=self.now_ms,
             topic_of_record=topic_of_record,
         )
@@ -120,7 +125,7 @@ class Guard:
 
         `needs_token_when_off`: whether the port asks for a token without access control.
         """
-        callers = Callers(self.table, self.failures, self.now_ms, jwt)
+        callers = Callers(self.table, self.failures, self.now_ms, jwt, self.certificates)
         return HttpDoor(
             rows,
             self.table,

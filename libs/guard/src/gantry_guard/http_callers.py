@@ -1,4 +1,4 @@
-"""Who calls an HTTP port: read from the header `Authorization`, by a token, by a secret of a user, or by a JWT.
+"""Who calls an HTTP port: read from the header `Authorization`, by a token, by a secret of a user, or by a JWT; without it, by a certificate.
 
 What was verified is kept by the hash of the header, until any entry of the table changes; its end is checked at every call.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, Protocol, Self
 
 from gantry_access.entries.table import AccessTable
@@ -18,8 +18,12 @@ from gantry_access.tokens.errors import TokenRefused
 from gantry_access.tokens.scope import ScopeEntry
 from gantry_access.tokens.stored_token import verify_token
 from gantry_access.tokens.token_text import TOKEN_PREFIX, token_hash
+from gantry_chassis.http.authorizing import Certificate
+from gantry_chassis.http.web_pages import is_of_another_origin
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.failures import FailureLimits
 from gantry_guard.jwt_bearer.verifier import JwtRefused, VerifiedJwt
+from gantry_link.serving.tls_door import certificate_name
 from gantry_wire.bounded_cache import BoundedCache
 
 KNOWN_MAX = 10_000
@@ -33,7 +37,7 @@ class Caller(NamedTuple):
     """The user of a call, and what limits it further."""
 
     user: str
-    way: Literal["token", "secret", "jwt", "inner", "permitted"]
+    way: Literal["token", "secret", "jwt", "certificate", "inner", "permitted"]
     token_id: str = ""
     scope: tuple[ScopeEntry, ...] | None = None
     """None: all that the user may do."""
@@ -44,6 +48,11 @@ class Caller(NamedTuple):
     def is_permitted(self) -> bool:
         """Whether it proves no user, and the mode of the process lets it pass nevertheless."""
         return self.way == "permitted"
+
+    @property
+    def proof(self) -> str:
+        """How it proved its user, for the audit log."""
+        return "" if self.is_permitted else self.way
 
 
 INNER_CALLER = Caller("", "inner")
@@ -82,10 +91,16 @@ class Callers:
     """Reads callers from headers."""
 
     def __init__(
-        self, table: AccessTable, failures: FailureLimits, now_ms: Callable[[], int], jwt: JwtCheck | None
+        self,
+        table: AccessTable,
+        failures: FailureLimits,
+        now_ms: Callable[[], int],
+        jwt: JwtCheck | None,
+        certificates: CertificateUsers,
     ) -> None:
         """`now_ms` is wall time. Without `jwt`, no JWT is accepted."""
         self._table, self._failures, self._now_ms, self._jwt = table, failures, now_ms, jwt
+        self._certificates = certificates
         self._known: BoundedCache[bytes, Caller] = BoundedCache(KNOWN_MAX)
         self._known_at = (-1, -1)
         """The versions of the table and of the keys of JWT to which `_known` belongs."""
@@ -116,6 +131,17 @@ class Callers:
             found = self._verified(header, address)
             self._known.keep(digest, found)
         return found
+
+    def of_certificate(self, certificate: Certificate, headers: Mapping[bytes, bytes]) -> Caller:
+        """Return the user that the verified certificate of a connection names, for a call without the header. Raises NoHeader."""
+        name = certificate_name(certificate) if self._certificates.is_on else ""
+        if not name:
+            raise NoHeader("", "no_credentials")
+        if not self._certificates.is_user(name):
+            raise NoHeader(name, "unknown_certificate")
+        if is_of_another_origin(headers):
+            raise NoHeader(name, "another_origin")
+        return Caller(name, "certificate")
 
     def _verified(self, header: bytes, address: str) -> Caller:
         scheme, _, given = header.partition(b" ")

@@ -20,7 +20,7 @@ from gantry_access.rights.http_table import ABOUT_ACCESS, HttpRoute, requirement
 from gantry_access.rights.rules import Row
 from gantry_access.texts import AUTHENTICATION_FAILED, CONTEXT_UNREADABLE, USERNAME_MISSING
 from gantry_access.tokens.scope import is_in_scope
-from gantry_chassis.http.authorizing import Denial, Incoming
+from gantry_chassis.http.authorizing import Certificate, Denial, Incoming
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Asked as Audited
 from gantry_guard.audit import requirement_text
@@ -161,9 +161,11 @@ class HttpDoor:
             shown = ", ".join(" ".join(route) for route in missing)
             raise StartRefused(f"no row of rights for {shown}: add it to gantry_access.rights.http_table")
 
-    def admits_unknown(self, headers: Mapping[bytes, bytes], address: str) -> Denial | None:
+    def admits_unknown(
+        self, headers: Mapping[bytes, bytes], address: str, certificate: Certificate | None
+    ) -> Denial | None:
         """Return why a call of a path that does not exist gets no 404: only users learn which paths there are."""
-        found = self.caller_of(headers, address, "unknown path")
+        found = self.caller_of(headers, address, certificate, "unknown path")
         return found if isinstance(found, Denial) else None
 
     def authorize(self, incoming: Incoming) -> Denial | None:
@@ -174,7 +176,7 @@ class HttpDoor:
         route = (incoming.method, incoming.path_template)
         if self.is_open(route):
             return None
-        caller = self.caller_of(incoming.headers, incoming.address, " ".join(route))
+        caller = self.caller_of(incoming.headers, incoming.address, incoming.certificate, " ".join(route))
         if isinstance(caller, Denial):
             return caller
         fields = {**incoming.query, **incoming.path_params}
@@ -194,9 +196,13 @@ class HttpDoor:
         """Whether the rights of a route depend on the body of a call."""
         return route in self._of_bodies
 
-    def caller_of(self, headers: Mapping[bytes, bytes], address: str, request: str) -> Caller | Denial:
+    def caller_of(
+        self, headers: Mapping[bytes, bytes], address: str, certificate: Certificate | None, request: str
+    ) -> Caller | Denial:
         """Return the caller of a call, or why it is refused. Before the first entries of a store were read it is 503.
 
+        A header `Authorization` alone decides about a call that has one. Without it, the verified `certificate` of the connection may
+        prove the user.
         PERMITTED_CALLER in the permissive mode, in place of a refusal.
         """
         header = headers.get(_AUTHORIZATION)
@@ -208,9 +214,11 @@ class HttpDoor:
                 self._denied(None, Audited("", address, request), "not_read_yet", denial) or PERMITTED_CALLER
             )
         try:
+            if header is None and certificate is not None:
+                return self._callers.of_certificate(certificate, headers)
             return self._callers.caller_of(header, address)
         except NoHeader as refused:
-            denial, user, reason = _WITHOUT_HEADER, "", refused.reason
+            denial, user, reason = _WITHOUT_HEADER, refused.user, refused.reason
         except CallerRefused as refused:
             denial, user, reason = _WRONG, refused.user, refused.reason
         return self._denied(None, Audited(user, address, request), reason, denial) or PERMITTED_CALLER
@@ -226,7 +234,7 @@ class HttpDoor:
         try:
             needed, records = self._required(route, fields, body)
         except RightsRefused as refused:
-            asked = Audited(caller.user, address, request)
+            asked = Audited(caller.user, address, request, way=caller.proof)
             denial = self._denied(caller, asked, "unreadable", Denial(403, refused.remark))
             if denial is not None:
                 return denial
@@ -244,9 +252,11 @@ class HttpDoor:
     ) -> Denial | None:
         """Return why a caller is refused."""
         if caller is INNER_CALLER:
-            self._audit.allowed(Audited("", address, request, tuple(needed)), Verdict(Reason.INNER_USER))
+            self._audit.allowed(
+                Audited("", address, request, tuple(needed), caller.proof), Verdict(Reason.INNER_USER)
+            )
             return None
-        audited = Audited(caller.user, address, request, tuple(needed))
+        audited = Audited(caller.user, address, request, tuple(needed), caller.proof)
         if (
             caller.is_permitted
         ):  # noted when it proved no user; what it needs may be about access all the same
@@ -326,7 +336,7 @@ class HttpDoor:
         if not verdict.is_allowed or not (caller.scope is None or is_in_scope(caller.scope, given.needed)):
             return None
         ends = [ends_ms for ends_ms in (caller.ends_ms, account.user.expires_ms) if ends_ms is not None]
-        asked = Audited(caller.user, address, given.request, given.needed)
+        asked = Audited(caller.user, address, given.request, given.needed, caller.proof)
         return _Allowed(self._callers.versions, address, min(ends, default=_NEVER_MS), asked, verdict)
 
     def _required(

@@ -154,8 +154,8 @@ class Document(Protocol):
         ...
 
 
-SIGNED_BY = "access signed"
-"""Attribute of a peer: the user of its last signed request. The door of access control sets it; it is absent where that is off."""
+ACTING_USER = "access user"
+"""Attribute of a peer: the user of its last request, by signature or certificate. The door of access control sets it; it is absent where that is off."""
 
 
 class Peer(Protocol):

@@ -6,7 +6,7 @@ import pytest
 from memory_store import MemoryPeer
 from reading_side import ReadingSide
 
-from broker_store.ports import SIGNED_BY
+from broker_store.ports import ACTING_USER
 from gantry_guard import callers
 from gantry_wire.bodies.clients import ConsumerIdList
 from gantry_wire.bodies.json_body import decode_body
@@ -40,10 +40,10 @@ async def test_another_user_does_not_take_the_id_of_a_connected_client(side):
     clients = side.consuming.clients
     asker, again, thief = MemoryPeer(), MemoryPeer(), MemoryPeer()
     for peer, user in ((asker, "alice"), (thief, "mallory")):
-        peer.attributes[SIGNED_BY] = user
+        peer.attributes[ACTING_USER] = user
         await side.ask(34, body=JAVA, peer=peer)
     assert clients.find_producer("10.0.0.1@7").peer is asker
-    again.attributes[SIGNED_BY] = "alice"
+    again.attributes[ACTING_USER] = "alice"
     await side.ask(34, body=JAVA, peer=again)
     assert clients.find_producer("10.0.0.1@7").peer is again
     again.is_closing = True
@@ -52,7 +52,7 @@ async def test_another_user_does_not_take_the_id_of_a_connected_client(side):
 
 
 def test_the_attribute_is_the_one_that_doors_set():
-    assert SIGNED_BY == callers.SIGNED_BY
+    assert ACTING_USER == callers.ACTING_USER
 
 
 async def pushes(peer):

@@ -187,6 +187,7 @@ class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other. Raises ValueError."""
+        super().__post_init__()
         if self.token and self.is_enforced:
             raise ValueError(
                 "token and access_key_file are both set: with users, make tokens with POST /v1/tokens and clear the setting token"

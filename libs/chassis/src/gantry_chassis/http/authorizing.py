@@ -1,7 +1,12 @@
 """The door of an HTTP port: what decides whether a call may be answered. The chassis knows no users and no rights."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+Certificate = Mapping[str, Any]
+"""A verified certificate, in the form of `ssl.SSLSocket.getpeercert`."""
+CERTIFICATE = "gantry.certificate"
+"""The key of the client's verified certificate in the ASGI scope of a call; absent without one."""
 
 
 class Incoming(NamedTuple):
@@ -17,6 +22,8 @@ class Incoming(NamedTuple):
     query: Mapping[str, str]
     address: str
     """The client's IP address."""
+    certificate: Certificate | None
+    """The verified certificate that the client of the connection showed."""
 
 
 class Denial(NamedTuple):
@@ -35,7 +42,9 @@ class Authorizer(Protocol):
         """Raise StartRefused if it has no rule about one of these routes (method, path template)."""
         ...
 
-    def admits_unknown(self, headers: Mapping[bytes, bytes], address: str) -> Denial | None:
+    def admits_unknown(
+        self, headers: Mapping[bytes, bytes], address: str, certificate: Certificate | None
+    ) -> Denial | None:
         """Return why a call of a path that the port does not have gets no 404."""
         ...
 

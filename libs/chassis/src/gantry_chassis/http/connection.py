@@ -17,6 +17,7 @@ import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from gantry_chassis.http.authorizing import CERTIFICATE, Certificate
 from gantry_chassis.peers.budget import Account, Budget
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -59,6 +60,8 @@ class HttpConnection(HttpToolsProtocol):
     """Loop time since which a whole request is awaited; 0 while none is."""
     _unsent = (0, 0.0)
     """Unread bytes at the last check, and since when there are this many."""
+    certificate: Certificate | None = None
+    """The client's verified certificate."""
     _input: Account | None = None
     _output: Account | None = None
 
@@ -70,6 +73,7 @@ class HttpConnection(HttpToolsProtocol):
         """Begin a connection, or refuse it when the remaining descriptors are for files."""
         self._reading_since = self.loop.time()
         super().connection_made(transport)
+        self.certificate = transport.get_extra_info("peercert") or None
         sock = transport.get_extra_info("socket")
         more = self._bounds.descriptors_more
         if sock is not None and not self._budget.has_descriptor(sock.fileno() - more):
@@ -107,6 +111,8 @@ class HttpConnection(HttpToolsProtocol):
         self._amid_size = 0
         self._reading_since = self._reading_since or self.loop.time()
         super().on_message_begin()
+        if self.certificate is not None:
+            cast("dict[str, Any]", self.scope)[CERTIFICATE] = self.certificate
 
     def on_headers_complete(self) -> None:
         """Begin the call, unless the head is too large, refused or must be parsed again."""

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from gantry_chassis.http.authorizing import Authorizer, Denial, Incoming
+from gantry_chassis.http.authorizing import CERTIFICATE, Authorizer, Denial, Incoming
 from gantry_chassis.http.web_pages import WebPages
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import ListeningSocket, listening_socket
@@ -297,10 +297,10 @@ class HttpServer:
         if self._authorizer is None:
             return None
         client = scope.get("client")
-        address = str(client[0]) if client else ""
+        address, certificate = str(client[0]) if client else "", scope.get(CERTIFICATE)
         if route is None:
-            return self._authorizer.admits_unknown(headers, address)
-        incoming = Incoming(route.method, route.path, headers, params, query, address)
+            return self._authorizer.admits_unknown(headers, address, certificate)
+        incoming = Incoming(route.method, route.path, headers, params, query, address, certificate)
         return self._authorizer.authorize(incoming)
 
     def _find(self, method: str, path: str) -> "tuple[_Route | None, dict[str, str] | None]":

@@ -99,6 +99,18 @@ class WebPages:
         return Refusal(header, f"web pages of {whose} may not call this service{remedy}")
 
 
+def is_of_another_origin(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a browser says that a page of another origin makes a call, or that a link on such a page was followed.
+
+    A browser shows a client certificate by itself, whichever page asks. So a certificate is no proof of such a call, not even where
+    `cors_origins` lets the page call.
+    """
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+    if site is not None and site not in _SAME:
+        return True
+    return origin is not None and not _is_same(origin, headers.get(b"host", b""))
+
+
 def parts_of(text: str) -> list[str]:
     """Split a setting at commas."""
     return [part.strip() for part in text.split(",") if part.strip()]

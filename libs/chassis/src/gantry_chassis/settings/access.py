@@ -34,12 +34,28 @@ class AccessSettings(PeerSettings, frozen=True, kw_only=True):
             description="Further addresses, as IP:port separated by commas, at which Gantry's own services reach this one, such as that of a router that passes connections on; *: any."
         ),
     ] = ""
+    tls_users: Annotated[
+        bool,
+        Meta(
+            description="A request without a signature or Authorization header is of the user whose name is in the connection's verified client certificate: its first SAN URI, or else its first DNS name. Needs access_key_file, and tls_client_auth=optional or require."
+        ),
+    ] = False
     insecure: Annotated[
         bool,
         Meta(
             description="Listen on addresses that other machines reach although access control is off. Each start logs it."
         ),
     ] = False
+
+    def __post_init__(self) -> None:
+        """Refuse users by certificate where no certificate is verified, or no user exists."""
+        super().__post_init__()
+        if self.tls_users and not self.access_key_file:
+            raise ValueError("tls_users=true needs users: set access_key_file")
+        if self.tls_users and self.tls_client_auth == "none":
+            raise ValueError(
+                "tls_users=true needs verified client certificates: set tls_client_ca_file and tls_client_auth=optional or require"
+            )
 
     @property
     def is_guarded(self) -> bool:

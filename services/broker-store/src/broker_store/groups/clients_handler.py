@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from broker_store.filters.table import FilterTable
 from broker_store.groups.clients import Client, ClientTable, Consumption
 from broker_store.groups.groups import GroupTable
-from broker_store.ports import SIGNED_BY, Commands, Peer, TopicTable
+from broker_store.ports import ACTING_USER, Commands, Peer, TopicTable
 from gantry_wire.bodies.clients import ConsumerData, ConsumerIdList, HeartbeatData, SubscriptionData
 from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -56,7 +56,7 @@ class ClientHandlers:
         if not data.client_id:
             raise MissingField("clientID")
         times = self._now_ms(), self._steady_ms()
-        user = peer.attributes.get(SIGNED_BY, "")
+        user = peer.attributes.get(ACTING_USER, "")
         client = Client(peer, data.client_id, command.language, command.version, *times, user)
         for producer in data.producer_data_set:
             if producer.group_name:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from gantry_chassis.http.authorizing import CERTIFICATE
 from gantry_chassis.machine.memory import LargeThings
 from gantry_wire.bounded_cache import BoundedCache
 from gateway.http.access import Access, Gate
@@ -16,7 +17,8 @@ from gateway.http.metrics import CallMetrics
 
 HEADS_MAX = 2048
 """Maximum number of known heads."""
-_OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost", "gateway.when_lost"})
+_OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost", "gateway.when_lost", CERTIFICATE})
+"""The parts of a scope that are its connection's: another connection may send the same head."""
 
 
 class Exchange(Protocol):

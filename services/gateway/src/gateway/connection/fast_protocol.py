@@ -11,6 +11,7 @@ from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any, cast
 
+from gantry_chassis.http.authorizing import CERTIFICATE
 from gantry_wire.frames.frame_template import marked_number
 from gateway.connection.fast_path import FastPath, KnownHead
 from gateway.connection.http_protocol import GatewayProtocol
@@ -194,13 +195,16 @@ class FastProtocol(GatewayProtocol):
 
     def scope_of(self, known: KnownHead) -> dict[str, Any]:
         """Return the scope that uvicorn would make."""
-        return {
+        scope = {
             **known.scope,
             "server": self.server,
             "client": self.client,
             "gateway.is_lost": self._was_lost,
             "gateway.when_lost": self._when_lost,
         }
+        if self.certificate is not None:
+            scope[CERTIFICATE] = self.certificate
+        return scope
 
     def on_headers_complete(self) -> None:
         """Start the call, and learn its head."""

@@ -91,7 +91,7 @@ class Access:
         return self._caller_of(door, call, " ".join(route))
 
     def _caller_of(self, door: "HttpDoor", call: Call, request: str) -> "Caller":
-        found = door.caller_of(call.headers, call.client, request)
+        found = door.caller_of(call.headers, call.client, call.certificate, request)
         if isinstance(found, Denial):
             raise denied(found)
         if found.is_permitted:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gantry_chassis.http.authorizing import CERTIFICATE, Certificate
 from gateway.http.clocks import ReplyStamps
 from gateway.http.problems import CONTENT_TYPE as PROBLEM_TYPE
 from gateway.http.problems import Problem, check_denial, invalid
@@ -144,6 +145,11 @@ class Call:
         """The client's address."""
         peer = self.scope.get("client")
         return str(peer[0]) if peer else ""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The verified certificate that the client of the connection showed."""
+        return self.scope.get(CERTIFICATE)
 
     @property
     def admission(self) -> "Admission | None":

@@ -199,7 +199,8 @@ class Accounts:
         caller = None if call.admission is None else call.admission.caller
         name = "" if caller is None else caller.user
         broker = await self._changes.write(wanted, f"{name} from {call.client}")
-        asked = Asked(name, call.client, f"{call.method} {call.path}")
+        way = "" if caller is None else caller.proof
+        asked = Asked(name, call.client, f"{call.method} {call.path}", way=way)
         self._audit.changed(asked, _text(before), _text(after))
         return broker
 

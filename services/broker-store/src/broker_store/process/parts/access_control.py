@@ -117,10 +117,11 @@ def control_of(guard: Guard, around: Surroundings, store: OpenedStore, sending: 
     """Return the access control of a store with a guard."""
 
     def asker_of(peer: Peer, command: Command) -> Asker:
-        """Return the user that signed a request. Of those without a user the door admits only services' own."""
+        """Return the user of a request, by its signature or else its connection's certificate. Of others the door admits only services' own."""
         name, address = command.ext.get(ACCESS_KEY, ""), peer.remote[0]
-        if not name:
-            return Asker("", UserType.INNER if INNER in peer.attributes else UserType.NORMAL, address)
+        if not name and INNER in peer.attributes:
+            return Asker("", UserType.INNER, address)
+        name = name or guard.certificates.user_of(peer)
         account = guard.table.state.find(name)
         return Asker(name, UserType.NORMAL if account is None else account.user.type, address)
 
