@@ -1,10 +1,12 @@
-"""`test` passes its arguments to pytest and shares the tests between workers."""
+"""`test` passes its arguments to pytest and shares the tests between workers; a slow check runs beside the other steps."""
 
 import os
+from pathlib import Path
 
 import pytest
 
-from gantry_launcher.commands.quality import pytest_command
+from gantry_launcher.commands import quality
+from gantry_launcher.commands.quality import Step, pytest_command
 from gantry_launcher.commands.quality import test_environment as environment_of_tests
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import VENV
@@ -67,3 +69,46 @@ def test_tests_compile_sources_once_whatever_the_environment_forbids() -> None:
         "HOME": "/h",
         "PYTHONPYCACHEPREFIX": str(VENV / "pycache"),
     }
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A virtual environment with a shell and no other program."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/sh").symlink_to("/bin/sh")
+    monkeypatch.setattr(quality, "VENV", tmp_path)
+    return tmp_path
+
+
+def test_a_step_beside_others_runs_while_they_run_and_shows_its_output_last(
+    venv: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each step waits for the other one: in turns, neither would end."""
+    meet = f"cd {venv}; echo {{0}} says; touch {{0}}; until [ -e {{1}} ]; do sleep 0.01; done; exit {{2}}"
+    slow = Step("slow", ("sh", "-c", meet.format("slow", "quick", 3)), is_beside=True)
+    quick = Step("quick", ("sh", "-c", meet.format("quick", "slow", 0)))
+    monkeypatch.setattr(quality, "LOCKS", ())
+    monkeypatch.setattr(quality, "CHECKS", (slow, quick))
+    assert quality.check() == 1
+    shown = capfd.readouterr().out
+    assert (
+        shown.index("quick says") < shown.index("== slow: ") < shown.index("slow says", shown.index("exit 3"))
+    )
+    assert [line.split()[:2] for line in shown.splitlines()[-2:]] == [["slow", "FAILED"], ["quick", "ok"]]
+
+
+@pytest.mark.usefixtures("venv")
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_every_step_runs_and_one_that_fails_fails_all(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *, is_beside: bool
+) -> None:
+    failing = Step("failing", ("sh", "-c", "echo the fault >&2; exit 7"), is_beside=is_beside)
+    after = Step("after", ("sh", "-c", "exit 0"))
+    monkeypatch.setattr(quality, "LOCKS", ())
+    monkeypatch.setattr(quality, "CHECKS", (failing, after))
+    assert quality.check() == 1
+    shown = capfd.readouterr()
+    assert "the fault" in (shown.out if is_beside else shown.err)
+    assert "after          ok" in shown.out
+    monkeypatch.setattr(quality, "CHECKS", (after,))
+    assert quality.check() == 0

@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from gantry_launcher import install
@@ -22,13 +23,25 @@ class Step:
     command: tuple[str, ...]
     environment: Mapping[str, str] | None = None
     """In the place of our own."""
+    is_beside: bool = False
+    """It starts with the first step and runs beside all others, on what they leave of the machine. Its output follows theirs."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a step ended."""
+
+    status: int
+    seconds: float
+    output: str = ""
+    """Of a step beside others; any other has written it already."""
 
 
 LOCKS = (install.TEST_LOCK, install.SPARK_LOCK, install.LOAD_LOCK)
 CHECKS = (
     Step("format", ("ruff", "format", "--check", ".")),
     Step("lint", ("ruff", "check", ".")),
-    Step("types", ("pyright",)),
+    Step("types", ("pyright",), is_beside=True),  # one process, longer than the other checks together
     Step("import rules", ("lint-imports", "--no-cache")),
     Step("spelling", ("codespell",)),
 )
@@ -70,18 +83,42 @@ def test_environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def _run_all(steps: tuple[Step, ...]) -> int:
-    results = [(step.name, *_run(step)) for step in steps]
+    beside = [step for step in steps if step.is_beside]
+    with ThreadPoolExecutor(len(beside) or 1) as threads:
+        running = [(step, threads.submit(_run_beside, step)) for step in beside]
+        ran = {step.name: _run(step) for step in steps if not step.is_beside}
+        for step, begun in running:
+            ran[step.name] = begun.result()
+            write_out(f"{_heading(step)}{ran[step.name].output}")
     write_out("\n")
-    for name, status, seconds in results:
-        write_out(f"{name:<14} {'ok' if status == 0 else 'FAILED':<7} {seconds:6.1f} s\n")
-    return 1 if any(status for _, status, _ in results) else 0
+    for step in steps:
+        result = "ok" if ran[step.name].status == 0 else "FAILED"
+        write_out(f"{step.name:<14} {result:<7} {ran[step.name].seconds:6.1f} s\n")
+    return 1 if any(each.status for each in ran.values()) else 0
 
 
-def _run(step: Step) -> tuple[int, float]:
-    """Return (exit status, seconds) of a step whose output goes where ours goes."""
-    write_out(f"\n== {step.name}: {' '.join(step.command)}\n")
+def _heading(step: Step) -> str:
+    return f"\n== {step.name}: {' '.join(step.command)}\n"
+
+
+def _run(step: Step) -> Ran:
+    """Run a step whose output goes where ours goes."""
+    write_out(_heading(step))
     began = time.monotonic()
+    status = subprocess.run(_command(step), cwd=ROOT, env=step.environment, check=False).returncode
+    return Ran(status, time.monotonic() - began)
+
+
+def _run_beside(step: Step) -> Ran:
+    """Run a step and keep its output."""
+    began = time.monotonic()
+    done = subprocess.run(
+        _command(step), cwd=ROOT, env=step.environment, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    return Ran(done.returncode, time.monotonic() - began, done.stdout)
+
+
+def _command(step: Step) -> list[str]:
     program, *arguments = step.command
-    command = [str(VENV / "bin" / program), *arguments]
-    status = subprocess.run(command, cwd=ROOT, env=step.environment, check=False).returncode
-    return status, time.monotonic() - began
+    return [str(VENV / "bin" / program), *arguments]
