@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -117,12 +118,27 @@ class System:
         except OSError:
             return 0
 
-    async def all_to(self, mode: str) -> None:
-        """Restart every process, one after the other; each is ready, and the stores are listed, before the next one goes."""
+    async def all_to(self, mode: str, *clients: Sending) -> None:
+        """Restart every process, one after the other.
+
+        Before the next one goes, each is ready, the stores are listed, and the clients know both: a client that has lost the
+        route to one store has none to go to when the other one stops.
+        """
         for name in MODULES:
             await asyncio.to_thread(self.restart, name, mode)
             await until(lambda name=name: self.status(name, "/health/ready") == 200, f"{name} is ready")
-            await asyncio.sleep(1)
+            stores = self.running.keys() & {"a", "b"}
+            async with asyncio.timeout(60):
+                while await self.listed() != stores:
+                    await asyncio.sleep(0.05)
+                for client in clients:
+                    while await client.known() != stores:
+                        await asyncio.sleep(0.05)
+
+    async def listed(self) -> set[str]:
+        """Return the stores that the nameserver lists."""
+        answer = await ask(self.nameserver, 106, {})
+        return stores_in(answer.body)
 
     def permitted(self, name: str) -> float:
         assert self.status(name, "/metrics", basic("root", ROOT_SECRET)) == 200
@@ -147,7 +163,7 @@ class Sending:
     """A client that sends all the time."""
 
     def __init__(self, nameserver: str, **user: str) -> None:
-        self.options = {"nameservers": nameserver, **user}
+        self.options = {"nameservers": nameserver, "route_poll_interval": 0.5, **user}
         self.sent, self.failures = 0, []
 
     async def __aenter__(self):
@@ -170,6 +186,10 @@ class Sending:
         await asyncio.gather(self.task, return_exceptions=True)
         await self.producer.close()
 
+    async def known(self) -> set[str]:
+        """Return the stores that it sends to."""
+        return {queue.broker for queue in await self.producer.queues("orders")}
+
     async def more(self, count: int = 20) -> None:
         before = self.sent
         await until(lambda: self.sent >= before + count, "it sends")
@@ -182,6 +202,17 @@ async def ask(address: str, code: int, fields: dict[str, str], body: bytes = b""
         return await connection.request(code, found, body, 30)
     finally:
         connection.close()
+
+
+def stores_in(body: bytes) -> set[str]:
+    """Return the names of brokers in a body of a nameserver, whose numbers as keys make it no JSON."""
+    return {name.decode() for name in re.findall(rb'"brokerName":"(\w+)"', body)}
+
+
+async def has_both(nameserver: str) -> bool:
+    """Return whether the route of the topic leads to both stores."""
+    answer = await ask(nameserver, 105, {"topic": "orders"}, signed=False)
+    return stores_in(answer.body) == {"a", "b"}
 
 
 async def make_user(address: str) -> None:
@@ -201,10 +232,12 @@ async def test_off_permissive_enforce_without_losing_a_client(tmp_path: Path) ->
         for name in "ab":
             answer = await ask(f"127.0.0.1:{system.ports[name]}", 17, topic, signed=False)
             assert answer.code == 0, answer.remark
-        await asyncio.sleep(2)
+        async with asyncio.timeout(60):
+            while not await has_both(system.nameserver):
+                await asyncio.sleep(0.05)
         async with Sending(system.nameserver) as unsigned:
             await unsigned.more()
-            await system.all_to("permissive")  # (a)
+            await system.all_to("permissive", unsigned)  # (a)
             await unsigned.more()
             assert unsigned.failures == []
             assert system.permitted("a") + system.permitted("b") > 0
@@ -218,7 +251,7 @@ async def test_off_permissive_enforce_without_losing_a_client(tmp_path: Path) ->
                 before = [system.permitted(name) for name in ("a", "b")]
                 await signed.more()
                 assert [system.permitted(name) for name in ("a", "b")] == before
-                await system.all_to("enforce")  # (c)
+                await system.all_to("enforce", signed)  # (c)
                 await signed.more()
                 assert signed.failures == []
         assert (await ask(store, 105, {"topic": "orders"}, signed=False)).code == 16
