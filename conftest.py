@@ -13,7 +13,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ settings.register_profile("nightly", UNTIMED, max_examples=2000)
 settings.load_profile("same")
 
 SPARK = "spark"
-LONG_FIRST = (SPARK, "tests/", "client/", "loadtest/", "services/broker-store/")
+LONG_FIRST = (SPARK, "tests/", "simulation/", "client/", "loadtest/", "launcher/", "services/broker-store/", "services/scheduler/", "services/txn-checker/")  # fmt: skip
 """Folders whose files take long start first, so that the workers end together."""
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
@@ -42,6 +44,7 @@ spark.range(9).selectExpr("id % 2 AS two").groupBy("two").count().write.parquet(
 assert spark.read.parquet({folder!r}).count() == 2
 """
 CLASSES_SECONDS_MAX = 120
+WAKES_SECONDS = 0.01
 
 
 def pytest_configure() -> None:
@@ -139,6 +142,30 @@ def scope_of(nodeid: str) -> str:
 def place_of(scope: str) -> int:
     """Return the place of a scope in the order of starts; those of one place keep the order of the collection."""
     return next((place for place, long in enumerate(LONG_FIRST) if scope.startswith(long)), len(LONG_FIRST))
+
+
+@pytest.fixture
+def fair_clock() -> Iterator[Callable[[], float]]:
+    """Return a clock, in seconds, for bounds that real processes keep. It slows down with the machine.
+
+    It counts how long a thread takes that wakes every 10 ms. What a busy machine adds to that counts little. A process that
+    makes others wait slows no clock.
+    """
+    passed, is_over = 0.0, threading.Event()
+
+    def count() -> None:
+        nonlocal passed
+        before = time.monotonic()
+        while not is_over.wait(WAKES_SECONDS):
+            now = time.monotonic()
+            passed += min(now - before, 2 * WAKES_SECONDS)
+            before = now
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    yield lambda: passed
+    is_over.set()
+    thread.join()
 
 
 @pytest.fixture

@@ -122,19 +122,24 @@ def test_only_signed_requests_of_known_users_pass_on_both_ports_and_users_outliv
         assert secret not in audit + "".join(again.lines)
 
 
-def test_a_change_made_on_one_store_reaches_the_other_within_a_second_and_stays_there(stores, nameserver):
+def test_a_change_made_on_one_store_reaches_the_other_within_a_second_and_stays_there(
+    stores, nameserver, fair_clock
+):
     first, second = (stores(name, f"nameservers={nameserver}") for name in "ab")
     one, other = Guarded(first.port), Guarded(second.port)
     for name, here, there in (("x", one, other), ("y", other, one)):  # until they follow each other
         assert here.root(3001, {"username": name}, b'{"password":"x"}').code == 0
-        _until(lambda name=name, there=there: there.root(3004, {"username": name}).body, 15)
+        _until(lambda name=name, there=there: there.root(3004, {"username": name}).body, 60)
     assert one.root(3001, {"username": "alice"}, b'{"password":"alice secret"}').code == 0
-    _until(lambda: other.root(3004, {"username": "alice"}).body, 15)
+    _until(lambda: other.root(3004, {"username": "alice"}).body, 60)
     assert one.root(3002, {"username": "alice"}, b'{"userStatus":"disable"}').code == 0
-    took_s = _until(lambda: b"disable" in other.root(3004, {"username": "alice"}).body, 15)
-    assert took_s < 1
+    begin_s = fair_clock()
+    _until(lambda: b"disable" in other.root(3004, {"username": "alice"}).body, 60)
+    assert fair_clock() - begin_s < 1
     assert other.root(3002, {"username": "alice"}, b'{"userStatus":"enable"}').code == 0
-    assert _until(lambda: b"enable" in one.root(3004, {"username": "alice"}).body, 15) < 1
+    begin_s = fair_clock()
+    _until(lambda: b"enable" in one.root(3004, {"username": "alice"}).body, 60)
+    assert fair_clock() - begin_s < 1
     first.kill()
     second.kill()
     second.drain.join()
@@ -142,9 +147,8 @@ def test_a_change_made_on_one_store_reaches_the_other_within_a_second_and_stays_
     assert b"enable" in alone.root(3004, {"username": "alice"}).body
 
 
-def _until(condition, seconds: float) -> float:
+def _until(condition, seconds: float) -> None:
     begin_s = time.monotonic()
     while not condition():
         assert time.monotonic() - begin_s < seconds
         time.sleep(0.005)
-    return time.monotonic() - begin_s
