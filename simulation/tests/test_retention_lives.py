@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.lives.drawing.draw_plan import draw_plan
 from gantry_simulation.lives.life import live
+from gantry_simulation.lives.plan import Plan
 from gantry_simulation.lives.planted.fault import Planted
 from gantry_simulation.lives.planted.retention import PLANTED_RETENTION
 from gantry_simulation.world.world import World
 
 LIVES_TO_FIND = 300
-PLANS = [plan for plan in map(draw_plan, range(1, LIVES_TO_FIND + 1)) if plan.shape.deletes_old]
 QUEUE = ("s", "t", 0)
 
 
+@cache
+def plans() -> list[Plan]:
+    """Return the lives that delete segments. Not when the module is imported: every worker imports all modules."""
+    return [plan for plan in map(draw_plan, range(1, LIVES_TO_FIND + 1)) if plan.shape.deletes_old]
+
+
 def test_lives_delete_segments_and_keep_every_promise() -> None:
-    outcomes = [live(plan) for plan in PLANS[:6]]
+    outcomes = [live(plan) for plan in plans()[:6]]
     assert [outcome.violations for outcome in outcomes] == [[]] * 6
     assert any("deletes /store/commitlog" in line for outcome in outcomes for line in outcome.history)
 
@@ -25,7 +33,7 @@ def test_lives_delete_segments_and_keep_every_promise() -> None:
 @pytest.mark.parametrize("planted", PLANTED_RETENTION, ids=lambda each: each.name)
 def test_a_fault_of_retention_is_found(planted: Planted) -> None:
     with planted.planted():
-        assert any(live(plan).violations for plan in PLANS)
+        assert any(live(plan).violations for plan in plans())
 
 
 @pytest.mark.parametrize("bounds", [(1, 9), (3, 6), (8, 7)])

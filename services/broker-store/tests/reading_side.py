@@ -108,11 +108,16 @@ class ReadingSide:
         """Send a request and wait for its answer."""
         peer = peer or self.peer
         opaque = self.send(code, fields, body, peer=peer)
+        answer = await self.answered(peer=peer)
+        assert answer.opaque == opaque
+        return answer
+
+    async def answered(self, *, peer=None):
+        """Wait for the next answer."""
         async with asyncio.timeout(60):
             while True:
-                for answer in peer.answers():
+                for answer in (peer or self.peer).answers():
                     if answer.is_response:
-                        assert answer.opaque == opaque
                         return answer
                 await asyncio.sleep(0.005)
 

@@ -92,7 +92,7 @@ async def test_only_a_batch_with_a_result_per_message_may_exceed_the_size_of_a_m
 async def test_a_send_without_an_answer_is_unknown_and_one_without_a_connection_is_not_stored():
     async with scripted() as (_, address, pool):
         with pytest.raises(RequestTimedOut) as late:
-            await StoreClient(pool, address, timeout_seconds=0.1).send(SendHeaderV2(**SEND), b"")
+            await StoreClient(pool, address, timeout_seconds=0.5).send(SendHeaderV2(**SEND), b"")
     assert late.value.sent
     other = ConnectionPool()
     with pytest.raises(NotConnected) as away:

@@ -192,10 +192,10 @@ async def test_a_connection_is_given_up_with_a_reset(monkeypatch):
 
 
 async def test_a_connection_with_some_answers_is_not_closed(monkeypatch):
-    monkeypatch.setattr(connection_module, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(connection_module, "SILENT_SECONDS", 1.0)
     async with serving() as (_, port):
         connection = await to(port)
-        for _ in range(6):
+        for _ in range(12):  # together they are silent for longer
             slow = connection.request(SILENT, timeout=0.1)
             await asyncio.sleep(0.02)
             await connection.request(ECHO)

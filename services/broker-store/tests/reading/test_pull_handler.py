@@ -219,8 +219,7 @@ async def test_unwanted_messages_do_not_answer_a_held_pull_but_are_behind_it_aft
     side.send(11, pull_held(0, subscription="red", suspendTimeoutMillis=150))
     side.put(b"b", tags="blue")
     assert side.peer.answers() == []
-    await asyncio.sleep(0.25)
-    reply = side.peer.answer()
+    reply = await side.answered()
     assert (reply.code, reply.remark) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
     assert reply.read(PullReplyHeader).next_begin_offset == 1
 
@@ -323,8 +322,7 @@ async def test_cold_bytes_are_read_in_a_thread_and_still_answered(side):
     side.send(11, pull_fields(0))
     assert side.peer.answers() == []
     assert side.classes["pull"].in_flight == 1
-    await asyncio.sleep(0.05)
-    assert bodies_of(side.peer.answer().body) == [b"m"]
+    assert bodies_of((await side.answered()).body) == [b"m"]
     assert side.classes["pull"].in_flight == 0
     assert side.consuming.metrics.cold_reads == 1
 

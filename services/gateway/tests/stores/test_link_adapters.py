@@ -132,7 +132,7 @@ async def test_an_error_has_code_remark_and_gantry_code():
 
 
 async def test_a_send_without_a_response_may_have_been_done():
-    async with store_of({}, timeout_seconds=0.1) as (_script, store):
+    async with store_of({}, timeout_seconds=0.5) as (_script, store):
         with pytest.raises(PeerAway) as away:
             await outcome_of(store.send, "orders", 2, b"hi", "")
     assert (away.value.sent, away.value.peer) == (True, "broker-a")
