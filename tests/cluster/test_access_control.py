@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attacker import Answer, walk
 
 import gantrymq
 from gantry_link.clients.nameservers import NameserverClient
@@ -245,6 +247,58 @@ def test_others_are_refused_by_http_and_health_is_open(system: System) -> None:
     assert system.call(payroll, bearer, one)[0] == 403
     assert system.call("/v1/users", bearer)[0] == 403
     assert system.call("/health/live")[0] == 200
+
+
+OPEN_PATHS = {"/docs", "/openapi.json", "/health/live", "/health/ready"}
+INTRODUCTIONS = {9050, 9051}
+"""Requests by which Gantry's own services prove that they have the cluster's keys: refused as incomplete."""
+
+
+def ports_of(system: System) -> set[int]:
+    """Return the TCP ports on which the processes of the system listen."""
+    sockets: set[str] = set()
+    for process in system.status()["processes"]:
+        for path in Path(f"/proc/{process['pid']}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                sockets.add(str(path.readlink()))
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {
+        int(line[1].rpartition(":")[2], 16)
+        for line in lines
+        if line[3] == "0A" and f"socket:[{line[9]}]" in sockets
+    }
+
+
+def is_refusal(answer: Answer) -> bool:
+    """Return whether a stranger learns nothing by this answer and reaches nothing."""
+    if answer.attempt.startswith(("GET", "POST of", "POST", "DELETE")):
+        status = (
+            answer.got[9:12] if answer.attempt.startswith("POST of") else answer.attempt.rpartition(" ")[2]
+        )
+        return status in {"400", "401", "403", "404"} or (
+            status == "200" and set(answer.got.split()) <= OPEN_PATHS
+        )
+    if answer.got.startswith("INFO {"):  # NATS greets everybody
+        return answer.attempt == "connect and wait" or "-ERR 'Authorization Violation'" in answer.got
+    if answer.got.startswith("code "):
+        parts = answer.got.split("; ")
+        counted = {int(part.split()[1].rstrip(":")) for part in parts if part.startswith("code ")}
+        others = {int(part.split()[1].rstrip(":")) for part in parts if part.startswith("request ")}
+        return counted <= {16, 1} and others <= INTRODUCTIONS
+    return answer.got == "" or answer.got.startswith(("-NOAUTH", "-ERR", "HTTP/1.1 400 "))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_stranger_gets_nothing_from_any_port(system: System) -> None:
+    ports = ports_of(system)
+    assert len(ports) == 15, (
+        "NATS, Valkey, HTTP; two of nameserver, scheduler and checker, three of each broker"
+    )
+    answers = walk("127.0.0.1", sorted(ports))
+    assert [str(answer) for answer in answers if not is_refusal(answer)] == []
+    asked = {answer.port for answer in answers if answer.got.startswith("code 1: 2; code 16: 10198; ")}
+    assert len(asked) == 7, "nameserver, scheduler and checker, and two ports of each broker speak remoting"
+    assert {answer.port for answer in answers if answer.got} == ports
 
 
 # Changes

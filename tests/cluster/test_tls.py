@@ -73,7 +73,7 @@ async def test_a_system_that_speaks_tls_alone(
     new_system: NewSystem, certs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     system = await asyncio.to_thread(new_system, *secured(certs))
-    https, ca = system["http"].replace("http:", "https:"), str(certs / "ca.pem")
+    https, ca = system["http"], str(certs / "ca.pem")
     secure: ClientOptions = {"nameservers": system["nameserver"], "tls": True, "tls_ca_file": ca}
 
     assert await asyncio.to_thread(main, ["topic", "create", "orders", "--http", https, "--ca-file", ca]) == 0

@@ -47,6 +47,12 @@ def test_well_known_ports_by_default() -> None:
     ]
 
 
+def test_ports_that_speak_tls_alone_have_https_addresses() -> None:
+    system = plan("--brokers 2 --set gateway.tls_mode=enforcing --set broker-b.tls_mode=enforcing")
+    assert system.http == "https://127.0.0.1:8080"
+    assert [store.http.partition(":")[0] for store in system.stores] == ["http", "https"]
+
+
 def test_a_port_base_moves_everything_and_nothing_overlaps() -> None:
     system = plan("--port-base 20000 --brokers 26")
     used = [20000, 20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008]

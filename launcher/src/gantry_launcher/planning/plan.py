@@ -225,7 +225,7 @@ class _Planner:
         log = self._log(process)
         command = self._python("broker_store", {**settings, "log_file": log}, process, "broker-store")
         plan = ProcessPlan(process, "broker", command, self._folder(process), check, 1, 25, log)
-        http = f"http://{_joined(self._near, http_port)}"
+        http = self._url(process, http_port)
         return plan, StorePlan(name, _joined(advertise, port), http, directory, process)
 
     def _worker(
@@ -279,7 +279,12 @@ class _Planner:
             plans.append(
                 ProcessPlan(name, "gateway", command, folder, check, 0, 12, log, own_check=own_check)
             )
-        return plans, f"http://{_joined(self._near, port)}"
+        return plans, self._url("gateway", port)
+
+    def _url(self, service: str, port: int) -> str:
+        """Return the address of an HTTP port for callers on this machine."""
+        scheme = "https" if self._asked(service, "tls_mode", "") == "enforcing" else "http"
+        return f"{scheme}://{_joined(self._near, port)}"
 
     def _python(self, module: str, settings: dict[str, Any], *services: str) -> tuple[str, ...]:
         """Return the command of one of our services. Settings of the user override ours."""

@@ -90,11 +90,8 @@ class Watch:
         self._selector.modify(connection, selectors.EVENT_READ, lambda: self._read(connection))
 
     def _read(self, connection: socket.socket) -> None:
-        try:
+        with contextlib.suppress(OSError):  # a reset is an answer, too: a port that speaks TLS alone resets this connection
             connection.recv(64)
-        except OSError:
-            self._close(connection)
-            return
         self._silence.answered()
         for one in list(self._open):
             self._close(one)

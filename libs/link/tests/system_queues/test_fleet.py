@@ -53,7 +53,7 @@ async def test_every_nameserver_is_asked_and_an_unreachable_one_changes_nothing(
     async with scripted({CLUSTER_INFO: (0, None, encode_body(body))}) as (_, address, pool):
         fleet, events = fleet_of(NameserverClient(pool, ["127.0.0.1:1", address]))
         await fleet.look()
-        assert fleet.has_asked
+        assert fleet.unanswered is None
         assert events == [("+", "a", "h:1")]
 
 
@@ -62,7 +62,8 @@ async def test_no_store_is_known_until_a_nameserver_answers():
     async with scripted() as (_, _address, pool):
         fleet, events = fleet_of(NameserverClient(pool, ["127.0.0.1:1"]))
         await fleet.look()
-    assert not fleet.has_asked
+    assert fleet.unanswered is not None
+    assert fleet.unanswered.startswith("no nameserver has answered yet (cannot connect to 127.0.0.1:1: ")
     assert not events
 
 
@@ -73,8 +74,8 @@ async def test_no_store_is_forgotten_while_no_nameserver_answers():
         fleet, events = fleet_of(NameserverClient(pool, ["127.0.0.1:1"]))
         fleet.take({"a": "h:1"}, long_ago)
         await fleet.look()
-        assert not fleet.has_asked
+        assert fleet.unanswered
         fleet._names = NameserverClient(pool, [address])
         await fleet.look()
-        assert fleet.has_asked
+        assert fleet.unanswered is None
     assert events == [("+", "a", "h:1")], "its time starts only when a nameserver answers"

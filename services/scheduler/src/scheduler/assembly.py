@@ -183,8 +183,8 @@ def _unready(life: Life, fleet: Fleet, stores: KnownStores) -> str | None:
     """Ready once a nameserver has answered and no index is being built. A scheduler without claims builds none."""
     if life.stopping.is_set():
         return "stopping"
-    if not fleet.has_asked:
-        return "no nameserver has answered yet"
+    if fleet.unanswered:
+        return fleet.unanswered
     building = [
         f"{term.broker} {done}/{total}"
         for term in stores.terms()

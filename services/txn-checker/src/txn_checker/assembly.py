@@ -173,7 +173,7 @@ class CheckerProcess:
     def _not_ready(self) -> str | None:
         if self._life.stopping.is_set():
             return "stopping"
-        return None if self._fleet.has_asked else "no nameserver has answered yet"
+        return self._fleet.unanswered
 
     def _add_metrics(self) -> None:
         metrics, watches = self._metrics, self._watches

@@ -27,7 +27,7 @@ Names = Annotated[
     typer.Option(
         "--name",
         metavar="NAME",
-        help="Host name or IP address of the servers, as often as needed. Default: localhost, 127.0.0.1, ::1 and this host's name.",
+        help="Another host name or IP address of the servers, besides localhost, 127.0.0.1, ::1 and this host's name. As often as needed.",
         show_default=False,
     ),
 ]
@@ -50,7 +50,7 @@ def dev_certs(
     force: Force = False,
 ) -> None:
     """Make a local authority, a server certificate and a client certificate, for trying TLS."""
-    names = name or list(dict.fromkeys((*LOCAL, socket.gethostname())))
+    names = list(dict.fromkeys((*LOCAL, socket.gethostname(), *(name or []))))
     contents = made(names, client)
     paths = {file: directory.absolute() / file for file in contents}
     there = [str(path) for path in paths.values() if path.exists()]

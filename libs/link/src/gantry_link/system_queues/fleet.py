@@ -20,6 +20,7 @@ from gantry_wire.frames.command import Command
 
 POLL_SECONDS = 5.0
 FORGET_SECONDS = 600.0
+NO_ANSWER = "no nameserver has answered yet"
 FIRST_POLL_SECONDS = 0.2
 """Poll interval until a nameserver has answered once."""
 
@@ -44,8 +45,8 @@ class Fleet:
         forget_seconds: float = FORGET_SECONDS,
     ) -> None:
         self.stores: dict[str, StoreAt] = {}
-        self.has_asked = False
-        """Whether a nameserver has answered since the start."""
+        self.unanswered: str | None = NO_ANSWER
+        """Why no nameserver has answered since the start; None once one has."""
         self._names = names
         self._joined, self._left = joined, left
         self._poll_seconds, self._forget_seconds = poll_seconds, forget_seconds
@@ -67,22 +68,24 @@ class Fleet:
             self._wake.clear()
             await self.look()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._poll_seconds if self.has_asked else FIRST_POLL_SECONDS):
+                async with asyncio.timeout(FIRST_POLL_SECONDS if self.unanswered else self._poll_seconds):
                     await self._wake.wait()
 
     async def look(self) -> None:
         """Ask every nameserver once. Never raises. If none answers, no store gets closer to being forgotten."""
         found: dict[str, str] = {}
         is_answered = False
+        failures: list[str] = []
         answers = await self._names.ask_each(RequestCode.GET_BROKER_CLUSTER_INFO)
         for answer in answers.values():
             if not isinstance(answer, Command):
+                failures.append(str(answer))
                 continue
             try:
                 table = decode_body(answer.body, ClusterInfo).broker_addr_table
             except WireError:
                 continue
-            self.has_asked = is_answered = True
+            self.unanswered, is_answered = None, True
             found.update(
                 {name: data.broker_addrs[0] for name, data in table.items() if 0 in data.broker_addrs}
             )
@@ -91,6 +94,8 @@ class Fleet:
             self.take(found, now)
         else:
             self._seen = dict.fromkeys(self._seen, now)
+            if self.unanswered and failures:
+                self.unanswered = f"{NO_ANSWER} ({'; '.join(failures)})"
 
     def take(self, found: dict[str, str], now: float) -> None:
         """Apply the nameservers' answers of `now` (seconds of any monotonic clock)."""
