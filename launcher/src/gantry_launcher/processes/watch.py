@@ -90,7 +90,9 @@ class Watch:
         self._selector.modify(connection, selectors.EVENT_READ, lambda: self._read(connection))
 
     def _read(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # a reset is an answer, too: a port that speaks TLS alone resets this connection
+        with contextlib.suppress(
+            OSError
+        ):  # a reset is an answer, too: a port that speaks TLS alone resets this connection
             connection.recv(64)
         self._silence.answered()
         for one in list(self._open):

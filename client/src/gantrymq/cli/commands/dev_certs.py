@@ -50,7 +50,8 @@ def dev_certs(
     force: Force = False,
 ) -> None:
     """Make a local authority, a server certificate and a client certificate, for trying TLS."""
-    names = list(dict.fromkeys((*LOCAL, socket.gethostname(), *(name or []))))
+    more: list[str] = name or []
+    names = list(dict.fromkeys([*LOCAL, socket.gethostname(), *more]))
     contents = made(names, client)
     paths = {file: directory.absolute() / file for file in contents}
     there = [str(path) for path in paths.values() if path.exists()]
