@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,9 @@ CLASSES_SECONDS_MAX = 120
 WAKES_SECONDS = 0.01
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Take SIGINT as a terminal's programs do: a background job of a shell ignores it, and so would all that tests start."""
+    config.pluginmanager.register(FileTimes())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -142,6 +144,32 @@ def scope_of(nodeid: str) -> str:
 def place_of(scope: str) -> int:
     """Return the place of a scope in the order of starts; those of one place keep the order of the collection."""
     return next((place for place, long in enumerate(LONG_FIRST) if scope.startswith(long)), len(LONG_FIRST))
+
+
+class FileTimes:
+    """Which files take longest, and when each worker ends: what the order of starts is judged by. A run without workers has none."""
+
+    SHOWN = 30
+
+    def __init__(self) -> None:
+        self.seconds = Counter[str]()
+        self.ended: dict[str, float] = {}
+        self._began = time.monotonic()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Count what a worker reports."""
+        if hasattr(report, "node"):
+            self.seconds[scope_of(report.nodeid)] += report.duration
+            self.ended[report.node.gateway.id] = time.monotonic() - self._began
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show the longest files."""
+        if self.ended:
+            terminalreporter.section(f"{self.SHOWN} longest files, {sum(self.seconds.values()):.0f} s of all")
+            for file, seconds in self.seconds.most_common(self.SHOWN):
+                terminalreporter.write_line(f"{seconds:7.1f} s {file}")
+            for worker, seconds in sorted(self.ended.items()):
+                terminalreporter.write_line(f"{worker} ended after {seconds:.1f} s")
 
 
 @pytest.fixture

@@ -24,15 +24,22 @@ def test_it(number):
 """
 
 
-@pytest.fixture
-def ran(tmp_path: Path) -> dict[str, list[str]]:
-    """The worker of each test of each file, in a small tree that two workers run with this tree's conftest.py."""
-    pytest.importorskip("xdist")
-    shutil.copy(ROOT / "conftest.py", tmp_path)
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small tree with this tree's conftest.py."""
+    made = tmp_path_factory.mktemp("tree")
+    shutil.copy(ROOT / "conftest.py", made)
     for folder in ("spark", "libs"):
-        (tmp_path / folder).mkdir()
+        (made / folder).mkdir()
         for number in range(FILES_PER_FOLDER):
-            (tmp_path / folder / f"test_{number}.py").write_text(TEST)
+            (made / folder / f"test_{number}.py").write_text(TEST)
+    return made
+
+
+@pytest.fixture(scope="module")
+def shown(tree: Path) -> str:
+    """What two workers show, after they have run the tree."""
+    pytest.importorskip("xdist")
     command = [
         sys.executable,
         "-m",
@@ -49,12 +56,18 @@ def ran(tmp_path: Path) -> dict[str, list[str]]:
     ]
     done = subprocess.run(
         [*command, "--import-mode=importlib"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False,
+        cwd=tree, capture_output=True, text=True, timeout=200, check=False,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def ran(tree: Path, shown: str) -> dict[str, list[str]]:
+    """The worker of each test of each file."""
     workers: dict[str, list[str]] = {}
-    for line in (tmp_path / "ran").read_text().splitlines():
+    for line in (tree / "ran").read_text().splitlines():
         file, worker = line.split()
         workers.setdefault(file, []).append(worker)
     return workers
@@ -68,3 +81,13 @@ def test_one_worker_runs_a_whole_file_and_one_worker_runs_all_of_spark(ran: dict
     of_spark = {worker for file, workers in ran.items() if file.startswith("spark/") for worker in workers}
     assert len(of_spark) == 1
     assert {worker for workers in ran.values() for worker in workers} == {"gw0", "gw1"}
+
+
+def test_the_longest_files_and_the_end_of_each_worker_are_shown(shown: str) -> None:
+    lines = shown[shown.index("longest files") :].splitlines()
+    files = [line.partition(" s ")[2] for line in lines if " s " in line and "ended" not in line][1:]
+    assert sorted(files) == ["libs/test_0.py", "libs/test_1.py", "libs/test_2.py", "libs/test_3.py", "spark"]
+    assert [line.split()[:3] for line in lines if "ended" in line] == [
+        ["gw0", "ended", "after"],
+        ["gw1", "ended", "after"],
+    ]
