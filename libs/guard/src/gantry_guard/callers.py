@@ -19,6 +19,8 @@ SIGNED_BY: Final = "access signed"
 """Attribute of a peer: the user that signed its last signed request."""
 ACTING_USER: Final = "access user"
 """Attribute of a peer: the user of its last request, by signature or certificate. Stores read it, too."""
+ADMITTED: Final = "access admitted"
+"""Attribute of a peer: what its last request that may be held was admitted for, an `Admitted`. Stores read it, too."""
 _SOURCE = "access source"
 
 

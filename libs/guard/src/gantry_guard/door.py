@@ -19,9 +19,11 @@ from gantry_access.rights.errors import RightsRefused
 from gantry_access.rights.request_table import ABOUT_ACCESS, REQUESTS, requirements_of_request
 from gantry_access.signatures.remoting import ACCESS_KEY, SIGNATURE, is_signed
 from gantry_access.texts import CONTEXT_UNREADABLE, CREDENTIALS_WRONG, USERNAME_MISSING
+from gantry_guard.admitted import Admitted
 from gantry_guard.audit import Asked as Audited
 from gantry_guard.callers import (
     ACTING_USER,
+    ADMITTED,
     INTRODUCTION,
     SIGNED_BY,
     Connected,
@@ -36,7 +38,7 @@ from gantry_guard.introduction import INNER, Introductions
 from gantry_guard.refusals import Refusals
 from gantry_link.serving.peer import Peer
 from gantry_wire.bounded_cache import BoundedCache
-from gantry_wire.codes import ResponseCode
+from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frames.command import FLAG_RESPONSE, decode_whole_command
 from gantry_wire.frames.frame_stream import RawFrame
@@ -44,6 +46,8 @@ from gantry_wire.frames.frame_stream import RawFrame
 TopicOfRecord = Callable[[int, Asked], str | None]
 """Returns the topic of the record that a request (code, fields, body) identifies; None if there is none."""
 NOT_READ_YET: Final = "access control has not read its users yet; try again."
+_HELD: Final = frozenset({int(RequestCode.PULL_MESSAGE), int(RequestCode.LITE_PULL_MESSAGE)})
+"""Requests whose answers may come much later."""
 _REQUIREMENTS_MAX = 4096
 """Cached requirements, by code and names."""
 _NAMES_CHARS_MAX = 1024
@@ -121,13 +125,20 @@ class Door:
             return True  # a value has the word: a topic, a property of a message
         request = _Request(source_of(peer), command.code, fields, command.body)
         try:
-            self._decide(request, self._authenticated(peer, request))
+            allowed = self._decide(request, self._authenticated(peer, request))
         except _Refused as refused:
+            peer.attributes.pop(ADMITTED, None)
             is_about_access = self._is_about_access(request)
             if not self._refusals.permits(
                 refused.asked, refused.reason, refused.rule, is_about_access=is_about_access
             ):
                 raise refused.error from refused.__cause__
+        else:
+            if request.code in _HELD:
+                keys = self._table.signing_keys(allowed.user) if request.is_signed else None
+                peer.attributes[ADMITTED] = Admitted(
+                    self._table, self._refusals, self._now_ms, allowed, request.source, keys
+                )
         return True
 
     def may_send(self, peer: Connected, topic: str) -> bool:
@@ -191,8 +202,8 @@ class Door:
             self._failures.succeeded(user, address)
         return user
 
-    def _decide(self, request: _Request, user: str) -> None:
-        """Raise _Refused unless a user may send a request."""
+    def _decide(self, request: _Request, user: str) -> Audited:
+        """Return what a user's request requires, as it is audited. Raise _Refused unless the user may send it."""
         source, code = request.source, request.code
         try:
             required = stated = self._requirements.of(code, request.fields, request.body)
@@ -206,8 +217,9 @@ class Door:
             raise _Refused(error, request.audited(user), "unreadable") from None
         verdict = self._table.state.decide(user, required, source.address, self._now_ms())
         if verdict.is_allowed:
-            self._audit.allowed(request.audited(user, required), verdict)
-            return
+            allowed = request.audited(user, required)
+            self._audit.allowed(allowed, verdict)
+            return allowed
         rule, shown = verdict.deciding, verdict
         if required is not stated:  # the words for a record that does not exist: they name no topic
             shown = self._table.state.decide(user, stated, source.address, self._now_ms())

@@ -188,6 +188,11 @@ class HttpDoor:
 
     # In steps, for a port that knows more
 
+    @property
+    def versions(self) -> tuple[int, int]:
+        """The versions of the table and of the keys of JWT: a call that waited is decided again after another one."""
+        return self._callers.versions
+
     def is_open(self, route: HttpRoute) -> bool:
         """Whether a route needs no user."""
         return route in self._open

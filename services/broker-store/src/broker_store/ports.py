@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from gantry_wire.bodies.cluster import TopicConfig
+from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command
 
 
@@ -154,6 +155,16 @@ class Document(Protocol):
         ...
 
 
+class Admitted(Protocol):
+    """What access control admitted a request for."""
+
+    def refusal(self) -> WireError | None:
+        """Return why the request must not be answered any more."""
+        ...
+
+
+ADMITTED = "access admitted"
+"""Attribute of a peer: an `Admitted` of its last pull, where access control is on and the pull is none of Gantry's own services."""
 ACTING_USER = "access user"
 """Attribute of a peer: the user of its last request, by signature or certificate. The door of access control sets it; it is absent where that is off."""
 

@@ -7,9 +7,12 @@ import pytest
 from memory_store import MemoryPeer, bodies_of
 from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields, pull_held
 
+from broker_store.ports import ADMITTED
+from gantry_guard import callers
 from gantry_wire.bodies.clients import ConsumerData, HeartbeatData, MessageModel, SubscriptionData
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.headers.messages import PullReplyHeader
 from gantry_wire.names import GATEWAY_GROUP
 
@@ -355,3 +358,49 @@ async def test_an_arrival_answers_only_the_pulls_that_wait_for_it_however_many_a
     assert bodies_of(peers[7].answer().body) == [b"m"]
     assert all(peer.answers() == [] for peer in peers)
     assert side.consuming.pulls.held_count == 999
+
+
+class Revoked:
+    """Access control that takes a right away while a pull is held."""
+
+    def __init__(self):
+        self.error = None
+
+    def refusal(self):
+        return self.error
+
+
+@pytest.mark.parametrize("way", ["a message", "its deadline", "the end"])
+async def test_a_held_pull_whose_user_lost_its_right_is_refused_however_it_ends(side, way):
+    side.peer.attributes[ADMITTED] = admitted = Revoked()
+    side.put(b"m0")
+    side.send(11, pull_held(1, suspendTimeoutMillis=50 if way == "its deadline" else 30_000))
+    side.peer.attributes.clear()  # another request came over the connection
+    assert side.consuming.pulls.held_count == 1
+    admitted.error = RefusedRequest(ResponseCode.NO_PERMISSION, "User:alice is disabled.")
+    if way == "a message":
+        side.put(b"m1")
+    elif way == "the end":
+        side.consuming.pulls.answer_all()
+    async with asyncio.timeout(10):
+        while not (answers := side.peer.answers()):
+            await asyncio.sleep(0.01)
+    (answer,) = answers
+    assert (answer.code, answer.remark, answer.body) == (
+        ResponseCode.NO_PERMISSION,
+        "User:alice is disabled.",
+        b"",
+    )
+
+
+async def test_a_held_pull_that_access_control_still_allows_is_answered(side):
+    side.peer.attributes[ADMITTED] = Revoked()
+    side.put(b"m0")
+    side.send(11, pull_held(1))
+    side.put(b"m1")
+    (answer,) = side.peer.answers()
+    assert bodies_of(answer.body) == [b"m1"]
+
+
+def test_the_attribute_is_that_of_the_guard():
+    assert ADMITTED == callers.ADMITTED

@@ -29,6 +29,7 @@ BODIES = {
     "/v1/groups/{group}/offsets:reset": {"topic": "orders", "to": "earliest"},
     "/v1/groups/{group}/deadLetters:redrive": {"toTopic": "orders"},
     "/v1/definitions": {"topics": [{"topic": "orders"}]},
+    "/v1/tokens": {"user": "somebody"},
     "/v1/schedules:bulkCancel": {"key": "k"},
     "/v1/schedules:bulkMove": {"key": "k", "shiftMs": 1},
 }

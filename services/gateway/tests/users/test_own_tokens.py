@@ -79,6 +79,22 @@ async def test_tokens_of_others_need_the_right_on_the_cluster_and_tell_nothing_w
     assert (await http.delete("/v1/tokens/of-bob", headers=admin)).status_code == 200
 
 
+async def test_the_permissive_mode_opens_no_token_of_another_user(system, connect, anyio_backend):
+    access = Access(is_permissive=True)
+    alice = by(access.user("alice"))
+    access.user("bob")
+    access.token("bob", id="of-bob")
+    async with connect(system.gateway(access_parts=access.parts, **SETTINGS)) as http:
+        for method, path, body in (
+            ("POST", "/v1/tokens", {"user": "bob"}),
+            ("GET", "/v1/tokens", None),
+            ("DELETE", "/v1/tokens/of-bob", None),
+        ):
+            assert (await http.request(method, path, json=body, headers=alice)).status_code == 403
+            assert (await http.request(method, path, json=body)).status_code == 401
+    assert access.stores.taken == []
+
+
 @pytest.mark.parametrize(
     "scope",
     [

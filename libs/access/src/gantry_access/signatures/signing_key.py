@@ -40,6 +40,10 @@ class SigningKey:
         outer.update(inner.digest())
         return outer.digest()
 
+    def is_same(self, other: SigningKey) -> bool:
+        """Whether both were made of one secret. Compares in constant time."""
+        return self is other or hmac.compare_digest(self.digest(), other.digest())
+
 
 _NOBODY = (SigningKey("the key of users that do not exist"),)
 

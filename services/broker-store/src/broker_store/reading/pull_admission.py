@@ -9,7 +9,7 @@ from broker_store.filters.compiled import compile_or_refuse, refuse_class_filter
 from broker_store.filters.table import FilterTable
 from broker_store.groups.clients import ClientTable
 from broker_store.groups.groups import GroupTable
-from broker_store.ports import Peer, TopicTable
+from broker_store.ports import Admitted, Peer, TopicTable
 from broker_store.reading.read_settings import PERM_READ, ReadSettings
 from gantry_wire.bodies.clients import MessageModel, SubscriptionData
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
@@ -28,7 +28,7 @@ FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further detai
 class PullRequest:
     """A pull in flight, with everything needed to answer it now or later."""
 
-    __slots__ = ("deadline_ms", "group", "header", "opaque", "peer", "sql", "topic", "wanted")
+    __slots__ = ("admitted", "deadline_ms", "group", "header", "opaque", "peer", "sql", "topic", "wanted")
 
     def __init__(self, peer: Peer, opaque: int, header: PullHeader) -> None:
         self.peer = peer
@@ -39,6 +39,8 @@ class PullRequest:
         self.wanted: TagFilter = EVERYTHING
         self.sql: SqlFilter | None = None
         """The filter by properties, instead of one by tag."""
+        self.admitted: Admitted | None = None
+        """What access control decides again before a held pull is answered."""
         self.deadline_ms = 0
         """Loop time (ms) until which it may be held, 0 until it is first held."""
 

@@ -11,7 +11,7 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.errors import LogError
 from broker_store.metrics.store_metrics import StoreMetrics
-from broker_store.ports import Commands, InternalAppend, LogReader, Peer, QueueReader, QueueTable
+from broker_store.ports import ADMITTED, Commands, InternalAppend, LogReader, Peer, QueueReader, QueueTable
 from broker_store.reading.filtered.filtered_pulls import ScanReading, Scans
 from broker_store.reading.filtered.filtered_scan import Scan
 from broker_store.reading.held_pulls import HeldPull, HeldPulls
@@ -88,8 +88,11 @@ class Pulls:
                 # Never back: it may be older than a commit that came over another connection of the client.
                 self.offsets.advance(group, request.topic, header.queue_id, header.commit_offset)
             self.offsets.pulled(group, request.topic, header.queue_id, header.queue_offset)
-        if not command.is_oneway:
-            self._pull(request, header.queue_offset, may_hold=bool(flags & FLAG_SUSPEND))
+        if command.is_oneway:
+            return
+        if flags & FLAG_SUSPEND:
+            request.admitted = peer.attributes.get(ADMITTED)
+        self._pull(request, header.queue_offset, may_hold=bool(flags & FLAG_SUSPEND))
 
     def _end(self, peer: Peer, command: Command) -> None:
         """Drop a pull that nobody waits for any more. One that was answered, or never held, is no error."""
@@ -141,7 +144,10 @@ class Pulls:
         for held in held_pulls:
             request = held.request
             try:
-                self._admit(request)  # what was allowed when it was held may not be any more
+                # What was allowed when it was held may not be any more.
+                if request.admitted is not None and (refusal := request.admitted.refusal()) is not None:
+                    raise refusal
+                self._admit(request)
                 self._pull(request, held.offset, may_hold=may_hold and request.sql is not None)
             except WireError as error:
                 request.peer.send(encode_response(error.code, request.opaque, remark=str(error)))

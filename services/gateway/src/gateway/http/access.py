@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Route = tuple[str, str]
 """Method and path template of a call."""
+Moment = tuple[int, int]
+_OFF: Moment = (0, 0)
 Gate = Callable[[str], "Admission | None"]
 """Returns the admission of the call of a client at this address; None: it has to be decided in full."""
 OPEN_PATHS = ("/", "/health/live", "/health/ready", "/docs", "/openapi.json")
@@ -97,6 +99,20 @@ class Access:
         if found.is_permitted:
             self._check_token(call.headers)
         return found
+
+    @property
+    def moment(self) -> Moment:
+        """What users, policies, tokens and keys are now: another value once any has changed."""
+        return _OFF if self._door is None else self._door.versions
+
+    def check_again(self, call: Call, route: Route, fields: Mapping[str, str], since: Moment) -> None:
+        """Verify and decide a call that has waited once more, if anything has changed since that moment. Raise 401, 403.
+
+        `fields` are those that its rights depend on; they must not depend on its body.
+        """
+        if self._door is not None and self._door.versions != since:
+            caller = self._caller_of(self._door, call, " ".join(route))
+            self.admit(call, caller, route, fields, None)
 
     def reads_body(self, route: Route) -> bool:
         """Whether the rights of a route depend on the body of a call."""

@@ -136,13 +136,13 @@ def assemble(
     ensure_topic = _topic_maker(routes, topics, settings)
     drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
     send = SendRoute(sender, drafting, ports.limits, ensure_topic)
-    pull = PullRoute(puller, ports.limits)
+    access = _access(settings, access_parts)
+    pull = PullRoute(puller, ports.limits, access)
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
-    leases = _lease_routes(ports, routes, receiver)
+    leases = _lease_routes(ports, routes, receiver, access)
     call_metrics = _call_metrics(metrics, clocks.monotonic, send, pull, puller, leases, receiver)
     inner_http = None if access_parts is None else access_parts.guard.inner_http()
     workers = Workers(metrics, settings.worker, settings.worker_ports, inner_http)
-    access = _access(settings, access_parts)
     transactions = Transactions(sender, drafting, _checkers(settings, ports, fleet), ports.transactions)
     operations = [
         *topic_routes(topics),
@@ -303,10 +303,12 @@ def _scheduler_routes(
     ]
 
 
-def _lease_routes(ports: Ports, routes: RouteCache, receiver: Receiver) -> LeaseRoutes:
+def _lease_routes(ports: Ports, routes: RouteCache, receiver: Receiver, access: Access) -> LeaseRoutes:
     """Return the hot calls of receive and acknowledge."""
     acker, limits = Acker(routes, ports.leases), ports.limits
-    return LeaseRoutes(ReceiveRoute(receiver, limits), AckRoute(acker, limits), ExtendRoute(acker, limits))
+    return LeaseRoutes(
+        ReceiveRoute(receiver, limits, access), AckRoute(acker, limits), ExtendRoute(acker, limits)
+    )
 
 
 def _topic_maker(routes: RouteCache, topics: TopicAdmin, settings: GatewaySettings) -> EnsureTopic | None:

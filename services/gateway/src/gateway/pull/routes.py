@@ -8,6 +8,7 @@ from gantry_wire.errors import MalformedExpression
 from gantry_wire.limits import INT64_MAX, PULL_MESSAGES_MAX
 from gantry_wire.sql92.limits import EXPRESSION_CHARS_MAX
 from gantry_wire.subscription import EVERYTHING, TagFilter
+from gateway.http.access import Access
 from gateway.http.call import Call, Reply, json_reply
 from gateway.http.problems import invalid, rate_limited
 from gateway.messages.examples import MESSAGE_EXAMPLE
@@ -19,6 +20,8 @@ from gateway.requests.checks import topic_of
 from gateway.requests.fields import QueueId, TopicName
 from gateway.requests.operations import Details, Operation
 
+PULL = ("GET", "/v1/topics/{topic}/queues/{broker}/{queueId}/messages")
+"""Method and path template."""
 COUNT_DEFAULT = 32
 WAIT_SECONDS_MAX = 30
 FILTER_CHARS_MAX = 4096
@@ -51,8 +54,8 @@ class PullQuery(Struct, rename="camel"):
 class PullRoute:
     """Handles pull requests."""
 
-    def __init__(self, puller: Puller, limits: RateLimits | None) -> None:
-        self._puller, self._limits = puller, limits
+    def __init__(self, puller: Puller, limits: RateLimits | None, access: Access) -> None:
+        self._puller, self._limits, self._access = puller, limits, access
         self.messages = 0
         """How many messages were returned."""
 
@@ -66,6 +69,7 @@ class PullRoute:
             wait_ms = await self._limits.take(call.client, "", 1)
             if wait_ms:
                 raise rate_limited(wait_ms)
+        since = self._access.moment
         reply = await self._puller.pull(
             topic,
             broker,
@@ -76,6 +80,7 @@ class PullRoute:
             selection=selection,
             client=call,
         )
+        self._access.check_again(call, PULL, {"topic": topic}, since)
         self.messages += len(reply.messages)
         return json_reply(reply)
 
@@ -120,7 +125,4 @@ _DETAILS = Details(
 
 def pull_operation(route: PullRoute) -> Operation:
     """Return the call for the router and the OpenAPI document."""
-    path = "/v1/topics/{topic}/queues/{broker}/{queueId}/messages"
-    return Operation(
-        "GET", path, route.__call__, "send and pull", (400, 403, 404, 422, 429, 431, 501), _DETAILS
-    )
+    return Operation(*PULL, route.__call__, "send and pull", (400, 403, 404, 422, 429, 431, 501), _DETAILS)

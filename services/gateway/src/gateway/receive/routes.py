@@ -9,6 +9,7 @@ from gantry_wire.names import GANTRY_SYSTEM_PREFIX, GATEWAY_GROUP, SYSTEM_GROUP_
 from gantry_wire.private_requests.leases import ItemKind
 from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
 from gateway.connection.fast_path import Exchange, FastAnswers
+from gateway.http.access import Access, Moment
 from gateway.http.call import Call, Reply, json_reply, takes_gzip
 from gateway.http.problems import Problem, forbidden, invalid, rate_limited
 from gateway.messages.sql_filters import checked_sql
@@ -49,8 +50,8 @@ HotRoute = Callable[[Call, str, str], Awaitable[Reply]]
 class ReceiveRoute:
     """Handles receive requests."""
 
-    def __init__(self, receiver: Receiver, limits: RateLimits | None) -> None:
-        self.receiver, self._limits = receiver, limits
+    def __init__(self, receiver: Receiver, limits: RateLimits | None, access: Access) -> None:
+        self.receiver, self._limits, self.access = receiver, limits, access
         self.messages = 0
         """How many messages were delivered."""
 
@@ -73,7 +74,18 @@ class ReceiveRoute:
             expression,
             request.change_filter,
         )
-        return self.reply(await self.receiver.receive(ask, request.wait_seconds, call.gone))
+        since = self.access.moment
+        batch = await self.receiver.receive(ask, request.wait_seconds, call.gone)
+        return self.reply_late(call, batch, topic, group, since)
+
+    def reply_late(self, call: Call, batch: Batch, topic: str, group: str, since: Moment) -> Reply:
+        """Return the reply to a call that may have waited: its client may have lost its right. Raise 401, 403."""
+        try:
+            self.access.check_again(call, LEASES[RECEIVE], {"topic": topic, "group": group}, since)
+        except Problem:
+            batch.give_back()
+            raise
+        return self.reply(batch)
 
     def reply(self, batch: Batch) -> Reply:
         """Count the delivered messages, and return the reply."""
@@ -191,12 +203,13 @@ class FastReceive:
 class FastReceiving:
     """One fast receive that waits for its brokers."""
 
-    __slots__ = ("_ask", "_batch", "_call", "_exchange", "_started", "_wait_seconds")
+    __slots__ = ("_ask", "_batch", "_call", "_exchange", "_since", "_started", "_wait_seconds")
 
     def __init__(
         self, call: FastReceive, exchange: Exchange, ask: ReceiveAsk, wait_seconds: float, started: float
     ) -> None:
         self._call, self._exchange, self._ask = call, exchange, ask
+        self._since = call.route.access.moment
         self._wait_seconds, self._started = wait_seconds, started
 
     def on_batch(self, batch: Batch | Exception) -> None:
@@ -228,7 +241,7 @@ class FastReceiving:
         left = self._wait_seconds - (self._call.answers.clock() - self._started)
         if not batch.count and left > 0:
             batch = await route.receiver.wait(self._ask, left, call.gone)
-        return route.reply(batch)
+        return route.reply_late(call, batch, self._ask.topic, self._ask.group, self._since)
 
 
 class FastAck:
