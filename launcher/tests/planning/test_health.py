@@ -1,6 +1,8 @@
 """Each kind of process is probed in its own protocol; silence and garbage mean "not ready", never an exception."""
 
+import contextlib
 import socket
+import ssl
 import threading
 
 import pytest
@@ -75,3 +77,47 @@ def test_silence_and_absence_are_not_ready() -> None:
         port = server.getsockname()[1]
         assert ask(Check("http", "127.0.0.1", port), 0.05).message.startswith("no answer")
     assert ask(Check("http", "127.0.0.1", port), 0.05).message == "not listening"
+
+
+@pytest.fixture
+def demanding(tmp_path, authority):
+    """A port that closes plain connections and demands a client certificate, and the file of one."""
+    ours = authority.issue(["launcher"], is_client=True)
+    server = authority.issue(["localhost"])
+    for name, pair in (("client", ours), ("server", server)):
+        (tmp_path / f"{name}.pem").write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    context.load_verify_locations(cadata=authority.certificate.decode())
+    context.verify_mode = ssl.CERT_REQUIRED
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(60)
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(60)
+                if connection.recv(1, socket.MSG_PEEK) != b"\x16":
+                    continue
+                with context.wrap_socket(connection, server_side=True) as secure:
+                    secure.recv(4096)
+                    secure.sendall(http("200 OK", '{"ready":true}'))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield listener.getsockname()[1], str(tmp_path / "client.pem")
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join(60)
+
+
+def test_a_port_that_demands_a_certificate_is_shown_the_one_of_the_settings(demanding, tmp_path) -> None:
+    port, certificate = demanding
+    assert ask(Check("http", "127.0.0.1", port, certificate), 60).ready
+    assert not ask(Check("http", "127.0.0.1", port), 60).ready
+    missing = ask(Check("http", "127.0.0.1", port, str(tmp_path / "missing.pem")), 60)
+    assert (missing.ready, "missing.pem" in missing.message) == (False, True)

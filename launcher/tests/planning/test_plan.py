@@ -182,3 +182,17 @@ def test_rights_count_on_the_cluster_of_the_stores(name: str) -> None:
     guarded = by_name(plan(words, KeyFolder(Path("/k"))))[name]
     assert settings(guarded)["access_cluster"] == "east"
     assert "access_cluster" not in settings(by_name(plan(words))[name])
+
+
+def test_health_checks_show_the_certificate_that_a_service_shows_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SCHEDULER_TLS_CLIENT_CERT_FILE", "/c/scheduler.pem")
+    sets = "--set broker-store.tls_client_cert_file=/c/all.pem --set broker-b.tls_client_cert_file=/c/b.pem --set gateway.tls_client_cert_file=/c/g.pem --set gateway.tls_client_key_file=/c/g.key"
+    found = by_name(plan(f"--brokers 2 --gateway-workers 2 {sets}"))
+    shown = {name: (one.check.certificate, one.check.key) for name, one in found.items()}
+    assert {name: files for name, files in shown.items() if any(files)} == {
+        "broker-a": ("/c/all.pem", ""), "broker-b": ("/c/b.pem", ""), "scheduler": ("/c/scheduler.pem", ""),
+        "gateway-1": ("/c/g.pem", "/c/g.key"), "gateway-2": ("/c/g.pem", "/c/g.key"),
+    }  # fmt: skip
+    assert found["gateway-1"].watched.certificate == "/c/g.pem"

@@ -17,7 +17,7 @@ def test_settings_of_every_service_that_exist_are_taken() -> None:
         Set("broker-b", "flush", "sync"),
         Set("gateway", "request_timeout_ms", "100"),
         Set("nats", "port", "4222"),
-    ))  # fmt: skip
+    ), has_access=False)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,20 @@ def test_settings_of_every_service_that_exist_are_taken() -> None:
 )
 def test_any_other_is_refused_in_the_services_own_words(wrong: Set, words: str) -> None:
     with pytest.raises(Refused, match=words):
-        refuse_wrong_sets((wrong,))
+        refuse_wrong_sets((wrong,), has_access=False)
+
+
+def test_what_needs_access_control_is_taken_where_the_launcher_switches_it_on() -> None:
+    jwt = ("jwt_issuer", "https://login"), ("jwt_audience", "gantry"), ("jwt_jwks_file", "/keys.json")
+    shared = ("tls_client_ca_file", "/ca.pem"), ("tls_client_auth", "optional")
+    sets = (
+        *(Set("gateway", *one) for one in jwt),
+        *(Set("broker-store", *one) for one in shared),
+        Set("broker-a", "tls_users", "true"),
+    )
+    refuse_wrong_sets(sets, has_access=True)
+    with pytest.raises(Refused, match="needs access_key_file"):
+        refuse_wrong_sets(sets, has_access=False)
 
 
 def test_a_wrong_name_is_one_line_and_makes_no_data_directory(

@@ -21,7 +21,7 @@ def up(options: UpOptions) -> int:
     has_access = keys_in_use(data) is not None
     refuse_exposed(options, has_access=has_access or options.access)
     install.ensure(install.RUN_LOCK, say)
-    refuse_wrong_sets(options.sets)
+    refuse_wrong_sets(options.sets, has_access=has_access or options.access)
     os.umask(OTHERS)  # only the user may read the data of the system; .venv above may be readable
     if options.access and not has_access:
         _switch_on(data)

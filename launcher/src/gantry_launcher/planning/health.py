@@ -3,7 +3,10 @@
 import json
 import socket
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import ssl
 
 ANSWER_BYTES_MAX = 65536
 
@@ -15,6 +18,10 @@ class Check:
     kind: Literal["http", "nats", "redis"]
     host: str
     port: int
+    certificate: str = ""
+    """PEM file of the certificate that is shown where the port speaks TLS alone; empty: none."""
+    key: str = ""
+    """PEM file of its key; empty: the key is in `certificate`."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +67,21 @@ def _asked_by_tls(check: Check, timeout_seconds: float) -> Health:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    if check.certificate:
+        _show(context, check)
     with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
         connection.settimeout(timeout_seconds)
         with context.wrap_socket(connection) as secure:
             return _ASK[check.kind](secure)
+
+
+def _show(context: "ssl.SSLContext", check: Check) -> None:
+    """Let a connection show the certificate of a check. Raises OSError, which names its files."""
+    try:  # without a password OpenSSL would ask the terminal for one
+        context.load_cert_chain(check.certificate, check.key or None, password="")
+    except OSError as error:
+        named = " and ".join(filter(None, (check.certificate, check.key)))
+        raise OSError(f"cannot show the certificate in {named}: {error}") from error
 
 
 def _get(connection: socket.socket, path: str) -> tuple[int, bytes]:

@@ -186,7 +186,7 @@ class _Planner:
             **self._access("nameserver"),
         }
         settings |= self._access_cluster()
-        check = Check("http", self._near, http_port)
+        check = self._http_check(http_port, "nameserver")
         log = self._log("nameserver")
         command = self._python("nameserver", {**settings, "log_file": log}, "nameserver")
         plan = ProcessPlan("nameserver", "nameserver", command, self._folder("nameserver"), check, 2, 4, log)
@@ -221,7 +221,7 @@ class _Planner:
         }
         if self._keys is not None:
             settings["access_initial_user_file"] = self._keys.initial_user
-        check = Check("http", self._near, http_port)
+        check = self._http_check(http_port, process)
         log = self._log(process)
         command = self._python("broker_store", {**settings, "log_file": log}, process, "broker-store")
         plan = ProcessPlan(process, "broker", command, self._folder(process), check, 1, 25, log)
@@ -248,7 +248,7 @@ class _Planner:
         }
         log = self._log(service)
         command = self._python(module, {**settings, "log_file": log}, service)
-        check = Check("http", self._near, http_port)
+        check = self._http_check(http_port, service)
         return ProcessPlan(service, service, command, self._folder(service), check, 0, 8, log)
 
     def _gateways(self, nameserver: str, nats_url: str, redis_url: str) -> tuple[list[ProcessPlan], str]:
@@ -268,10 +268,10 @@ class _Planner:
         own_ports = [self._ports.free() for _ in range(count)] if count > 1 else []
         for worker in range(count):
             name = "gateway" if count == 1 else f"gateway-{worker + 1}"
-            log, check, own_check = self._log(name), Check("http", self._near, port), None
+            log, check, own_check = self._log(name), self._http_check(port, "gateway"), None
             share: dict[str, Any] = {"log_file": log, **self._access(name)}
             if count > 1:
-                own_check = Check("http", LOOPBACK, own_ports[worker])
+                own_check = self._http_check(own_ports[worker], "gateway", LOOPBACK)
                 share |= {"reuse_port": "true", "worker": worker, "health_port": own_check.port}
                 share["worker_ports"] = ",".join(map(str, own_ports))
             command = self._python("gateway", {**settings, **share}, "gateway")
@@ -292,6 +292,17 @@ class _Planner:
         pairs = {**settings, **asked}
         words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
         return (str(layout.PYTHON), "-P", "-m", module, *words)
+
+    def _http_check(self, port: int, process: str, host: str = "") -> Check:
+        """Return the check of a service's HTTP port. It shows the certificate that the service shows others."""
+        files = (self._set_anywhere(process, f"tls_client_{one}_file") for one in ("cert", "key"))
+        return Check("http", host or self._near, port, *files)
+
+    def _set_anywhere(self, process: str, key: str) -> str:
+        """Return a setting of a process: by an option, or else by a variable of its service."""
+        service = "broker-store" if process in self._names else process
+        variable = f"{service}_{key}".upper().replace("-", "_")
+        return self._asked(process, key, os.environ.get(variable, ""))
 
     def _access(self, process: str) -> dict[str, Any]:
         """Return the settings of a process that switch access control on, or let it listen without."""

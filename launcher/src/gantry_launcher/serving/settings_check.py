@@ -16,13 +16,20 @@ STRUCTS = {
 }
 
 
-def refuse_wrong_sets(sets: tuple[Set, ...]) -> None:
-    """Raise Refused with the service's own message for an unknown name or a value out of bounds."""
+KEY_FILE = "access_key_file=that-of-the-launcher"
+"""Some settings need access control, whose key file the launcher itself sets. The check opens no file."""
+
+
+def refuse_wrong_sets(sets: tuple[Set, ...], *, has_access: bool) -> None:
+    """Raise Refused with the service's own message for an unknown name, a value out of bounds, or settings that contradict each other.
+
+    `has_access`: whether the launcher starts the services with access control.
+    """
     for service in dict.fromkeys(one.service for one in sets):
         kind = "broker-store" if service.startswith("broker-") else service
         if kind in STRUCTS:
-            own = [f"{one.key}={one.value}" for one in sets if one.service == service]
-            _ask(kind, own)
+            own = [f"{one.key}={one.value}" for one in sets if one.service in {kind, service}]
+            _ask(kind, [*own, KEY_FILE] if has_access else own)
 
 
 def _ask(kind: str, pairs: list[str]) -> None:

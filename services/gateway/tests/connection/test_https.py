@@ -97,6 +97,27 @@ async def test_containers_can_ask_for_health_in_every_mode(tmp_path, authority, 
     assert not await asyncio.to_thread(is_ready, port)
 
 
+async def test_containers_show_the_certificate_of_their_service_where_it_is_demanded(
+    tmp_path, authority, system, monkeypatch
+):
+    pairs = authority.issue(["localhost"]), authority.issue(["store"], is_client=True)
+    for name, pair in zip(("server.pem", "client.pem"), pairs, strict=True):
+        (tmp_path / name).write_bytes(pair.certificate + pair.key)
+    (tmp_path / "ca.pem").write_bytes(authority.certificate)
+    settings = TlsSettings(
+        tls_mode="enforcing",
+        tls_cert_file=str(tmp_path / "server.pem"),
+        tls_client_ca_file=str(tmp_path / "ca.pem"),
+        tls_client_auth="require",
+    )
+    budget = Budget()
+    door = TlsDoor(ServerCertificate(settings, machine().wall), budget)
+    async with small_server(system, budget, door) as port:
+        assert not await asyncio.to_thread(is_ready, port)
+        monkeypatch.setenv("BROKER_STORE_TLS_CLIENT_CERT_FILE", str(tmp_path / "client.pem"))
+        assert await asyncio.to_thread(is_ready, port)
+
+
 async def test_a_plain_port_closes_https(authority, serve):
     budget = Budget()
     async with serve(budget, None) as port:

@@ -1,8 +1,10 @@
 """`python -m gantry_chassis.http.ask_health PORT`: exit status 0 when the service on that port of this host is ready.
 
-For container health checks; the images have no curl. Standard library only, for a fast start.
+For container health checks; the images have no curl. Where the port demands a client certificate, it shows the one that the service in the
+container shows others: the variables that end in `_TLS_CLIENT_CERT_FILE` and `_TLS_CLIENT_KEY_FILE`. Standard library only, for a fast start.
 """
 
+import os
 import socket
 import sys
 
@@ -30,8 +32,15 @@ def _answer(port: int, host: str, *, is_tls: bool) -> bytes:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False  # the certificate names other hosts, and nothing secret is sent
         context.verify_mode = ssl.CERT_NONE
+        if certificate := _variable("_TLS_CLIENT_CERT_FILE"):
+            context.load_cert_chain(certificate, _variable("_TLS_CLIENT_KEY_FILE") or None, password="")
         with context.wrap_socket(connection) as secure:
             return _asked(secure)
+
+
+def _variable(end: str) -> str:
+    """Return the value of the variable whose name ends so; empty without one. A container has the variables of one service."""
+    return next((value for name, value in os.environ.items() if name.endswith(end)), "")
 
 
 def _asked(connection: socket.socket) -> bytes:
