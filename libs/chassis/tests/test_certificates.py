@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from gantry_chassis.certificates import CertificateRefused, ServerCertificate, open_certificate
+from gantry_chassis.machine import private_files
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.process import Life
@@ -300,3 +301,24 @@ def test_properties_that_would_be_insecure_are_refused(name: str, value: str, wo
     with pytest.raises(SettingsRefused, match=words) as refused:
         add_tls({}, [], name, value, "broker.conf")
     assert "sesame" not in str(refused.value)
+
+
+async def test_a_key_that_others_can_read_is_used_with_a_warning(
+    tmp_path: Path, authority: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, authority.issue(["a"]))
+    warned: list[str] = []
+
+    class Log:
+        def warning(self, _words: str, **fields: str) -> None:
+            warned.append(fields["file"])
+
+    monkeypatch.setattr(private_files, "_log", Log())
+    key = tmp_path / "server.key"
+    for mode, expected in ((0o600, []), (0o640, [str(key)])):
+        key.chmod(mode)
+        life = Life(machine())
+        assert open_certificate(settings(tmp_path), life, Metrics(), "some") is not None
+        life.stop()
+        await life.end_loops()
+        assert warned == expected

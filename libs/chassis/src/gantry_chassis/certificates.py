@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.private_files import warn_if_readable
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.process import Life
 from gantry_chassis.settings.tls import TlsSettings
@@ -148,6 +149,11 @@ def open_certificate(
         certificate = ServerCertificate(settings, life.environment.wall)
     except CertificateRefused as refused:
         raise StartRefused(f"TLS: {refused}") from refused
+    for path in dict.fromkeys(
+        (settings.tls_key_file or settings.tls_cert_file, settings.tls_key_password_file)
+    ):
+        if path:
+            warn_if_readable(path, "a private key of TLS, or its password")
     life.supervise("certificate", lambda: certificate.watch(life.sleep))
     metrics.gauge(
         f"{prefix}_tls_certificate_seconds",

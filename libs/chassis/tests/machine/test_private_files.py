@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantry_chassis.machine import private_files
-from gantry_chassis.machine.private_files import private_directory, read_secret
+from gantry_chassis.machine.private_files import private_directory, read_secret, warn_if_readable
 
 
 def mode(path: Path) -> int:
@@ -83,3 +83,13 @@ def test_a_secret_is_the_content_of_its_file_without_the_line_end(tmp_path: Path
     (tmp_path / "token").write_text("s3cret\n")
     assert read_secret(str(tmp_path / "token")) == "s3cret"
     assert read_secret("") == ""
+
+
+@pytest.mark.parametrize(("mode", "warns"), [(0o600, False), (0o400, False), (0o440, True), (0o644, True)])
+def test_a_secret_that_others_can_read_is_warned_about(tmp_path: Path, said, mode: int, warns: bool) -> None:
+    path = tmp_path / "server.key"
+    path.write_text("a key")
+    path.chmod(mode)
+    assert warn_if_readable(str(path), "the key") == warns
+    assert [fields["fix"] for _words, fields in said] == [f"chmod 600 {path}"] * warns
+    assert not warn_if_readable(str(tmp_path / "missing"), "the key")

@@ -44,6 +44,21 @@ def private_directory(path: Path) -> None:
         )
 
 
+def warn_if_readable(path: str, what: str) -> bool:
+    """Return whether group or others may read a secret's file, and warn in the log then. Does nothing for one that is not there.
+
+    A warning and no refusal: systems for containers hand keys to a service with 0440 or 0644, in a folder that nobody else reaches.
+    """
+    try:
+        mode = stat.S_IMODE(Path(path).stat().st_mode)
+    except OSError:
+        return False
+    if not mode & OTHERS:
+        return False
+    _log.warning(f"other users can read {what}", file=path, mode=f"{mode:04o}", fix=f"chmod 600 {path}")
+    return True
+
+
 def read_secret(path: str) -> str:
     """Return the secret in a file without surrounding whitespace; empty when no file is named. Raises OSError."""
     return Path(path).read_text(encoding="utf-8").strip() if path else ""
