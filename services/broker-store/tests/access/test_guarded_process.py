@@ -11,6 +11,7 @@ import time
 import pytest
 from test_broker_store_process import SOURCES, Client, Store
 
+from broker_store.process.parts.access_control import OTHERS_SECONDS
 from gantry_access.signatures.remoting import sign
 from gantry_access.signatures.signing_key import SigningKey
 
@@ -145,6 +146,41 @@ def test_a_change_made_on_one_store_reaches_the_other_within_a_second_and_stays_
     second.drain.join()
     alone = Guarded(stores("b").port)
     assert b"enable" in alone.root(3004, {"username": "alice"}).body
+
+
+def test_a_store_that_was_away_counts_no_user_or_right_that_was_taken_away_meanwhile(
+    stores, nameserver, tmp_path
+):
+    names = f"nameservers={nameserver}"
+    one, away = stores("a", names), stores("b", names)
+    client, other = Guarded(one.port), Guarded(away.port)
+    assert (
+        client.root(3001, {"username": "alice"}, b'{"password":"alice secret","userType":"Super"}').code == 0
+    )
+    _until(lambda: other.asked(21, {}, b"", "alice", "alice secret").code == 0, 15)
+    away.kill()
+    away.drain.join()
+    assert client.root(3002, {"username": "alice"}, b'{"userStatus":"disable"}').code == 0
+    again = Guarded(stores("b", names).port)
+    answer = again.asked(21, {}, b"", "alice", "alice secret")
+    assert (answer.code, answer.remark) == (16, "User:alice is disabled.")
+    # Nor does a store without a log make the first user again that was deleted.
+    assert (
+        client.root(3001, {"username": "chief"}, b'{"password":"chief secret","userType":"Super"}').code == 0
+    )
+    assert client.asked(3003, {"username": "root"}, b"", "chief", "chief secret").code == 0
+    fresh = Guarded(stores("c", names).port)
+    answer = fresh.root(21, {})
+    assert (answer.code, answer.remark) == (16, "check signature failed.")
+    assert fresh.asked(21, {}, b"", "chief", "chief secret").code == 0
+
+
+def test_a_store_whose_nameserver_is_away_counts_its_own_users_after_a_bounded_time(stores):
+    begin_s = time.monotonic()
+    store = stores("a", "nameservers=127.0.0.1:9")
+    assert Guarded(store.port).root(21, {}).code == 0
+    assert time.monotonic() - begin_s < OTHERS_SECONDS + 60
+    assert any("no other store was read" in line for line in store.lines)
 
 
 def _until(condition, seconds: float) -> None:

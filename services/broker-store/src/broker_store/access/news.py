@@ -47,8 +47,8 @@ class News:
         self._next = asyncio.Event()
 
 
-def take_all(table: AccessTable, entries: list[Entry]) -> None:
-    """Let all entries of an opened log count. Raises StartRefused for one of a later version; reports one that cannot be read.
+def take_all(table: AccessTable, entries: list[Entry], *, is_complete: bool = True) -> None:
+    """Take all entries of an opened log; with `is_complete` they count at once. Raises StartRefused for one of a later version; reports one that cannot be read.
 
     Without it its user has no rights, or does not exist.
     """
@@ -63,6 +63,12 @@ def take_all(table: AccessTable, entries: list[Entry]) -> None:
             user=user,
             reason=reason,
         )
+    if is_complete:
+        let_count(table)
+
+
+def let_count(table: AccessTable) -> None:
+    """Let what was taken count: from now on a user that is not there does not exist."""
     table.is_complete = True
 
 

@@ -20,6 +20,8 @@ LOOK_SECONDS = 1.0
 """How often the nameservers are asked which stores there are. A new store is followed about as soon."""
 RETRY_SECONDS = 1.0
 """Pause after news could not be stored."""
+SOON_SECONDS = 0.1
+"""Interval of questions to the nameservers at a start, until one has answered."""
 
 _log = get_logger()
 
@@ -36,6 +38,10 @@ class OtherStores:
         self._cluster, self._own_address = cluster, own_address
         self._log, self._followed = log, followed
         self._addresses: list[str] = []
+        self._table = table
+        self._is_alone = False
+        """The first answer of a nameserver named no other store."""
+        self._has_answer = False
         self._news: deque[Entry] = deque()
         self._has_news = asyncio.Event()
         self._follower = AccessFollower(table, lambda: self._addresses, pool, is_introduced, self._take)
@@ -47,6 +53,11 @@ class OtherStores:
             "access of other stores": self._follower.run,
             "access news": self._keep,
         }
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the users of another store were read since the start, or there is none."""
+        return self._is_alone or self._table.is_complete
 
     def _take(self, news: list[Entry]) -> None:
         self._followed.note(news)
@@ -64,7 +75,9 @@ class OtherStores:
                 found = [info.broker_addr_table[name] for name in names if name in info.broker_addr_table]
                 addresses = {address for broker in found for address in broker.broker_addrs.values()}
                 self._addresses = sorted(addresses - {self._own_address})
-            await asyncio.sleep(LOOK_SECONDS)
+                self._is_alone = self._is_alone or not (self._has_answer or self._addresses)
+                self._has_answer = True
+            await asyncio.sleep(LOOK_SECONDS if self._has_answer else SOON_SECONDS)
 
     async def _keep(self) -> None:
         """Append the news to the own log, in order. What cannot be appended waits."""

@@ -247,11 +247,13 @@ class StoreProcess:
         sending.start()
         self._start_loops(built, opening)
         if built.control is not None:
-            await self._begin_control(built.control, table)
+            self._begin_control(built.control, table)
         gc.collect()
         gc.freeze()
         self._listeners.admit(table)
         await built.register()
+        if built.control is not None:
+            await self._settle_control(built.control)
         self._listeners.ready()
         _log.info(
             "ready",
@@ -271,13 +273,19 @@ class StoreProcess:
 
         return control_of(self._guard, around, store, sending), door_of(self._guard, around, store)
 
-    async def _begin_control(self, control: "AccessControl", table: CommandTable) -> None:
-        """Let the users of the log count, and store those of the files that the settings name."""
-        from broker_store.access.from_files import add_users
+    def _begin_control(self, control: "AccessControl", table: CommandTable) -> None:
+        """Take the users of the log."""
         from broker_store.process.parts.access_control import demand_rows
 
         demand_rows(table.codes())
         control.begin()
+
+    async def _settle_control(self, control: "AccessControl") -> None:
+        """Let the users count, and store those of the files that the settings name: after all that other stores know."""
+        from broker_store.access.from_files import add_users
+
+        self._listeners.wait_for("reading the users of the other stores")
+        await control.settle(self._life.stopping.is_set)
         try:
             await add_users(control.administration, self._user_files)
         except RefusedRequest as refusal:

@@ -1,5 +1,6 @@
 """Builds access control over an opened store: its requests, the door's view of records, and the other stores. Loaded only where it is on."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
@@ -9,7 +10,7 @@ from broker_store.access.asker import Asker, AskerOf
 from broker_store.access.change_log import ChangeLog
 from broker_store.access.changes_handler import ChangesHandler
 from broker_store.access.followed import Followed
-from broker_store.access.news import News, take_all
+from broker_store.access.news import News, let_count, take_all
 from broker_store.access.other_stores import OtherStores
 from broker_store.access.plain_acl_handler import PlainAclHandlers
 from broker_store.access.policies_handler import PolicyHandlers
@@ -26,6 +27,7 @@ from gantry_access.model.users import UserType
 from gantry_access.rights.request_table import REQUESTS
 from gantry_access.secrets.sealing import SealingKeys
 from gantry_access.signatures.remoting import ACCESS_KEY
+from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.audit import Asked, Audit
 from gantry_guard.door import Door
@@ -36,6 +38,10 @@ from gantry_wire.frames.command import Command
 from gantry_wire.headers.access import AclVersionReplyHeader
 
 RUN_BYTES = 8
+OTHERS_SECONDS = 5.0
+"""Longest time for which a start waits for the users of another store: then those of its own log count."""
+LOOK_SECONDS = 0.02
+_log = get_logger()
 
 
 class AccessControl:
@@ -59,7 +65,7 @@ class AccessControl:
         settings, environment = around.settings, store.environment
         self.table = table
         self._entries = entries = store.states.access
-        self._wall_ms = environment.wall_ms
+        self._wall_ms, self._steady = environment.wall_ms, environment.steady
         self._news = News(table)
         self.log = ChangeLog(sending.appends, store.queues, entries, around.now_ms, self._news.took)
         self.followed = Followed(environment.steady)
@@ -92,8 +98,24 @@ class AccessControl:
             )
 
     def begin(self) -> None:
-        """Let the users of the log count: it is read to its end. Raises StartRefused."""
-        take_all(self.table, list(self._entries.entries()))
+        """Take the users of the log: it is read to its end. Where there may be other stores, they do not count yet. Raises StartRefused."""
+        take_all(self.table, list(self._entries.entries()), is_complete=self._others is None)
+
+    async def settle(self, is_stopping: Callable[[], bool]) -> None:
+        """Let the users count, once those of another store were read, there is none, or the time is over.
+
+        What this store has missed while it was away would count otherwise: deleted users, and rights that were taken away. Meanwhile
+        Gantry's own services are served, so that stores that start at one time read each other.
+        """
+        until = self._steady() + OTHERS_SECONDS
+        while self._others is not None and not self._others.is_read and not is_stopping():
+            if self._steady() > until:
+                _log.warning(
+                    "no other store was read: the users of this store's log count", seconds=OTHERS_SECONDS
+                )
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+        let_count(self.table)
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
