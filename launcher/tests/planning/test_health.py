@@ -20,6 +20,7 @@ def answering():
 
         def serve() -> None:
             connection, _ = server.accept()
+            server.close()  # refuses another attempt, by TLS, which would wait for a greeting until its time is over
             with connection:
                 if not speaks_first:
                     connection.recv(4096)
