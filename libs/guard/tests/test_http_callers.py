@@ -11,7 +11,7 @@ from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.failures import FREE_FAILURES, FailureLimits
 from gantry_guard.http_callers import CallerRefused, Callers
-from gantry_guard.jwt_bearer.verifier import JwtRefused, VerifiedJwt
+from gantry_guard.jwt_bearer.outcome import JwtRefused, VerifiedJwt
 
 NOW_MS = 1_700_000_000_000
 

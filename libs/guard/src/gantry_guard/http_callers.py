@@ -22,7 +22,7 @@ from gantry_chassis.http.authorizing import Certificate
 from gantry_chassis.http.web_pages import is_of_another_origin
 from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.failures import FailureLimits
-from gantry_guard.jwt_bearer.verifier import JwtRefused, VerifiedJwt
+from gantry_guard.jwt_bearer.outcome import JwtRefused, VerifiedJwt
 from gantry_link.serving.tls_door import certificate_name
 from gantry_wire.bounded_cache import BoundedCache
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import jwt
 from jwt.types import Options
@@ -16,6 +16,7 @@ from jwt.types import Options
 from gantry_access.errors import IllegalUser
 from gantry_access.model.users import check_user_name
 from gantry_guard.jwt_bearer.key_set import KeySet
+from gantry_guard.jwt_bearer.outcome import JwtRefused, VerifiedJwt
 
 TOKEN_CHARS_MAX = 8192
 LEEWAY_MS = 30_000
@@ -28,18 +29,6 @@ _OPTIONS: Final[Options] = {
     "verify_nbf": False,
     "verify_iat": False,
 }
-
-
-class JwtRefused(Exception):
-    """A JWT gives no access. Answer 401; the words are for the audit log, not for the client."""
-
-
-class VerifiedJwt(NamedTuple):
-    """What a token says."""
-
-    user: str
-    ends_ms: int
-    """Wall time from which on it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
