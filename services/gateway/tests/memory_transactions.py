@@ -24,7 +24,11 @@ class MemoryChecker:
         self.brokers = {"broker-a", "broker-b"}
         self.incomplete: set[str] = set()
         self.away = False
+        self.is_old = False
+        """Whether it knows no rights, as a checker of an earlier version."""
         self.queries = []
+        self.returned: list[str] = []
+        """Keys of the checks of all answers: they had their turn."""
         self.news = asyncio.Event()
 
     def ask(self, broker: str, key: str, attempt: int = 1) -> None:
@@ -64,9 +68,16 @@ class MemoryChecker:
                 if (broker, key) not in self._parties.decided
                 and self._parties.view(broker, key).producer_group == query.producer_group
             ]
+            topics = {self._parties.view(check.broker, check.key).topic for check in checks}
+            known = topics if query.topics is None or self.is_old else {*query.topics}
+            checks = [one for one in checks if self._parties.view(one.broker, one.key).topic in known]
+            unknown = sorted(topics - known - {*query.refused})
             left = end - asyncio.get_running_loop().time()
-            if checks or left <= 0:
-                return ChecksPage(checks=checks[: query.max], brokers=sorted(self.brokers))
+            if checks or unknown or left <= 0:
+                self.returned += [check.key for check in checks[: query.max]]
+                return ChecksPage(
+                    checks=checks[: query.max], brokers=sorted(self.brokers), undecided_topics=unknown
+                )
             try:
                 await asyncio.wait_for(self.news.wait(), left)
             except TimeoutError:

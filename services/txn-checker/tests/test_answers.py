@@ -86,6 +86,32 @@ async def test_a_group_continues_after_its_own_last_check():
             assert [check.key for check in page.checks] == [f"{group}{number}"]
 
 
+async def test_a_caller_without_a_right_takes_no_turn_of_those_that_have_it():
+    store = CheckerMemoryStore()
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
+    watch.hold(store.epoch)
+    for number in range(3):
+        store.begin(f"U{number}")
+    store.now_ms += 7_000
+    await watch.turn()
+    answers = Answers(lambda: [watch])
+    (topic,) = {half.topic for half in watch.undecided.asked("pg")}
+
+    async def ask(topics, refused=(), wait_ms=0):
+        query = ReceiveChecks(producer_group="pg", max=1, wait_ms=wait_ms, topics=topics, refused=[*refused])
+        page = await answers.receive_checks(query)
+        return [check.key for check in page.checks], page.undecided_topics
+
+    began = asyncio.get_running_loop().time()
+    for number in (0, 1, 2, 0):
+        assert await ask([], wait_ms=30_000) == ([], [topic])
+        assert await ask([], [topic]) == ([], [])
+        assert await ask(["elsewhere"], [topic]) == ([], [])
+        assert await ask(["elsewhere", topic]) == ([f"U{number}"], [])
+    assert await ask(None) == (["U0"], [])
+    assert asyncio.get_running_loop().time() - began < 20, "a topic to look up ends the hold"
+
+
 async def test_a_check_ends_one_held_request_and_decided_halves_are_no_longer_listed():
     store = CheckerMemoryStore()
     watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)

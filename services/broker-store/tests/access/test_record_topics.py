@@ -5,6 +5,7 @@ from access_side import AccessSide
 from sending_side import HOST, ScriptedPeer
 
 from broker_store.access.record_topics import RecordTopics
+from broker_store.transactions.producer_checks import Relays
 from gantry_access.rights.asked import Asked
 from gantry_wire.messages.ids import offset_message_id
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -19,7 +20,9 @@ def topic_of(side: AccessSide, code: int, position: int | str) -> str | None:
         fields = {"msgId": position if isinstance(position, str) else offset_message_id(HOST, position)}
     else:
         fields = {FIELDS[code]: str(position)}
-    return RecordTopics(side.log).topic_of(code, Asked({"topic": "mine", **fields}, b"", "c"))
+    return RecordTopics(side.log, Relays().topic_of).topic_of(
+        code, Asked({"topic": "mine", **fields}, b"", "c")
+    )
 
 
 def stored(side: AccessSide, topic: str, **more) -> int:
@@ -45,4 +48,6 @@ async def test_what_is_no_record_has_no_topic(code):
     position = stored(side, "orders")
     for wrong in (position + 1, position + 10_000_000, "", "-1", "x" * 32, "²"):
         assert topic_of(side, code, wrong) is None
-    assert RecordTopics(side.log).topic_of(10, Asked({"topic": "orders"}, b"", "c")) is None
+    assert (
+        RecordTopics(side.log, Relays().topic_of).topic_of(10, Asked({"topic": "orders"}, b"", "c")) is None
+    )

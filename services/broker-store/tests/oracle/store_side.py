@@ -11,7 +11,7 @@ from settling_side import SettlingSide
 from broker_store.access.change_log import ChangeLog
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.parts.transactions import Transactions
-from broker_store.transactions.producer_checks import Producers
+from broker_store.transactions.producer_checks import Producers, Relays
 from gantry_link.connections.pool import ConnectionPool
 
 KEEP_MS = 30_000
@@ -23,8 +23,9 @@ class WholeSide(LeasingSide, SettlingSide):
 
     def __init__(self, files: SimulatedFiles, wall_s: float, **settings: Any) -> None:
         super().__init__(files, wall_s, **settings)
+        producers = Producers(self.consuming.clients, lambda _peer, _topic: True, Relays())
         self.transactions = Transactions(
-            self.store, self.sending, Producers(self.consuming.clients, lambda _peer, _topic: True), self.classes["endTransaction"], self._at_once,
+            self.store, self.sending, producers, self.classes["endTransaction"], self._at_once,
             ConnectionPool(), "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.locks = self.foundation.locks

@@ -160,6 +160,19 @@ async def test_a_pull_for_no_group_needs_none_makes_none_and_leaves_no_trace_of_
     assert side.consuming.resets.is_pending("readers", "orders", 0)
 
 
+@pytest.mark.parametrize("kind", ["TAG", "SQL92"])
+async def test_a_pull_for_no_group_uses_nothing_of_the_group_that_it_names(side, kind):
+    expression = "red" if kind == "TAG" else "TAGS = 'red'"
+    await side.ask(34, body=heartbeat(expression=expression, kind=kind))
+    side.put(b"red one", tags="red")
+    side.put(b"blue one", tags="blue")
+    fields = pull_fields(0, sysFlag=0, subVersion=1)
+    assert bodies_of((await side.ask(11, fields)).body) == [b"red one"]
+    for group in ("readers", "unknown"):
+        reply = await side.ask(11, {**fields, "gantryBrowse": "true", "consumerGroup": group})
+        assert bodies_of(reply.body) == [b"red one", b"blue one"]
+
+
 async def test_without_its_own_subscription_a_pull_uses_that_of_the_heartbeat(side):
     side.put(b"r", tags="red")
     side.put(b"b", tags="blue")

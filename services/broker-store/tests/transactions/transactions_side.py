@@ -7,7 +7,7 @@ from sending_side import HOST, ScriptedPeer, SendingSide
 
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.process.parts.transactions import Transactions
-from broker_store.transactions.producer_checks import Producers
+from broker_store.transactions.producer_checks import Producers, Relays
 from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode
@@ -39,9 +39,10 @@ class TransactionsSide(SendingSide):
         super().__init__(*arguments, **settings)
         self.clients = ClientTable()
         self.refused = []
+        self.relays = Relays()
         host, port = unpack_host(HOST)
         self.transactions = Transactions(
-            self.store, self.sending, Producers(self.clients, self.may_send), self.classes["endTransaction"], self.in_loop,
+            self.store, self.sending, Producers(self.clients, self.may_send, self.relays), self.classes["endTransaction"], self.in_loop,
             ConnectionPool(), f"{host}:{port}", lambda: None,
         )  # fmt: skip
         self.table.add_all(self.transactions.commands())

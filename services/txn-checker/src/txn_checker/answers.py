@@ -31,6 +31,8 @@ HANDED_MAX = 10_000
 """Number of deliveries kept before expired ones are dropped."""
 GROUPS_MAX = 10_000
 """Producer groups whose last position is kept. The least recently used one starts at its oldest half again."""
+TOPICS_MAX = 256
+"""Topics in one answer about which the caller is to find out whether it may decide them."""
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX // 2
 """Total bytes of the records in an answer. Base64 adds a third, and the answer must fit into one frame."""
 
@@ -39,6 +41,8 @@ assert RECORDS_BYTES_MAX >= RECORD_BYTES_MAX
 _Place = tuple[int, str, str]
 """Begin, broker and key: the order in which a group's halves are delivered."""
 _FIRST: _Place = (-1, "", "")
+_Turns = tuple[str, tuple[str, ...] | None]
+"""A producer group, and the topics that a caller may decide: who may decide others does not take their turns."""
 
 
 class _Waiting(NamedTuple):
@@ -50,6 +54,20 @@ def _place(waiting: _Waiting) -> _Place:
     return waiting.half.begun_ms, waiting.store.broker, waiting.half.key
 
 
+def _turns(ask: ReceiveChecks) -> _Turns:
+    return ask.producer_group, None if ask.topics is None else tuple(sorted(ask.topics))
+
+
+def _allowed(waiting: list[_Waiting], ask: ReceiveChecks, page: ChecksPage) -> list[_Waiting]:
+    """Return the halves that the caller may decide. Adds the topics of others that it has to look up to `page`."""
+    if ask.topics is None:
+        return waiting
+    allowed = set(ask.topics)
+    unknown = {one.half.topic for one in waiting} - allowed - set(ask.refused)
+    page.undecided_topics = sorted(unknown)[:TOPICS_MAX]
+    return [one for one in waiting if one.half.topic in allowed]
+
+
 class Answers:
     """Answers for every store whose claim we hold."""
 
@@ -59,8 +77,8 @@ class Answers:
         self._is_stopping = False
         self._handed_s: dict[str, float] = {}
         """Loop time of the last delivery, by transaction key."""
-        self._last: dict[str, _Place] = {}
-        """The last half delivered, by producer group. The next answer continues after it, so that every half gets a turn."""
+        self._last: dict[_Turns, _Place] = {}
+        """The last half delivered, by group and topics. The next answer continues after it, so that every half gets a turn."""
 
     def news(self) -> None:
         """Wake requests that wait for a check: a producer was asked about a half."""
@@ -88,18 +106,20 @@ class Answers:
         return page
 
     async def receive_checks(self, ask: ReceiveChecks) -> ChecksPage:
-        """9022: held until a check is due, or its time is over."""
+        """9022: held until a check is due, its time is over, or a topic waits that the caller has to look up. That one changes no turn."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + min(max(ask.wait_ms / 1000, 0.0), HOLD_SECONDS_MAX)
         while True:
             news = self._news
             page, last = await self._checks(ask)
+            if page.undecided_topics and not page.checks:
+                return page
             now_s = loop.time()
             again_s = min([self._handed_s.get(check.key, 0.0) for check in page.checks], default=end_s)
             until_s = min(end_s, again_s + AGAIN_SECONDS)
             if until_s <= now_s or self._is_stopping:
                 self._note(page, now_s)
-                self._go_on_behind(ask.producer_group, last)
+                self._go_on_behind(_turns(ask), last)
                 return page
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(until_s - now_s):
@@ -112,18 +132,18 @@ class Answers:
             }
         self._handed_s.update((check.key, now_s) for check in page.checks)
 
-    def _go_on_behind(self, group: str, last: _Place) -> None:
-        self._last.pop(group, None)
+    def _go_on_behind(self, turns: _Turns, last: _Place) -> None:
+        self._last.pop(turns, None)
         if last != _FIRST:
-            self._last[group] = last
+            self._last[turns] = last
         if len(self._last) > GROUPS_MAX:
             del self._last[next(iter(self._last))]
 
     async def _checks(self, ask: ReceiveChecks) -> tuple[ChecksPage, _Place]:
         """Return the checks to decide after the last delivered half, as many as one answer holds, and the last one."""
         page, last = ChecksPage(), _FIRST
-        waiting = await self._waiting(ask.producer_group, page)
-        start = bisect_right(waiting, self._last.get(ask.producer_group, _FIRST), key=_place)
+        waiting = _allowed(await self._waiting(ask.producer_group, page), ask, page)
+        start = bisect_right(waiting, self._last.get(_turns(ask), _FIRST), key=_place)
         count_max = min(max(ask.max, 1), CHECKS_MAX)
         bytes_left = RECORDS_BYTES_MAX
         away: set[str] = set()

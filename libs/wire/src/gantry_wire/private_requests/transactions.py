@@ -88,6 +88,10 @@ class ReceiveChecks(_Plain, kw_only=True, rename="camel"):
     producer_group: str
     max: int = 32
     wait_ms: int = 0
+    topics: list[str] | None = None
+    """The topics that the caller may decide, as far as known; None: all. Only their transactions are returned, and get a turn."""
+    refused: list[str] = field(default_factory=list[str])
+    """The topics that the caller may not decide, as far as known."""
 
 
 class PendingCheck(_Plain, kw_only=True, rename="camel"):
@@ -104,6 +108,8 @@ class ChecksPage(_Plain, kw_only=True, rename="camel"):
 
     checks: list[PendingCheck] = field(default_factory=list[PendingCheck])
     brokers: list[str] = field(default_factory=list[str])
+    undecided_topics: list[str] = field(default_factory=list[str])
+    """Topics of waiting transactions that the request names neither as allowed nor as refused. They end a hold without `checks`."""
 
 
 class FindProducer(_Plain, kw_only=True, rename="camel"):

@@ -32,13 +32,16 @@ _NAMED: Mapping[int, tuple[str, Callable[[str], int | None]]] = {
     RequestCode.RESUME_CHECK_HALF_MESSAGE: ("msgId", _of_message_id),
 }
 """The field that identifies the record, and how it gives the record's position."""
+TopicOfRelayed = Callable[[Mapping[str, str], int], str | None]
+"""Returns the topic of another broker's half message, by the fields of a decision and its position; None if this broker keeps it."""
 
 
 class RecordTopics:
     """Reads the topics of records. Only requests of users whom policies decide need it."""
 
-    def __init__(self, log: LogReader) -> None:
-        self._log = log
+    def __init__(self, log: LogReader, relayed: TopicOfRelayed) -> None:
+        """`relayed` knows the half messages of other brokers that clients of this one were asked about."""
+        self._log, self._relayed = log, relayed
 
     def topic_of(self, code: int, asked: Asked) -> str | None:
         """Return the topic of the record; of a delayed or half message the one to which it goes. None if there is no such record.
@@ -50,6 +53,11 @@ class RecordTopics:
         position = None if named is None else named[1](text)
         if position is None:
             return None
+        if (
+            code == RequestCode.END_TRANSACTION
+            and (topic := self._relayed(asked.fields, position)) is not None
+        ):
+            return topic  # the handler relays it: what this store has at that position is another record
         try:
             record = decode_record(self._log.read_record(position), check_crc=False)
         except (LogError, MalformedRecord, OSError):

@@ -41,6 +41,7 @@ from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
+from broker_store.transactions.producer_checks import DecisionRights, Relays
 from gantry_chassis.certificates import checked_at_start, open_certificate
 from gantry_chassis.http.server import health_routes
 from gantry_chassis.logs.structured import get_logger
@@ -223,10 +224,11 @@ class StoreProcess:
         watch_classes(self._metrics, self._classes, self._clock.now_ms)
         hooks = build_hooks(around, sending)
         store.events.connect(listeners_of(around, store, foundation, halves, hooks))
-        control, door = self._access_control(around, store, sending)
+        relays = Relays()
+        control, door = self._access_control(around, store, sending, relays)
         access = Access(around, store, sending, foundation.care, control)
-        may_send = _everybody_may_send if door is None else door.may_send
-        features = build_features(around, store, foundation, halves, self._thread, kept, access, may_send)
+        rights = DecisionRights(_everybody_may_send if door is None else door.may_send, relays)
+        features = build_features(around, store, foundation, halves, self._thread, kept, access, rights)
         kept.restore()
         return Built(foundation, halves, features, hooks, control, door)
 
@@ -264,14 +266,14 @@ class StoreProcess:
         )
 
     def _access_control(
-        self, around: Surroundings, store: OpenedStore, sending: Sending
+        self, around: Surroundings, store: OpenedStore, sending: Sending, relays: Relays
     ) -> "tuple[AccessControl | None, Door | None]":
         """Return what knows the users, and the door of both ports. Without access control, load none of its code."""
         if self._guard is None:
             return None, None
         from broker_store.process.parts.access_control import control_of, door_of
 
-        return control_of(self._guard, around, store, sending), door_of(self._guard, around, store)
+        return control_of(self._guard, around, store, sending), door_of(self._guard, around, store, relays)
 
     def _begin_control(self, control: "AccessControl", table: CommandTable) -> None:
         """Take the users of the log."""

@@ -29,7 +29,7 @@ from broker_store.reading.read_settings import bind_settings
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.send_back_handler import Retrying
 from broker_store.settling.cursor_copies import CursorCopies
-from broker_store.transactions.producer_checks import MaySend
+from broker_store.transactions.producer_checks import DecisionRights
 from gantry_chassis.machine.environment import Workers
 
 GROUP_SUBJECT = "gantry.group"
@@ -158,7 +158,7 @@ def build_features(
     thread: Workers,
     kept: RuntimeConfigFile,
     access: Access,
-    may_send: MaySend,
+    rights: DecisionRights,
 ) -> list[Feature]:
     """Return all features of one opened store."""
     sending, consuming = halves.sending, halves.consuming
@@ -166,7 +166,7 @@ def build_features(
         _retrying(around, store, sending, consuming),
         foundation.locks,
         _copies(store, consuming, thread),
-        build_transactions(around, store, sending, consuming, may_send),
+        build_transactions(around, store, sending, consuming, rights),
         halves.leasing,
         ClientRequests(around, store, sending, consuming),
         Administration(around, store, consuming, kept, foundation.care),

@@ -97,7 +97,7 @@ class Admission:
         return config
 
     def _set_filter(self, request: PullRequest, *, may_broadcast: bool) -> None:
-        """Set the filter: from the pull itself, or from the group's heartbeats."""
+        """Set the filter: from the pull itself, or from the group's heartbeats unless it reads for no group."""
         header = request.header
         if header.sys_flag & FLAG_CLASS_FILTER:
             raise refuse_class_filter()
@@ -106,6 +106,9 @@ class Admission:
                 self._set_sql(request, header.expression_type, compiling=header.subscription or "")
             else:
                 request.wanted = tag_filter_of(header.subscription or "")
+            return
+        if header.browse:  # no right on the group that it names was checked
+            request.wanted, request.sql = EVERYTHING, None
             return
         subscription = self._stored_subscription(request, may_broadcast)
         if subscription.class_filter_mode:

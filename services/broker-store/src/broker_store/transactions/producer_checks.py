@@ -4,7 +4,8 @@ A client answers a check on the connection it came over. So a broker that checks
 remembers for a while which broker keeps the half.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,38 +28,74 @@ from gantry_wire.records.message_record import decode_record
 RELAY_MS = 10 * 60 * 1000
 """A producer that needs longer is checked again, and its answers are then relayed again."""
 RELAYS_MAX = 100_000
+EXPIRY_SECONDS = 60.0
+"""How often relays that are over are forgotten."""
 MaySend = Callable[[Peer, str], bool]
 """Whether a client may send to a topic."""
 
 
-class Producers(NamedTuple):
-    """The clients of producer groups."""
+class Relayed(NamedTuple):
+    """A half of another broker whose check was pushed to a client of this one."""
 
-    clients: ClientTable
-    may_send: MaySend
-    """A check shows the message: a heartbeat that names the group is not enough to get it."""
+    key: str
+    home: str
+    """Address of the broker that keeps the half."""
+    topic: str
+    """The message's topic."""
+    until_ms: int
 
 
 @dataclass(slots=True)
 class Relays:
-    """Transactions of other brokers whose checks were pushed to clients of this one: unique key → (address, topic, until)."""
+    """Halves of other brokers whose checks were pushed to clients of this one, by unique key and position in the log of their broker.
 
-    homes: dict[str, tuple[str, str, int]] = field(default_factory=dict[str, tuple[str, str, int]])
+    A half is known until `expire` forgets it. Looking one up asks no clock: access control decides by the topic of the half
+    that the handler, later in the same turn, relays a decision about.
+    """
 
-    def note(self, key: str, home: str, topic: str, now_ms: int) -> None:
+    halves: dict[tuple[str, int], Relayed] = field(default_factory=dict[tuple[str, int], Relayed])
+
+    def note(self, ask: AskProducer, topic: str, now_ms: int) -> None:
         """Remember which broker keeps a half."""
-        self.homes.pop(key, None)
-        self.homes[key] = home, topic, now_ms + RELAY_MS
-        if len(self.homes) > RELAYS_MAX:
-            del self.homes[next(iter(self.homes))]
+        place = ask.key, ask.position
+        self.halves.pop(place, None)  # so that the dict has the order of their ends
+        self.halves[place] = Relayed(ask.key, ask.home, topic, now_ms + RELAY_MS)
+        if len(self.halves) > RELAYS_MAX:
+            del self.halves[next(iter(self.halves))]
 
-    def home_of(self, header: EndTransactionHeader, now_ms: int) -> tuple[str, str] | None:
-        """Return the address of the broker that keeps the half, and the message's topic. None when it is this one, as far as known."""
-        for key in (header.transaction_id, header.msg_id):
-            found = self.homes.get(key or "")
-            if found is not None and found[2] > now_ms:
-                return found[:2]
+    def find(self, keys: Iterable[str | None], position: int) -> Relayed | None:
+        """Return the half at a position of another broker's log that has one of these keys. None when this broker keeps it, as far as known."""
+        for key in keys:
+            found = self.halves.get((key or "", position))
+            if found is not None:
+                return found
         return None
+
+    def topic_of(self, fields: Mapping[str, str], position: int) -> str | None:
+        """Return the topic of the half of another broker that the fields of a decision name. None when this broker keeps it, as far as known."""
+        found = self.find((fields.get("transactionId"), fields.get("msgId")), position)
+        return None if found is None else found.topic
+
+    def expire(self, now_ms: int) -> None:
+        """Forget the halves whose time is over."""
+        while self.halves and self.halves[first := next(iter(self.halves))].until_ms <= now_ms:
+            del self.halves[first]
+
+
+class DecisionRights(NamedTuple):
+    """Which clients may decide half messages, with those of other brokers that they were asked about."""
+
+    may_send: MaySend
+    relays: Relays
+
+
+class Producers(NamedTuple):
+    """The clients of producer groups, and the checks that were pushed to them for other brokers."""
+
+    clients: ClientTable
+    may_send: MaySend
+    """A check shows the message: a heartbeat that names the group is not enough to get it."""
+    relays: Relays
 
 
 @dataclass(slots=True)
@@ -73,7 +110,6 @@ class ProducerChecks:
     address: str
     """host:port as advertised to clients."""
     now_ms: Callable[[], int]
-    relays: Relays = field(default_factory=Relays)
     _turn: int = 0
 
     def channels(self, group: str) -> list[Peer]:
@@ -97,7 +133,7 @@ class ProducerChecks:
         if not channels:
             return False
         if ask.home != self.address:
-            self.relays.note(ask.key, ask.home, topic, self.now_ms())
+            self.producers.relays.note(ask, topic, self.now_ms())
         header = CheckTransactionHeader(
             tran_state_table_offset=ask.offset,
             commit_log_offset=ask.position,
@@ -113,20 +149,28 @@ class ProducerChecks:
 
     def relay(self, peer: Peer, command: Command, header: EndTransactionHeader) -> bool:
         """Relay a decision about another broker's half. False when this broker keeps it."""
-        found = self.relays.home_of(header, self.now_ms())
+        found = self.producers.relays.find((header.transaction_id, header.msg_id), header.commit_log_offset)
         if found is None:
             return False
-        home, topic = found
-        if not self.producers.may_send(peer, topic):
-            # the other broker trusts this one, and the record that was checked here is none of that broker's
-            raise RefusedRequest(ResponseCode.NO_PERMISSION, f"no right to send to the topic[{topic}]")
-        self.deferred.answer(peer, command, self._pass_on(command, home))
+        if not self.producers.may_send(peer, found.topic):
+            # the other broker trusts this one
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, f"no right to send to the topic[{found.topic}]")
+        self.deferred.answer(peer, command, self._pass_on(command, found))
         return True
 
-    async def _pass_on(self, command: Command, home: str) -> bytes:
+    async def expire_relays(self) -> None:
+        """Forget relays that are over, for ever. Supervise it as a named loop."""
+        while True:
+            await asyncio.sleep(EXPIRY_SECONDS)
+            self.producers.relays.expire(self.now_ms())
+
+    async def _pass_on(self, command: Command, half: Relayed) -> bytes:
+        home = half.home
+        # Both ids name the half whose topic the client may send to: the other broker accepts either.
+        fields = {**command.ext, "transactionId": half.key, "msgId": half.key}
         try:
             connection = await self.pool.get(home)
-            answer = await connection.request(RequestCode.END_TRANSACTION, command.ext)
+            answer = await connection.request(RequestCode.END_TRANSACTION, fields)
         except LinkError as error:
             remark = f"the broker at {home}, which keeps the half message, does not answer: {error}"
             return encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)

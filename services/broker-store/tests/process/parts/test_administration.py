@@ -12,6 +12,7 @@ from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.process.extension_hooks import build_hooks
 from broker_store.process.halves_and_features import all_commands, build_features, build_halves, listeners_of
 from broker_store.process.parts.access import Access
+from broker_store.transactions.producer_checks import DecisionRights, Relays
 from gantry_wire.bodies.admin import HARuntimeInfo
 from gantry_wire.bodies.json_body import decode_body
 
@@ -40,7 +41,7 @@ class WholeStore(SendingSide):
             self.thread,
             self.kept,
             access,
-            lambda _peer, _topic: True,
+            DecisionRights(lambda _peer, _topic: True, Relays()),
         )
         self.table.add_all({**self.halves.consuming.commands(), **all_commands(features)})
 

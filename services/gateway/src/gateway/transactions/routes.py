@@ -13,7 +13,7 @@ from gantry_wire.private_requests.transactions import (
     transaction_id,
 )
 from gateway.http.call import Call
-from gateway.http.problems import Problem, rate_limited
+from gateway.http.problems import rate_limited
 from gateway.http.trace import trace_properties
 from gateway.messages.examples import MESSAGE_EXAMPLE
 from gateway.messages.message_view import rfc3339
@@ -32,7 +32,6 @@ from gateway.requests.operations import Details, Operation, Operations
 from gateway.send.routes import EnsureTopic
 from gateway.transactions.schemas import (
     BeginRequest,
-    CheckOut,
     ChecksReply,
     DecideRequest,
     ReceiveChecksRequest,
@@ -41,7 +40,7 @@ from gateway.transactions.schemas import (
     TransactionShown,
     TransactionsReply,
 )
-from gateway.transactions.transactions import Transactions, age_ms
+from gateway.transactions.transactions import TopicRights, Transactions, age_ms
 
 ID_CHARS_MAX = 1024
 _MESSAGE_ID = "7F0000010A1B00000000000012345678"
@@ -224,23 +223,11 @@ def _add_checks(calls: Operations, transactions: Transactions) -> None:
     ) -> ChecksReply:
         """Wait for transactions that a producer group has to decide; each is returned again until it is decided."""
         wanted = body or ReceiveChecksRequest()
-        checks = await transactions.receive_checks(group_of(group), wanted.max_checks, wanted.wait_seconds)
-        return ChecksReply(_permitted(call, checks))
-
-
-def _permitted(call: Call, checks: list[CheckOut]) -> list[CheckOut]:
-    """Return the checks whose messages the client may decide. Raise 403 if there are others only."""
-    shown: list[CheckOut] = []
-    refused: Problem | None = None
-    for check in checks:
-        try:
-            call.check_record(check.message.topic)
-            shown.append(check)
-        except Problem as problem:
-            refused = problem
-    if refused is not None and not shown:
-        raise refused
-    return shown
+        rights = None if call.admission is None else TopicRights(call.check_record)
+        checks = await transactions.receive_checks(
+            group_of(group), wanted.max_checks, wanted.wait_seconds, rights
+        )
+        return ChecksReply(checks)
 
 
 def _shown(view: TransactionView, wall_ms: Callable[[], int]) -> TransactionShown:

@@ -4,7 +4,7 @@ A decision goes directly to the broker, so it needs no checker; repeating it cha
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,6 +48,40 @@ class Pending(NamedTuple):
     transactions: list[TransactionView]
     truncated: bool
     missing: list[str]
+
+
+class _Found(NamedTuple):
+    """What checkers have for a producer group."""
+
+    checks: Sequence[PendingCheck]
+    topics: Sequence[str]
+    """Topics of other transactions, to look up whether the caller may decide them."""
+
+
+_NOTHING = _Found((), ())
+
+
+class TopicRights:
+    """The topics of a producer group that a caller may decide, and those that it may not, as far as they were looked up."""
+
+    def __init__(self, check: Callable[[str], None]) -> None:
+        """`check` raises a problem for a topic without the right."""
+        self._check = check
+        self.permitted: dict[str, None] = {}
+        self.refused: dict[str, Problem] = {}
+
+    def look_up(self, topics: Iterable[str]) -> bool:
+        """Find out about topics, and return whether there were new ones. Raises the problem if all that are known are refused."""
+        new = [topic for topic in topics if topic not in self.permitted and topic not in self.refused]
+        for topic in new:
+            try:
+                self._check(topic)
+                self.permitted[topic] = None
+            except Problem as problem:
+                self.refused[topic] = problem
+        if new and not self.permitted:
+            raise self.refused[new[-1]]
+        return bool(new)
 
 
 class Transactions:
@@ -134,50 +168,62 @@ class Transactions:
         found.sort(key=lambda view: (view.begun_ms, view.key))
         return Pending(found[: query.limit], is_cut or len(found) > query.limit, sorted(set(gone)))
 
-    async def receive_checks(self, group: str, count_max: int, wait_seconds: float) -> list[CheckOut]:
-        """Return the transactions that a producer group has to decide; held while there are none, or no checker."""
+    async def receive_checks(
+        self, group: str, count_max: int, wait_seconds: float, rights: TopicRights | None
+    ) -> list[CheckOut]:
+        """Return the transactions that a producer group has to decide; held while there are none, or no checker.
+
+        Only those whose topics the caller may decide. Raises a problem if there are others only. `rights`: None for all topics.
+        """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_seconds
         while True:
             left_s = max(end_s - loop.time(), 0.0)
-            checks = await self._checks(group, count_max, left_s)
-            if checks or loop.time() >= end_s or self._draining.is_set():
-                return [_shown(check) for check in checks[:count_max]]
+            found = await self._checks(group, count_max, left_s, rights)
+            if rights is not None and rights.look_up(found.topics):
+                continue  # the checker has returned none of these yet, also if the time is over
+            if found.checks or loop.time() >= end_s or self._draining.is_set():
+                return _permitted([_shown(check) for check in found.checks[:count_max]], rights)
 
-    async def _checks(self, group: str, count_max: int, left_s: float) -> list[PendingCheck]:
-        """Ask every checker once, held for one interval; return as soon as one has transactions."""
+    async def _checks(self, group: str, count_max: int, left_s: float, rights: TopicRights | None) -> _Found:
+        """Ask every checker once, held for one interval; return as soon as one has transactions, or topics to look up."""
         brokers, _gone = await self._claim_holders.brokers()
         holders = await asyncio.gather(*(self._holder(broker) for broker in brokers))
         addresses = {address for address in holders if address is not None}
         turn_s = min(left_s, TURN_SECONDS)
         query = ReceiveChecks(producer_group=group, max=count_max, wait_ms=int(turn_s * 1000))
+        if rights is not None:
+            query.topics, query.refused = [*rights.permitted], [*rights.refused]
 
-        async def ask(address: str) -> list[PendingCheck]:
+        async def ask(address: str) -> _Found:
             try:
-                return (await self._parties.at(address).receive_checks(query)).checks
+                page = await self._parties.at(address).receive_checks(query)
+                return _Found(page.checks, page.undecided_topics)
             except (StoreRefused, PeerAway):
                 for broker in brokers:
                     self._claim_holders.forget(broker, HALF_TOPIC)
                 await asyncio.sleep(min(left_s, PAUSE_SECONDS))
-                return []
+                return _NOTHING
 
         if not addresses:
             await self._pause(min(left_s, PAUSE_SECONDS))
-            return []
+            return _NOTHING
         return await self._first([ask(address) for address in addresses])
 
-    async def _first(self, asked: list[Coroutine[Any, Any, list[PendingCheck]]]) -> list[PendingCheck]:
-        """Return the transactions of the checkers that respond first with any; none once all responded, or while draining."""
+    async def _first(self, asked: list[Coroutine[Any, Any, _Found]]) -> _Found:
+        """Return what the checkers have that respond first with anything; nothing once all responded, or while draining."""
         tasks = [asyncio.ensure_future(one) for one in asked]
         draining = asyncio.ensure_future(self._draining.wait())
         waiting: set[asyncio.Future[Any]] = {*tasks, draining}
         try:
             while len(waiting) > 1 and not draining.done():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                found = [check for task in tasks if task in done for check in task.result()]
-                if found:
-                    return found
-            return []
+                pages = [task.result() for task in tasks if task in done]
+                checks = [check for page in pages for check in page.checks]
+                topics = [topic for page in pages for topic in page.topics]
+                if checks or topics:
+                    return _Found(checks, topics)
+            return _NOTHING
         finally:
             left = [*tasks, draining]
             for task in left:
@@ -213,6 +259,14 @@ class Transactions:
 def age_ms(view: TransactionView, wall_ms: Callable[[], int]) -> int:
     """Return the age of a transaction; 0 if clocks disagree."""
     return max(wall_ms() - view.begun_ms, 0)
+
+
+def _permitted(checks: list[CheckOut], rights: TopicRights | None) -> list[CheckOut]:
+    """Return the checks whose messages the caller may decide. A checker of an earlier version returns others, too."""
+    if rights is None:
+        return checks
+    rights.look_up(check.message.topic for check in checks)
+    return [check for check in checks if check.message.topic in rights.permitted]
 
 
 def _shown(check: PendingCheck) -> CheckOut:

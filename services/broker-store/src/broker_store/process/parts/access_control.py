@@ -21,6 +21,7 @@ from broker_store.ports import Commands, Peer
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.sending import Sending
 from broker_store.requests.deferred_replies import DeferredReplies
+from broker_store.transactions.producer_checks import Relays
 from gantry_access.entries.entry import Entry, Key
 from gantry_access.entries.table import AccessTable
 from gantry_access.model.users import UserType
@@ -154,9 +155,9 @@ def control_of(guard: Guard, around: Surroundings, store: OpenedStore, sending: 
     )
 
 
-def door_of(guard: Guard, around: Surroundings, store: OpenedStore) -> Door:
-    """Return the door of a store's ports."""
-    return guard.door(around.settings.cluster_name, RecordTopics(store.log).topic_of)
+def door_of(guard: Guard, around: Surroundings, store: OpenedStore, relays: Relays) -> Door:
+    """Return the door of a store's ports. `relays`: halves of other brokers that its clients were asked about."""
+    return guard.door(around.settings.cluster_name, RecordTopics(store.log, relays.topic_of).topic_of)
 
 
 def demand_rows(codes: Iterable[int]) -> None:

@@ -20,7 +20,7 @@ from broker_store.transactions.end_transaction.end_handler import EndMetrics, En
 from broker_store.transactions.end_transaction.turn_batch import TurnBatch
 from broker_store.transactions.half_outputs import AUDIT_TOPIC, DelayRules
 from broker_store.transactions.late_copy_settling import LateCopies
-from broker_store.transactions.producer_checks import MaySend, ProducerChecks, Producers
+from broker_store.transactions.producer_checks import DecisionRights, ProducerChecks, Producers
 from broker_store.transactions.transaction_handler import TransactionRequests
 from broker_store.transactions.transaction_lookup import TransactionLookup
 from broker_store.transactions.unseen_halves import UnseenHalves
@@ -60,9 +60,10 @@ class Transactions:
         self._end = EndTransactions(
             store.log, store.queues, TurnBatch(settling, appends),
             unseen, sending.halves.recent, by_key, delays, self._deferred,
-            in_thread, checks.relays, checks.relay, now_ms, self.metrics,
+            in_thread, producers.relays, checks.relay, now_ms, self.metrics,
         )  # fmt: skip
         self.late_copies = LateCopies(store.states.transactions, store.queues, settling.settle)
+        self._checks = checks
         self._requests = TransactionRequests(lookup, by_key, checks, self._deferred)
 
     def commands(self) -> Commands:
@@ -85,7 +86,7 @@ class Transactions:
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the background loops. The checker has the other timers."""
-        return {"lateHalfCopies": self.late_copies.run}
+        return {"lateHalfCopies": self.late_copies.run, "relayedChecks": self._checks.expire_relays}
 
     def closed(self, peer: object) -> None:
         """Do nothing: no state depends on a connection."""
@@ -96,11 +97,15 @@ class Transactions:
 
 
 def build_transactions(
-    around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming, may_send: MaySend
+    around: Surroundings,
+    store: OpenedStore,
+    sending: Sending,
+    consuming: Consuming,
+    rights: DecisionRights,
 ) -> Transactions:
     """Return the feature over both halves of a store."""
     transactions = Transactions(
-        store, sending, Producers(consuming.clients, may_send), around.classes["endTransaction"], _in_thread, around.pool, around.address,
+        store, sending, Producers(consuming.clients, rights.may_send, rights.relays), around.classes["endTransaction"], _in_thread, around.pool, around.address,
         around.index_trouble,
     )  # fmt: skip
     transactions.show(around.metrics)

@@ -100,7 +100,7 @@ class EndTransactions:
         """Commit or roll back. A request that asks for neither gets no answer, as in RocketMQ."""
         header = command.read(EndTransactionHeader)
         decision = DECISIONS.get(header.commit_or_rollback)
-        if decision is None or (self.relays.homes and self.relay(peer, command, header)):
+        if decision is None or (self.relays.halves and self.relay(peer, command, header)):
             return
         try:
             half = self.recent.take(header.commit_log_offset)
