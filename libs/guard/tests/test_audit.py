@@ -1,6 +1,7 @@
 """Every decision is counted; the file names who, what and why, and never a secret."""
 
 import json
+import time
 
 import pytest
 from guarded import NOW_MS, Guarded, connected, policy, signed, table
@@ -14,6 +15,7 @@ from gantry_access.model.resources import Resource
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_guard import audit as audit_module
+from gantry_guard import audit_file
 from gantry_guard.audit import Asked, Audit, requirement_text
 from gantry_guard.dry_run import requirements_of_text
 
@@ -79,15 +81,110 @@ def test_a_flood_of_refusals_is_cut_and_counted(tmp_path):
     wall = Wall()
     audit, metrics = opened(tmp_path / "audit", wall)
     for _ in range(1000):
-        audit.refused(ASKED, "wrong_signature")
+        audit.refused(ASKED, "no_match")
     wall.ms += 1000
-    audit.refused(ASKED, "wrong_signature")
+    audit.refused(ASKED, "no_match")
     audit.close()
     found = lines(tmp_path / "audit")
     assert len(found) == audit_module.REFUSALS_PER_SECOND_MAX + 2
     assert [line["count"] for line in found if line["reason"] == "not_listed"] == [900]
     counted = next(one for one in metrics.shown() if one.name == "access_requests")
-    assert dict(counted.samples)[("wrong_signature",)] == (1001,)
+    assert dict(counted.samples)[("no_match",)] == (1001,)
+
+
+def of_strangers(path):
+    """Kinds of requests, in the order in which they came first, with their count over all lines."""
+    found = {}
+    for line in lines(path):
+        kind = *(line.get(part, "") for part in ("address", "user", "request")), line["reason"]
+        found[kind] = found.get(kind, 0) + line.get("count", 1)
+    return [(*kind, count) for kind, count in found.items()]
+
+
+def test_what_strangers_are_refused_is_counted_in_a_file_of_its_own(tmp_path):
+    audit, metrics = opened(tmp_path / "audit")
+    nobody = ASKED._replace(user="")
+    for _ in range(3):
+        audit.refused(nobody, "no_user")
+        audit.refused(ASKED, "wrong_signature")
+    audit.refused(ASKED._replace(user="bob"), "wrong_signature")
+    audit.refused(nobody, "not_inner")
+    audit.refused(ASKED, "not_inner")
+    audit.close()
+    assert of_strangers(tmp_path / "audit.strangers") == [
+        ("10.0.0.5", "", "SEND_MESSAGE_V2", "no_user", 3),
+        ("10.0.0.5", "alice", "SEND_MESSAGE_V2", "wrong_signature", 3),
+        ("10.0.0.5", "bob", "SEND_MESSAGE_V2", "wrong_signature", 1),
+        ("10.0.0.5", "", "SEND_MESSAGE_V2", "not_inner", 1),
+    ]
+    assert len(lines(tmp_path / "audit.strangers")) == 6, (
+        "the first one of a kind, and the count of the others"
+    )
+    assert (tmp_path / "audit.strangers").stat().st_mode & 0o777 == 0o600
+    assert [line["reason"] for line in lines(tmp_path / "audit")] == ["not_inner"]
+    counted = next(one for one in metrics.shown() if one.name == "access_requests")
+    assert dict(counted.samples)[("wrong_signature",)] == (4,)
+
+
+def test_the_first_of_a_kind_is_written_before_the_process_is_killed(tmp_path):
+    audit, _ = opened(tmp_path / "audit")
+    audit.refused(ASKED, "wrong_signature")
+    begin_s = time.monotonic()
+    while not lines(tmp_path / "audit.strangers"):
+        assert time.monotonic() - begin_s < 9
+        time.sleep(0.005)
+    audit.close()
+    assert len(lines(tmp_path / "audit.strangers")) == 1
+
+
+def test_one_address_does_not_hide_the_others_and_all_addresses_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit_module, "STRANGERS_MAX", 10)
+    monkeypatch.setattr(audit_module, "STRANGERS_OF_ADDRESS_MAX", 2)
+    audit, _ = opened(tmp_path / "audit")
+    for number in range(50):
+        audit.refused(ASKED._replace(user=f"u{number}"), "wrong_signature")
+    for number in range(50):
+        audit.refused(Asked("", f"10.0.1.{number}", "7"), "no_user")
+    assert len(audit._strangers) <= 11
+    audit.close()
+    found = of_strangers(tmp_path / "audit.strangers")
+    assert [line for line in found if line[0] == "10.0.0.5"] == [
+        ("10.0.0.5", "u0", "SEND_MESSAGE_V2", "wrong_signature", 1),
+        ("10.0.0.5", "u1", "SEND_MESSAGE_V2", "wrong_signature", 1),
+        ("10.0.0.5", "", "", "not_listed", 48),
+    ]
+    assert ("", "", "", "not_listed", 43) in found
+    assert sum(line[-1] for line in found) == 100
+    assert audit._strangers == audit._kinds_of == {}
+
+
+REFUSED_STRANGERS = 1_000_000
+
+
+def test_a_flood_of_strangers_pushes_no_line_of_a_user_out_of_the_kept_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit_file, "FILE_BYTES_MAX", 1024 * 1024)
+    wall = Wall()
+    audit, metrics = opened(tmp_path / "audit", wall)
+    audit.changed(ASKED._replace(request="AUTH_UPDATE_USER"), "before", "after")
+    audit.refused(ASKED, "no_match")
+    for number in range(REFUSED_STRANGERS):
+        address = f"10.{number % 200}.{number % 199}.1"
+        audit.refused(Asked(f"user-{number}", address, str(number % 1000)), "wrong_signature")
+        if number % 1000 == 0:  # a thousand a second
+            wall.ms += 1000
+        if number % 10_000 == 0:
+            audit.flush()
+            while audit._strangers_writer._lines:  # a flood that the disk keeps up with: nothing is dropped
+                time.sleep(0.001)
+    audit.close()
+    files = [*tmp_path.iterdir()]
+    kept = [line for file in files if "strangers" not in file.name for line in lines(file)]
+    assert [line["decision"] for line in kept] == ["changed", "refused"]
+    assert (tmp_path / "audit.strangers.1").exists(), "the flood has filled its own file"
+    assert sum(file.stat().st_size for file in files) < 2 * (audit_file.FILE_BYTES_MAX + 1024 * 1024)
+    assert audit.dropped == 0
+    counted = next(one for one in metrics.shown() if one.name == "access_requests")
+    assert dict(counted.samples)[("wrong_signature",)] == (REFUSED_STRANGERS,)
 
 
 def test_a_change_says_what_was_before_and_after(tmp_path):
@@ -103,7 +200,7 @@ def test_a_change_says_what_was_before_and_after(tmp_path):
 
 
 def test_a_full_queue_drops_lines_and_counts_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(audit_module, "WAITING_BYTES_MAX", 0)
+    monkeypatch.setattr(audit_file, "WAITING_BYTES_MAX", 0)
     audit, metrics = opened(tmp_path / "audit")
     audit.refused(ASKED, "no_match")
     audit.close()
@@ -120,7 +217,7 @@ def test_the_file_is_private_and_is_moved_aside_when_it_is_full(tmp_path, monkey
     audit.refused(ASKED, "no_match")
     audit.close()
     assert path.stat().st_mode & 0o777 == 0o600
-    monkeypatch.setattr(audit_module, "FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(audit_file, "FILE_BYTES_MAX", 1)
     audit, _ = opened(path)
     audit.refused(ASKED._replace(user="bob"), "no_match")
     audit.close()
@@ -169,8 +266,9 @@ async def test_a_hostile_name_stays_one_line_and_is_cut(tmp_path):
         for name in names[:2]:
             await connection.request(310, {**signed({"b": "t"}), "AccessKey": name})
     guarded.audit.close()
-    found = lines(tmp_path / "audit")
+    found = lines(tmp_path / "audit.strangers")
     assert [line["user"] for line in found] == [names[0], "y" * audit_module.TEXT_CHARS_MAX]
+    assert lines(tmp_path / "audit") == []
 
 
 @pytest.mark.parametrize("decision", ["allowed", "refused"])

@@ -2,17 +2,15 @@
 
 `timeMs`, `service`, `user`, `way` (how it was proven), `address`, `request`, `resources` (what the request required), `decision` (`refused`, `permitted`, `allowed` or
 `changed`), `reason` or `rule`, `count`; of changes `before` and `after`. Refusals are written as they come, but only some per second; the others are
-counted. Allowed requests, and those that only the permissive mode lets pass, are counted by what decided them, and written every ten seconds. A
-thread writes the file; beyond a bound lines are dropped and counted.
+counted. Allowed requests, and those that only the permissive mode lets pass, are counted by what decided them, and written every ten seconds.
+
+What strangers are refused has a file of its own, so that no flood of theirs pushes other lines out of the kept files. The first request of a kind
+(address, claimed user, request, reason) is written as it comes, the others of the next ten seconds are counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +21,9 @@ import msgspec
 from gantry_access.evaluation.rules import Rule
 from gantry_access.evaluation.verdicts import Reason, Verdict
 from gantry_access.model.needs import Need, OfRecord, Requirement
-from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Environment, MakeThread
 from gantry_chassis.metrics import Counter, Metrics
+from gantry_guard.audit_file import AuditFile
 
 FLUSH_SECONDS = 10.0
 REFUSALS_PER_SECOND_MAX = 100
@@ -33,15 +31,22 @@ ALLOWED_MAX = 4096
 """Kinds of allowed requests counted before they are written early."""
 PERMITTED_MAX = 1024
 """Kinds of permitted requests in ten seconds. Their users are not verified, so that a client could name any number; the others are one line."""
+STRANGERS_MAX = 1024
+"""Kinds of requests of strangers in ten seconds; the others are one line."""
+STRANGERS_OF_ADDRESS_MAX = 64
+"""The same of one address, so that one stranger does not hide the others: names of users and numbers of requests are free to choose."""
+STRANGERS_SUFFIX = ".strangers"
+OF_USERS = frozenset(
+    {"unmapped", "unreadable", "out_of_scope", "validator"}
+    | {one.value for one in Reason if one is not Reason.UNKNOWN_USER}
+)
+"""Reasons for which a request of a proven user is refused. For all others, and where no user is named, a stranger is refused."""
 RESOURCES_MAX = 16
 """Resources of a request that are listed; a heartbeat may have thousands."""
-WAITING_BYTES_MAX = 8 * 1024 * 1024
-FILE_BYTES_MAX = 64 * 1024 * 1024
 OF_RECORD = "the topic of the record"
 TEXT_CHARS_MAX = 1024
 """A longer text of a peer is cut."""
 
-_log = get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -70,6 +75,14 @@ class _Permitted(NamedTuple):
     asked: Asked
     reason: str
     rule: str
+
+
+class _Stranger(NamedTuple):
+    user: str
+    """As claimed."""
+    address: str
+    request: str
+    reason: str
 
 
 _NOT_LISTED = _Permitted(Asked("", "", ""), "not_listed", "")
@@ -121,7 +134,13 @@ class Audit:
         )
         self._permitted: dict[_Permitted, int] = {}
         self._second = self._refused_in_second = self._refused_unwritten = 0
-        self._writer = None if file is None else _Writer(file, make_thread)
+        self._strangers: dict[_Stranger, int] = {}
+        self._kinds_of: dict[str, int] = {}
+        """Kinds of requests of strangers, by their address."""
+        self._writer = self._strangers_writer = None
+        if file is not None:
+            self._writer = AuditFile(file, make_thread)
+            self._strangers_writer = AuditFile(file.with_name(f"{file.name}{STRANGERS_SUFFIX}"), make_thread)
         metrics.counted(
             "access_audit_dropped", "Lines of the audit log that were dropped.", lambda: self.dropped
         )
@@ -135,7 +154,7 @@ class Audit:
     @property
     def dropped(self) -> int:
         """Lines that were dropped because the file was slow or full."""
-        return 0 if self._writer is None else self._writer.dropped
+        return sum(one.dropped for one in (self._writer, self._strangers_writer) if one is not None)
 
     def allowed(self, asked: Asked, verdict: Verdict) -> None:
         """Count an allowed request under the rule that decided."""
@@ -158,6 +177,9 @@ class Audit:
         self._requests.labels(reason).value += 1
         if self._writer is None:
             return
+        if reason not in OF_USERS or not asked.user:
+            self._note_stranger(asked, reason)
+            return
         now_ms = self._wall_ms()
         if now_ms // 1000 != self._second:
             self._note_unwritten(now_ms)
@@ -166,7 +188,7 @@ class Audit:
         if self._refused_in_second > REFUSALS_PER_SECOND_MAX:
             self._refused_unwritten += 1
             return
-        self._write(asked, now_ms, "refused", reason=reason, rule=rule)
+        self._write(asked, now_ms, "refused", self._writer, reason=reason, rule=rule)
 
     def permitted(self, asked: Asked, reason: str, rule: str = "") -> None:
         """Count a request that only the permissive mode lets pass. `reason` and `rule` are those of the refusal."""
@@ -181,7 +203,7 @@ class Audit:
     def changed(self, asked: Asked, before: str, after: str) -> None:
         """Note an administrative change, with JSON of what was before and is after it: never with a secret."""
         if self._writer is not None:
-            self._write(asked, self._wall_ms(), "changed", before=before, after=after)
+            self._write(asked, self._wall_ms(), "changed", self._writer, before=before, after=after)
 
     def flush(self) -> None:
         """Pass what was counted to the thread."""
@@ -189,10 +211,24 @@ class Audit:
         now_ms = self._wall_ms()
         for one in counted.values():
             rule = "" if one.rule is None else one.rule.text
-            self._write(one.asked, now_ms, "allowed", reason=one.reason.value, rule=rule, count=one.count)
+            self._write(
+                one.asked,
+                now_ms,
+                "allowed",
+                self._writer,
+                reason=one.reason.value,
+                rule=rule,
+                count=one.count,
+            )
         permitted, self._permitted = self._permitted, {}
         for kind, count in permitted.items():
-            self._write(kind.asked, now_ms, "permitted", reason=kind.reason, rule=kind.rule, count=count)
+            self._write(
+                kind.asked, now_ms, "permitted", self._writer, reason=kind.reason, rule=kind.rule, count=count
+            )
+        strangers, self._strangers, self._kinds_of = self._strangers, {}, {}
+        for kind, count in strangers.items():
+            if count:
+                self._write_stranger(kind, now_ms, count)
         self._note_unwritten(now_ms)
 
     async def run(self) -> None:
@@ -206,14 +242,39 @@ class Audit:
         if self._writer is not None:
             self.flush()
             self._writer.close()
+        if self._strangers_writer is not None:
+            self._strangers_writer.close()
+
+    def _note_stranger(self, asked: Asked, reason: str) -> None:
+        """Write or count a refused request of a stranger, within the bounds of kinds."""
+        address = asked.address
+        kind = _Stranger(asked.user[:TEXT_CHARS_MAX], address, asked.request, reason)
+        if kind not in self._strangers:
+            if self._kinds_of.get(address, 0) >= STRANGERS_OF_ADDRESS_MAX:
+                kind = _Stranger("", address, "", "not_listed")
+            if kind not in self._strangers and len(self._strangers) >= STRANGERS_MAX:
+                kind = _Stranger("", "", "", "not_listed")
+            elif kind not in self._strangers:
+                self._kinds_of[address] = self._kinds_of.get(address, 0) + 1
+        if kind in self._strangers:
+            self._strangers[kind] += 1
+        else:
+            self._strangers[kind] = 0
+            self._write_stranger(kind, self._wall_ms(), 1)
+
+    def _write_stranger(self, kind: _Stranger, now_ms: int, count: int) -> None:
+        asked = Asked(kind.user, kind.address, kind.request)
+        self._write(asked, now_ms, "refused", self._strangers_writer, reason=kind.reason, count=count)
 
     def _note_unwritten(self, now_ms: int) -> None:
         count, self._refused_unwritten = self._refused_unwritten, 0
         if count:
-            self._write(Asked("", "", ""), now_ms, "refused", reason="not_listed", count=count)
+            self._write(Asked("", "", ""), now_ms, "refused", self._writer, reason="not_listed", count=count)
 
-    def _write(self, asked: Asked, now_ms: int, decision: str, **parts: Any) -> None:
-        assert self._writer is not None
+    def _write(
+        self, asked: Asked, now_ms: int, decision: str, writer: AuditFile | None, **parts: Any
+    ) -> None:
+        assert writer is not None
         line = Line(
             time_ms=now_ms,
             service=self._service,
@@ -225,7 +286,7 @@ class Audit:
             resources=_resources(asked.required),
             **parts,
         )
-        self._writer.put(_encode(line) + b"\n")
+        writer.put(_encode(line) + b"\n")
 
 
 def _bounded(asked: Asked) -> Asked:
@@ -250,71 +311,3 @@ def requirement_text(required: Requirement) -> str:
     if isinstance(required, OfRecord):
         return f"{'/'.join(required.actions.names)} on {OF_RECORD}"
     return type(required).__name__
-
-
-class _Writer:
-    """The queue of lines and the thread that appends them to the file."""
-
-    def __init__(self, file: Path, make_thread: MakeThread) -> None:
-        self._file = file
-        self._descriptor = _opened(file)
-        self._lines: deque[bytes] = deque()
-        self._waiting_bytes = 0
-        self._lock = threading.Lock()
-        self.dropped = 0
-        self._thread = make_thread(self._step, "audit")
-        self._thread.start()
-
-    def put(self, line: bytes) -> None:
-        """Queue one line, or drop it if too many wait."""
-        with self._lock:
-            if self._waiting_bytes + len(line) > WAITING_BYTES_MAX:
-                self.dropped += 1
-                return
-            self._lines.append(line)
-            self._waiting_bytes += len(line)
-        self._thread.wake()
-
-    def close(self) -> None:
-        self._thread.wake()
-        self._thread.stop()
-        os.close(self._descriptor)
-
-    def _step(self) -> float | None:
-        with self._lock:
-            lines, self._lines = self._lines, deque()
-            self._waiting_bytes = 0
-        if lines:
-            try:
-                self._append(b"".join(lines))
-            except OSError as error:
-                self.dropped += len(lines)
-                _log.error("cannot write the audit log", file=str(self._file), error=error.strerror)
-        return None
-
-    def _append(self, data: bytes) -> None:
-        here = os.fstat(self._descriptor)
-        if here.st_size >= FILE_BYTES_MAX:
-            self._file.replace(self._file.with_name(f"{self._file.name}.1"))
-            self._reopen()
-        elif not _is_same(here, self._file):  # another process of the service, or a tool, moved it
-            self._reopen()
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-
-    def _reopen(self) -> None:
-        descriptor = _opened(self._file)
-        with contextlib.suppress(OSError):
-            os.close(self._descriptor)
-        self._descriptor = descriptor
-
-
-def _opened(file: Path) -> int:
-    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _is_same(here: os.stat_result, file: Path) -> bool:
-    try:
-        return os.path.samestat(here, file.stat())
-    except FileNotFoundError:
-        return False
