@@ -79,7 +79,7 @@ def door(access: AccessTable, file: Path | None) -> Door:
         "DefaultCluster",
         failures=FailureLimits(environment.steady),
         certificates=CertificateUsers(access, is_on=False),
-        refusals=Refusals(audit, is_permissive=False),
+        refusals=Refusals(audit, None, is_permissive=False),
         now_ms=environment.wall_ms,
     )
 

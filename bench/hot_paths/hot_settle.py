@@ -25,7 +25,7 @@ import msgspec
 from broker_store.groups.clients import ClientTable
 from broker_store.process.assembly import GC_THRESHOLDS
 from broker_store.process.parts.transactions import Transactions
-from broker_store.transactions.producer_checks import Producers
+from broker_store.transactions.producer_checks import Producers, Relays
 from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.frames.encode import encode_request
@@ -61,7 +61,7 @@ class SettlingStore(Store):
         sending = self.sending
         self.classes["send"].wait_ms_max = 60_000  # a pause of the machine must not refuse a turn
         self.transactions = Transactions(
-            sending.store, sending, Producers(ClientTable(), _may_send), self.classes["endTransaction"], _in_loop,
+            sending.store, sending, Producers(ClientTable(), _may_send, Relays()), self.classes["endTransaction"], _in_loop,
             ConnectionPool(), "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.table.add_all(self.transactions.commands())

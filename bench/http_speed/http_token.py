@@ -32,6 +32,7 @@ from gantry_access.tokens.token_text import token_hash, token_text
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_guard.audit import Audit
+from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.failures import FailureLimits
 from gantry_guard.guard import Guard
@@ -78,7 +79,8 @@ def guarded(users: int, audit_file: Path) -> tuple[AccessParts, str]:
         introducer=Introducer(keys.inner, "gateway", environment.secret_bytes),
         failures=FailureLimits(environment.steady),
         audit=audit,
-        refusals=Refusals(audit, is_permissive=False),
+        refusals=Refusals(audit, None, is_permissive=False),
+        certificates=CertificateUsers(table, is_on=False),
         now_ms=environment.wall_ms,
     )
     parts = AccessParts(guard, cast("Any", None), None, environment.secret_bytes)

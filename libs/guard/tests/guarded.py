@@ -24,6 +24,7 @@ from gantry_guard.door import Door
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import Introducer, Introductions
 from gantry_guard.refusals import Refusals
+from gantry_guard.validators import Validators
 from gantry_link.connections.connection import connect
 from gantry_link.serving.server import RemotingServer
 from gantry_wire.frames.command import decode_command
@@ -88,6 +89,12 @@ class Clock:
         return self.now
 
 
+def validators_of(validators, metrics, steady=lambda: 0.0):
+    """Validators with the names of their classes; None for none."""
+    named = [(type(one).__name__, one) for one in validators]
+    return Validators(named, metrics, steady) if named else None
+
+
 class Guarded:
     """A door with all its parts, and what its handler was given."""
 
@@ -101,6 +108,7 @@ class Guarded:
         addresses=(),
         is_permissive=False,
         tls_users=False,
+        validators=(),
     ):
         self.metrics = Metrics()
         self.clock = Clock()
@@ -108,7 +116,9 @@ class Guarded:
         self.audit = Audit(
             file, "test", self.metrics, wall_ms=lambda: NOW_MS, make_thread=machine().make_thread
         )
-        self.refusals = Refusals(self.audit, is_permissive=is_permissive)
+        self.refusals = Refusals(
+            self.audit, validators_of(validators, self.metrics), is_permissive=is_permissive
+        )
         self.introductions = Introductions(keys.inner, os.urandom, addresses)
         self.door = Door(
             access,

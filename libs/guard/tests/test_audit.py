@@ -19,7 +19,11 @@ from gantry_guard import audit_file
 from gantry_guard.audit import Asked, Audit, requirement_text
 from gantry_guard.dry_run import requirements_of_text
 
-ASKED = Asked("alice", "10.0.0.5", "SEND_MESSAGE_V2", (Need(Resource.topic("orders"), Action.PUB),))
+ASKED = Asked(
+    "alice", "10.0.0.5", "SEND_MESSAGE_V2", (Need(Resource.topic("orders"), Action.PUB),), "signature"
+)
+CLAIMED = ASKED._replace(way="")
+"""Of a client that did not prove its user."""
 
 
 class Wall:
@@ -51,7 +55,7 @@ def test_a_refusal_is_one_line(tmp_path):
     audit.close()
     assert lines(tmp_path / "audit") == [
         {
-            "timeMs": NOW_MS, "service": "store", "decision": "refused", "user": "alice", "address": "10.0.0.5", "request": "SEND_MESSAGE_V2",
+            "timeMs": NOW_MS, "service": "store", "decision": "refused", "user": "alice", "way": "signature", "address": "10.0.0.5", "request": "SEND_MESSAGE_V2",
             "resources": "Pub on Topic:orders", "reason": "no_match",
         }
     ]  # fmt: skip
@@ -103,11 +107,11 @@ def of_strangers(path):
 
 def test_what_strangers_are_refused_is_counted_in_a_file_of_its_own(tmp_path):
     audit, metrics = opened(tmp_path / "audit")
-    nobody = ASKED._replace(user="")
+    nobody = CLAIMED._replace(user="")
     for _ in range(3):
         audit.refused(nobody, "no_user")
-        audit.refused(ASKED, "wrong_signature")
-    audit.refused(ASKED._replace(user="bob"), "wrong_signature")
+        audit.refused(CLAIMED, "wrong_signature")
+    audit.refused(CLAIMED._replace(user="bob"), "wrong_signature")
     audit.refused(nobody, "not_inner")
     audit.refused(ASKED, "not_inner")
     audit.close()
@@ -128,7 +132,7 @@ def test_what_strangers_are_refused_is_counted_in_a_file_of_its_own(tmp_path):
 
 def test_the_first_of_a_kind_is_written_before_the_process_is_killed(tmp_path):
     audit, _ = opened(tmp_path / "audit")
-    audit.refused(ASKED, "wrong_signature")
+    audit.refused(CLAIMED, "wrong_signature")
     begin_s = time.monotonic()
     while not lines(tmp_path / "audit.strangers"):
         assert time.monotonic() - begin_s < 9
@@ -142,7 +146,7 @@ def test_one_address_does_not_hide_the_others_and_all_addresses_are_bounded(tmp_
     monkeypatch.setattr(audit_module, "STRANGERS_OF_ADDRESS_MAX", 2)
     audit, _ = opened(tmp_path / "audit")
     for number in range(50):
-        audit.refused(ASKED._replace(user=f"u{number}"), "wrong_signature")
+        audit.refused(CLAIMED._replace(user=f"u{number}"), "wrong_signature")
     for number in range(50):
         audit.refused(Asked("", f"10.0.1.{number}", "7"), "no_user")
     assert len(audit._strangers) <= 11

@@ -39,13 +39,13 @@ def log(tmp_path):
         )
         state = AccessState.of([User("alice"), User("bob")], by)
         for name, *needs in requests:
-            asked = Asked(name, HERE.text, "SEND_MESSAGE_V2", tuple(needs))
+            asked = Asked(name, HERE.text, "SEND_MESSAGE_V2", tuple(needs), "signature")
             verdict = state.decide(name, needs, HERE, environment.wall_ms())
             if verdict.is_allowed:
                 audit.allowed(asked, verdict)
             else:
                 audit.refused(asked, verdict.reason.value)
-        audit.refused(Asked("alice", HERE.text, "SEND_MESSAGE_V2"), "wrong_signature")
+        audit.refused(Asked("alice", HERE.text, "SEND_MESSAGE_V2", way="signature"), "unmapped")
         audit.close()
         return path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+from guarded import validators_of
 
 from gantry_access.entries.contents import policies_entry, user_entry
 from gantry_access.entries.table import AccessTable
@@ -31,7 +32,9 @@ KEYS = ClusterKeys({"k": b"k" * 32})
 NOW_MS = 1_700_000_000_000
 
 
-def made(port="broker-store", *users, is_permissive=False, tls_users=False, **parts):
+def made(
+    port="broker-store", *users, is_permissive=False, tls_users=False, validators=(), file=None, **parts
+):
     table = AccessTable(KEYS.sealing)
     for number, (name, kind, actions) in enumerate(users):
         sealed = KEYS.sealing.seal(name, HiddenText(f"secret of {name}"), bytes([number]) * 12)
@@ -39,11 +42,12 @@ def made(port="broker-store", *users, is_permissive=False, tls_users=False, **pa
         entry = PolicyEntry(Resource.parse("Cluster:c1"), Action.parse_all(actions), Decision.ALLOW)
         table.take([policies_entry(SubjectPolicies(Subject(name), (entry,)), 1)])
     table.is_complete = True
-    audit = Audit(None, "store", Metrics(), wall_ms=lambda: NOW_MS, make_thread=machine().make_thread)
+    metrics = Metrics()
+    audit = Audit(file, "store", metrics, wall_ms=lambda: NOW_MS, make_thread=machine().make_thread)
     certificates = CertificateUsers(table, is_on=tls_users)
     callers = Callers(table, FailureLimits(lambda: 0.0), lambda: NOW_MS, None, certificates)
     inner = InnerHttp(KEYS.inner, lambda: NOW_MS)
-    refusals = Refusals(audit, is_permissive=is_permissive)
+    refusals = Refusals(audit, validators_of(validators, metrics), is_permissive=is_permissive)
     rows = GATEWAY if port == "gateway" else OWN_PORTS[port]
     return HttpDoor(rows, table, "c1", callers, inner, refusals, lambda: NOW_MS, **parts), inner
 

@@ -70,7 +70,15 @@ class NotedAudit(Audit):
 class Access:
     """Access control of one gateway under test, with its clock."""
 
-    def __init__(self, jwt=None, keys=KEYS, *, is_permissive: bool = False, tls_users: bool = False) -> None:
+    def __init__(
+        self,
+        jwt=None,
+        keys=KEYS,
+        *,
+        is_permissive: bool = False,
+        tls_users: bool = False,
+        validators=None,
+    ) -> None:
         self.now_ms, self.steady = BEGIN_MS, 0.0
         self.table = AccessTable(keys.sealing)
         self.table.is_complete = True
@@ -83,7 +91,7 @@ class Access:
             introducer=Introducer(KEYS.inner, "gateway", bytes),
             failures=self.failures,
             audit=self.audit,
-            refusals=Refusals(self.audit, is_permissive=is_permissive),
+            refusals=Refusals(self.audit, validators, is_permissive=is_permissive),
             certificates=CertificateUsers(self.table, is_on=tls_users),
             now_ms=lambda: self.now_ms,
         )

@@ -14,6 +14,7 @@ from gantry_access.texts import CREDENTIALS_WRONG
 from gantry_guard.audit import Asked
 from gantry_guard.callers import Source
 from gantry_guard.refusals import Refusals
+from gantry_guard.validators import REASON as VALIDATOR
 from gantry_wire.errors import RefusedRequest, WireError
 
 
@@ -47,6 +48,10 @@ class Admitted:
             return self._refused(CREDENTIALS_WRONG, "wrong_signature")
         verdict = table.state.decide(asked.user, asked.required, self._source.address, now_ms)
         if verdict.is_allowed:
+            validators = self._refusals.validators
+            refused = None if validators is None else validators.refusal(asked)
+            if refused is not None:
+                return self._refused(refused.words, VALIDATOR, refused.validator)
             self._version = table.version
             return None
         rule = verdict.deciding

@@ -36,11 +36,6 @@ STRANGERS_MAX = 1024
 STRANGERS_OF_ADDRESS_MAX = 64
 """The same of one address, so that one stranger does not hide the others: names of users and numbers of requests are free to choose."""
 STRANGERS_SUFFIX = ".strangers"
-OF_USERS = frozenset(
-    {"unmapped", "unreadable", "out_of_scope", "validator"}
-    | {one.value for one in Reason if one is not Reason.UNKNOWN_USER}
-)
-"""Reasons for which a request of a proven user is refused. For all others, and where no user is named, a stranger is refused."""
 RESOURCES_MAX = 16
 """Resources of a request that are listed; a heartbeat may have thousands."""
 OF_RECORD = "the topic of the record"
@@ -177,7 +172,7 @@ class Audit:
         self._requests.labels(reason).value += 1
         if self._writer is None:
             return
-        if reason not in OF_USERS or not asked.user:
+        if not asked.way:
             self._note_stranger(asked, reason)
             return
         now_ms = self._wall_ms()

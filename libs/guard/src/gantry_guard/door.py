@@ -36,6 +36,8 @@ from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.failures import FailureLimits
 from gantry_guard.introduction import INNER, Introductions
 from gantry_guard.refusals import Refusals
+from gantry_guard.validators import REASON as VALIDATOR
+from gantry_guard.validators import Validators
 from gantry_link.serving.peer import Peer
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -103,7 +105,7 @@ class Door:
         self._table, self._introductions, self._cluster = table, introductions, cluster
         self._failures, self._refusals, self._audit, self._now_ms = failures, refusals, refusals.audit, now_ms
         self._certificates = certificates
-        self._topic_of_record = topic_of_record
+        self._topic_of_record, self._validators = topic_of_record, refusals.validators
         self._requirements = _Requirements(cluster)
         self._of_record = frozenset(code for code, row in REQUESTS.items() if row.is_of_record)
 
@@ -152,10 +154,17 @@ class Door:
         except AccessError:
             return False
         verdict = self._table.state.decide(user, (required,), source.address, self._now_ms())
-        if verdict.is_allowed or not self._refusals.is_permissive:
-            return verdict.is_allowed
-        asked = Audited(user, source.text, "CHECK_TRANSACTION_STATE", (required,))
-        return self._refusals.permits(asked, verdict.reason.value, is_about_access=False)
+        reason, rule = verdict.reason.value, ""
+        way = "signature" if peer.attributes.get(SIGNED_BY) == user else "certificate"
+        asked = Audited(user, source.text, "CHECK_TRANSACTION_STATE", (required,), way if user else "")
+        if verdict.is_allowed:
+            refused = self._validators and self._validators.refusal(asked)
+            if refused is None:
+                return True
+            reason, rule = VALIDATOR, refused.validator
+        elif not self._refusals.is_permissive:
+            return False
+        return self._refusals.permits(asked, reason, rule, is_about_access=False)
 
     def _authenticated(self, peer: Peer, request: _Request) -> str:
         """Return the user that signed a request, or that its connection's certificate names. Raises _Refused.
@@ -218,6 +227,8 @@ class Door:
         verdict = self._table.state.decide(user, required, source.address, self._now_ms())
         if verdict.is_allowed:
             allowed = request.audited(user, required)
+            if self._validators is not None:
+                self._demand(self._validators, allowed, source, stated)
             self._audit.allowed(allowed, verdict)
             return allowed
         rule, shown = verdict.deciding, verdict
@@ -231,6 +242,19 @@ class Door:
             verdict.reason.value,
             "" if rule is None else rule.text,
         )
+
+    def _demand(
+        self, validators: Validators, audited: Audited, source: Source, stated: tuple[Requirement, ...]
+    ) -> None:
+        """Raise _Refused if a validator refuses an allowed request."""
+        refused = validators.refusal(audited)
+        if refused is None:
+            return
+        words = refused.words
+        if audited.required is not stated:  # the words for a record that does not exist, as above
+            shown = self._table.state.decide(audited.user, stated, source.address, self._now_ms())
+            words = words if shown.is_allowed else refusal_text(shown, audited.user, source.address)
+        raise _Refused(_no_permission(words), audited, VALIDATOR, refused.validator)
 
     def _is_about_access(self, request: _Request) -> bool:
         """Return whether a request reads or changes users, policies or tokens."""

@@ -25,6 +25,7 @@ from gantry_guard.inner_door import InnerDoor
 from gantry_guard.inner_http import InnerHttp
 from gantry_guard.introduction import INNER, Introducer, Introductions
 from gantry_guard.refusals import Refusals
+from gantry_guard.validators import load_validators
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.peer import Peer
 
@@ -54,6 +55,7 @@ class Guard:
     def of(cls, settings: AccessSettings, service: str, metrics: Metrics, environment: Environment) -> Guard:
         """Return the access control of a process. Raises StartRefused."""
         keys = ClusterKeys.read(settings.access_key_file)
+        validators = load_validators(settings.access_validators, metrics, environment.steady)
         try:
             audit = Audit.of(settings.access_audit_file, service, metrics, environment)
         except OSError as error:
@@ -81,7 +83,7 @@ class Guard:
             ),
             failures=FailureLimits(environment.steady),
             audit=audit,
-            refusals=Refusals(audit, is_permissive=settings.is_permissive),
+            refusals=Refusals(audit, validators, is_permissive=settings.is_permissive),
             certificates=CertificateUsers(table, is_on=settings.tls_users),
             now_ms=environment.wall_ms,
         )

@@ -35,6 +35,7 @@ from gantry_guard.http_callers import (
 )
 from gantry_guard.inner_http import InnerHttp
 from gantry_guard.refusals import Refusals
+from gantry_guard.validators import REASON as VALIDATOR
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.errors import MalformedBody
 
@@ -280,12 +281,21 @@ class HttpDoor:
             return self._denied(
                 caller, audited, verdict.reason.value, denial, "" if rule is None else rule.text
             )
-        if caller.scope is not None and not is_in_scope(caller.scope, needed):
-            lacking = ", ".join(map(requirement_text, needed))
-            words = f"the scope of the token {caller.token_id} does not cover {lacking}."
-            return self._denied(caller, audited, OUT_OF_SCOPE, Denial(403, words))
+        refused = self._narrowed(caller, audited)
+        if refused is not None:
+            return self._denied(caller, audited, *refused)
         self._audit.allowed(audited, verdict)
         return None
+
+    def _narrowed(self, caller: Caller, audited: Audited) -> tuple[str, Denial, str] | None:
+        """Return why a call that its user may make is refused nevertheless: reason, denial and rule."""
+        if caller.scope is not None and not is_in_scope(caller.scope, audited.required):
+            lacking = ", ".join(map(requirement_text, audited.required))
+            words = f"the scope of the token {caller.token_id} does not cover {lacking}."
+            return OUT_OF_SCOPE, Denial(403, words), ""
+        validators = self._refusals.validators
+        refused = None if validators is None else validators.refusal(audited)
+        return None if refused is None else (VALIDATOR, Denial(403, refused.words), refused.validator)
 
     def _denied(
         self, caller: Caller | None, asked: Audited, reason: str, denial: Denial, rule: str = ""
@@ -305,8 +315,8 @@ class HttpDoor:
     ) -> FastPass | None:
         """Return what all calls with these headers require; None if it depends on more than the head."""
         header = headers.get(_AUTHORIZATION)
-        if not header or self.reads_body(route):
-            return None
+        if not header or self.reads_body(route) or self._refusals.validators is not None:
+            return None  # validators are asked about each call
         try:
             needed, records = self._required(route, fields, b"")
         except (RightsRefused, MalformedBody):

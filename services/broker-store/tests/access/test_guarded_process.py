@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+import test_broker_store_process
 from test_broker_store_process import SOURCES, Client, Store
 
 from broker_store.process.parts.access_control import OTHERS_SECONDS
@@ -107,6 +108,7 @@ def test_only_signed_requests_of_known_users_pass_on_both_ports_and_users_outliv
     assert client.asked(310, send, b"hi", "alice", "alice secret").code == 0
     forged = sign(send, b"hi", "alice", SigningKey("alice secret"))
     assert client.ask(310, forged, b"other").code == 16
+    _until(lambda: (tmp_path / "audit.strangers").read_text().count("wrong_signature") == 3, 15)
     store.kill()
     store.drain.join()
     (tmp_path / "first").unlink()
@@ -116,11 +118,34 @@ def test_only_signed_requests_of_known_users_pass_on_both_ports_and_users_outliv
     assert client.root(3002, {"username": "alice"}, b'{"userStatus":"disable"}').code == 0
     answer = client.asked(310, send, b"hi", "alice", "alice secret")
     assert (answer.code, answer.remark) == (16, "User:alice is disabled.")
-    audit = (tmp_path / "audit").read_text()
+    audit = (tmp_path / "audit").read_text() + (tmp_path / "audit.strangers").read_text()
     assert '"decision":"changed"' in audit
     assert "wrong_signature" in audit
     for secret in ("alice secret", "root secret", "sealed1"):
         assert secret not in audit + "".join(again.lines)
+
+
+NIGHT = """
+class Night:
+    def validate(self, asked):
+        if any(one.resource.text == "Topic:payroll" for one in asked.required):
+            raise ValueError("not at night")
+"""
+
+
+def test_a_validator_narrows_what_a_store_allows(tmp_path, stores, monkeypatch):
+    (tmp_path / "night_rules.py").write_text(NIGHT)
+    monkeypatch.setattr(test_broker_store_process, "SOURCES", [*SOURCES, tmp_path])
+    store = stores("a", "access_validators=night_rules:Night")
+    send = {"a": "pg", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "i": "UNIQ_KEY\x01U1\x02", "j": "0"}  # fmt: skip
+    client = Guarded(store.port)
+    assert client.root(310, {**send, "b": "orders"}, b"hi").code == 0
+    answer = client.root(310, {**send, "b": "payroll"}, b"hi")
+    assert (answer.code, answer.remark) == (16, "an access validator refused the request.")
+    assert store.stop() == 0
+    store.drain.join()
+    assert '"reason":"validator","rule":"night_rules:Night"' in (tmp_path / "audit").read_text()
+    assert any("an access validator failed" in line and "not at night" in line for line in store.lines)
 
 
 def test_a_change_made_on_one_store_reaches_the_other_within_a_second_and_stays_there(

@@ -119,7 +119,7 @@ async def test_a_producer_that_policies_limit_decides_a_half_of_another_broker(s
         side.inner, topic="secret", key="U7"
     )  # what is at that position here is not the producer's
     async with Home() as home:
-        alice.attributes["access signed"] = "alice"
+        alice.attributes["access user"] = "alice"
         await side.asked_for(home.address, half)
         answer = await side.decided(alice, half, msg_id="U1", transaction_id="U1")
     assert (answer.code, answer.remark) == (0, None)
@@ -141,7 +141,7 @@ async def test_no_other_half_of_that_broker_is_decided_by_the_id_or_the_position
 ):
     half = await side.begin(side.inner, topic="secret", key="U7")
     async with Home() as home:
-        alice.attributes["access signed"] = "alice"
+        alice.attributes["access user"] = "alice"
         await side.asked_for(home.address, half)
         await side.decided(alice, half, msg_id="U9", transaction_id="U1")
         assert [fields["msgId"] for _, fields in home.taken] == ["U1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 
@@ -12,7 +13,9 @@ from gateway_memory import MemorySystem
 from gantry_access.entries.entry import Kind
 from gantry_access.model.users import UserStatus, UserType
 from gantry_access.rights import http_table
+from gantry_chassis.metrics import Metrics
 from gantry_chassis.start_refusal import StartRefused
+from gantry_guard.validators import Validators
 from gateway.http.access import OPEN_PATHS
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +115,35 @@ async def test_a_super_user_gets_neither_401_nor_403(http, access, method, path)
 @pytest.mark.parametrize("path", OPEN_PATHS)
 async def test_an_open_path_needs_no_user(http, path):
     assert (await http.get(path, headers={"accept": "text/html"})).status_code not in (401, 403)
+
+
+class NotTonight:
+    """A validator that lets a number of requests pass, and then fails."""
+
+    def __init__(self, passes):
+        self.passes, self.asked = passes, []
+
+    def validate(self, asked):
+        self.asked.append((asked.user, asked.request))
+        if len(self.asked) > self.passes:
+            raise ValueError("it is dark")
+
+
+async def test_a_validator_is_asked_about_each_call_and_its_exception_refuses(system, connect):
+    validator = NotTonight(3)
+    validators = Validators([("night", validator)], Metrics(), lambda: 0.0)
+    access = Access(validators=validators)
+    root = by(access.user("root", kind=UserType.SUPER))
+    path, body = "/v1/topics/orders/messages", {"messages": [{"body": "m"}]}
+    async with connect(system.gateway(access_parts=access.parts, **SETTINGS)) as http:
+        answers = [await http.post(path, json=body, headers=root) for _ in range(5)]
+        assert (await http.post(path, json=body)).status_code == 401
+        assert (await http.get("/health/live")).status_code == 200
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 403, 403]
+    shown = answers[-1].json()
+    assert (shown["code"], shown["detail"]) == ("NO_PERMISSION", "an access validator refused the request.")
+    assert validator.asked == [("root", "POST /v1/topics/{topic}/messages")] * 5
+    assert [reason for _asked, reason in access.audit.denied] == ["validator", "validator", "no_credentials"]
 
 
 async def test_a_route_without_a_row_refuses_the_start(system, access, monkeypatch):
@@ -394,4 +426,33 @@ async def test_checks_of_other_topics_are_left_out(http, system, access):
     shown = (await http.post(path, headers=owner)).json()["checks"]
     assert [one["message"]["topic"] for one in shown] == ["orders"]
     assert (await http.post(path, headers=nobody)).status_code == 403
+    assert system.transactions.checker.returned == [keys["orders"]], "no turn of another topic was taken"
     assert len((await http.post(path, headers=root)).json()["checks"]) == 2
+    system.transactions.checker.is_old = True
+    shown = (await http.post(path, headers=owner)).json()["checks"]
+    assert [one["message"]["topic"] for one in shown] == ["orders"]
+    assert (await http.post(path, headers=nobody)).status_code == 403
+
+
+async def test_a_check_that_comes_during_a_hold_is_returned_if_its_topic_may_be_decided(http, system, access):
+    root = by(access.user("root", kind=UserType.SUPER))
+    owner = by(access.user("owner", "Allow Pub Topic:orders"))
+    system.add_topic("billing")
+    path = "/v1/producerGroups/shop/checks:receive"
+
+    async def ask(topic):
+        begin = {"producerGroup": "shop", "message": {"body": "half"}}
+        made = (await http.post(f"/v1/topics/{topic}/transactions", json=begin, headers=root)).json()
+        system.transactions.checker.ask(made["broker"], made["messageId"])
+
+    await ask("orders")
+    first = await http.post(path, headers=owner)
+    assert len(first.json()["checks"]) == 1
+    system.transactions.checker.due.clear()
+    held = asyncio.ensure_future(http.post(path, headers=owner, json={"waitSeconds": 30}))
+    await asyncio.sleep(0.1)
+    assert not held.done()
+    await ask("orders")
+    await ask("billing")
+    shown = (await asyncio.wait_for(held, 20)).json()["checks"]
+    assert [one["message"]["topic"] for one in shown] == ["orders"]

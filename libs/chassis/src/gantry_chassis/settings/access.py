@@ -28,6 +28,12 @@ class AccessSettings(PeerSettings, frozen=True, kw_only=True):
             description="File of JSON lines with refused requests, allowed ones by count, and changes; renamed to .1 at 64 MiB. Empty: none."
         ),
     ] = ""
+    access_validators: Annotated[
+        str,
+        Meta(
+            description="Access validators, separated by commas, which may refuse what users and policies allow: module:Class, or names of entry points of the group gantrymq.access. Needs access_key_file."
+        ),
+    ] = ""
     access_addresses: Annotated[
         str,
         Meta(

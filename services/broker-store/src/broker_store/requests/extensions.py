@@ -8,17 +8,14 @@ its remark.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from broker_store.ports import InternalAppend
+from gantry_chassis.named_classes import Kind, make_named
 from gantry_chassis.start_refusal import StartRefused
 from gantry_wire.errors import RefusedRequest
 
-ENTRY_POINTS = "gantry.store_extensions"
-"""Entry point group under which packages offer extensions."""
-BUILT_IN = {"tracing": "broker_store.requests.tracing:SendTracing"}
+KIND = Kind("extension", "gantry.store_extensions", {"tracing": "broker_store.requests.tracing:SendTracing"})
 
 
 class StoreView(NamedTuple):
@@ -187,25 +184,10 @@ def load_extensions(names: str) -> list[Extension]:
 
     Raises StartRefused.
     """
-    return [_make(name) for name in (part.strip() for part in names.split(",")) if name]
+    return [_checked(name, made) for name, made in make_named(KIND, names)]
 
 
-def _make(name: str) -> Extension:
-    try:
-        kind = _find(name)
-        extension = kind()
-    except Exception as error:
-        raise StartRefused(f"the extension {name!r} cannot be loaded: {error!r}") from error
-    if not isinstance(extension, Extension):
+def _checked(name: str, made: object) -> Extension:
+    if not isinstance(made, Extension):
         raise StartRefused(f"the extension {name!r} is no broker_store.requests.extensions.Extension")
-    return extension
-
-
-def _find(name: str) -> Any:
-    place = BUILT_IN.get(name, name)
-    module, separator, attribute = place.partition(":")
-    if separator:
-        return getattr(import_module(module), attribute)
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        return entry.load()
-    raise LookupError(f"no entry point {name!r} in the group {ENTRY_POINTS}")
+    return made
