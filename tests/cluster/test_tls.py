@@ -109,7 +109,7 @@ async def test_a_certificate_is_renewed_while_clients_are_connected(
     """The renewal keeps the key: RocketMQ never loads such a one. Another authority signs it, so that clients see the difference."""
     system = await asyncio.to_thread(new_system, *secured(certs))
     address = system["nameserver"]
-    ours = ClientTls(ClientTlsFiles(str(certs / "ca.pem"))).context
+    ours = ClientTls(ClientTlsFiles(str(certs / "ca.pem")), pytest.fail).context
     connections = []
     for _ in range(CLIENTS // AT_ONCE):
         connections += await asyncio.gather(
@@ -120,7 +120,7 @@ async def test_a_certificate_is_renewed_while_clients_are_connected(
     renewed = authority.issue(["localhost", "127.0.0.1"], key=(certs / "server.key").read_bytes())
     (certs / "new-ca.pem").write_bytes(authority.certificate)
     (certs / "server.pem").write_bytes(renewed.certificate)
-    theirs = ClientTls(ClientTlsFiles(str(certs / "new-ca.pem"))).context
+    theirs = ClientTls(ClientTlsFiles(str(certs / "new-ca.pem")), pytest.fail).context
     pool = ConnectionPool(tls=theirs)
     async with asyncio.timeout(PATIENT_SECONDS):
         while not await has_answered(pool, address):

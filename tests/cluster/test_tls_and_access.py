@@ -198,7 +198,9 @@ def is_closed_in_clear(address: str, question: bytes) -> bool:
 async def changed(secured: Secured, certificate: str, user: str, kind: str) -> int:
     """Create a user over remoting (3001), unsigned; return the code of the answer."""
     files = ClientTlsFiles(str(secured.folder / "ca.pem"), secured.client(certificate))
-    connection = await connect(secured.state["brokers"][0]["address"], tls=ClientTls(files).context)
+    connection = await connect(
+        secured.state["brokers"][0]["address"], tls=ClientTls(files, pytest.fail).context
+    )
     body = json.dumps({"username": user, "password": "a long secret", "userType": kind}).encode()
     answer = await connection.request(CREATE_USER, {"username": user}, body, 30)
     connection.close()

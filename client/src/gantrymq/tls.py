@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from typing import Any
 
 from gantry_link.connections.client_tls import ClientTls, ClientTlsFiles, TlsContext, TlsFilesRefused
 from gantrymq.errors import ConfigurationError
+
+log: logging.Logger = logging.getLogger("gantrymq")
 
 VARIABLES = {
     "tls": "GANTRY_TLS",
@@ -39,7 +42,7 @@ def check_tls(files: ClientTlsFiles) -> TlsContext:
     if files.key and not files.certificate:
         raise ConfigurationError("tls_key_file: the key of a certificate, and tls_cert_file names none")
     try:
-        return ClientTls(files).context
+        return ClientTls(files, _report).context
     except TlsFilesRefused as error:
         raise ConfigurationError(f"tls: {error}") from error
 
@@ -47,6 +50,10 @@ def check_tls(files: ClientTlsFiles) -> TlsContext:
 def http_context(files: ClientTlsFiles) -> ssl.SSLContext | None:
     """Return the context for HTTPS; None if nothing is set, so that the HTTP library decides. Raises ConfigurationError."""
     return None if files == ClientTlsFiles() else check_tls(files)()
+
+
+def _report(reason: str) -> None:
+    log.error("changed TLS files refused; the old ones stay in use: %s", reason)
 
 
 def _switch(name: str, value: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from gantry_chassis.certificates import CertificateRefused, ServerCertificate, open_certificate
+from gantry_chassis.certificates import CertificateRefused, OutgoingFiles, ServerCertificate, open_certificate
 from gantry_chassis.machine import private_files
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
@@ -322,3 +322,24 @@ async def test_a_key_that_others_can_read_is_used_with_a_warning(
         life.stop()
         await life.end_loops()
         assert warned == expected
+
+
+async def test_changed_files_of_outgoing_connections_that_are_refused_are_counted() -> None:
+    metrics = Metrics()
+    reports: list[Callable[[str], None]] = []
+
+    def made(given: str, report: Callable[[str], None]) -> str:
+        reports.append(report)
+        return given
+
+    outgoing = OutgoingFiles(metrics, "some")
+    assert [outgoing.open(made, one) for one in ("pool", "hints")] == ["pool", "hints"]
+    for report in reports:
+        report("/c/client.pem: no certificate")
+    assert "some_tls_client_reload_failures_total 2.0" in (await metrics.text()).decode()
+
+    def refuses(_given: str, _report: Callable[[str], None]) -> None:
+        raise ValueError("/c/client.pem: no certificate")
+
+    with pytest.raises(StartRefused, match=r"TLS: /c/client\.pem"):
+        outgoing.open(refuses, "pool")

@@ -56,7 +56,7 @@ class Certificates:
     def remoting(self, *names):
         """Return the TLS of a remoting client that shows a certificate with these names; without names, none."""
         shown = self.client(*names) if names else ""
-        return ClientTls(ClientTlsFiles(self._ca, shown)).context
+        return ClientTls(ClientTlsFiles(self._ca, shown), pytest.fail).context
 
     def http(self, *names):
         """Return the TLS of an HTTP client."""

@@ -172,6 +172,28 @@ def open_certificate(
     return certificate
 
 
+class OutgoingFiles:
+    """The TLS files of a process's outgoing connections: bad ones refuse the start, and later, changed ones are logged and counted."""
+
+    def __init__(self, metrics: Metrics, prefix: str) -> None:
+        self._refusals = 0
+        metrics.counted(
+            f"{prefix}_tls_client_reload_failures",
+            "Changed files for outgoing TLS connections refused; the old ones stayed in use.",
+            lambda: self._refusals,
+        )
+
+    def open(self, make: Callable[[S, Callable[[str], None]], T], settings: S) -> T:
+        """Return what `make` makes of the settings and of what gets later refusals. A ValueError of it refuses the start."""
+        return checked_at_start(lambda given: make(given, self._refused), settings)
+
+    def _refused(self, reason: str) -> None:
+        self._refusals += 1
+        _log.error(
+            "changed files for outgoing TLS connections refused; the old ones stay in use", reason=reason
+        )
+
+
 def checked_at_start(make: Callable[[S], T], settings: S) -> T:
     """Return what `make` makes of the settings. A ValueError of it refuses the start."""
     try:

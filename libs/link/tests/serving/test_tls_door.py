@@ -96,7 +96,7 @@ async def tls_serving(certificate, budget, handler=answer_echo, limits=None, **d
 def trusting(folder, authority, **files):
     path = folder / "ca.pem"
     path.write_bytes(authority.certificate)
-    return ClientTls(ClientTlsFiles(str(path), **files)).context
+    return ClientTls(ClientTlsFiles(str(path), **files), pytest.fail).context
 
 
 async def echo(connection, body):
@@ -431,7 +431,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path, authority):
         (ClientTlsFiles(verify_name=False), "needs a file of authorities"),
     ]:
         with pytest.raises(TlsFilesRefused, match=words):
-            ClientTls(files)
+            ClientTls(files, pytest.fail)
 
 
 @pytest.mark.parametrize(
@@ -448,18 +448,26 @@ def test_a_url_of_nats_that_names_tls_means_tls(url, is_tls):
     settings = SimpleNamespace(
         nats_url=url, tls_client=False, tls_ca_file="", tls_client_cert_file="", tls_client_key_file="", tls_verify_name=True
     )  # fmt: skip
-    assert (hints_tls(settings) is not None) == is_tls
+    assert (hints_tls(settings, pytest.fail) is not None) == is_tls
 
 
 def test_a_renewed_client_certificate_is_read_and_a_broken_one_is_not(tmp_path, authority):
     certificate, key = written(tmp_path, "client", authority.issue(["a"], is_client=True))
-    tls = ClientTls(ClientTlsFiles(certificate=str(certificate), key=str(key)))
+    refused: list[str] = []
+    tls = ClientTls(ClientTlsFiles(certificate=str(certificate), key=str(key)), refused.append)
     first = tls.context()
     assert tls.context() is first
     certificate.write_bytes(authority.issue(["b"], is_client=True, key=key.read_bytes()).certificate)
     second = tls.context()
     assert second is not first
+    assert refused == []
     certificate.write_bytes(b"half")
-    assert tls.context() is second
+    assert [tls.context() is second for _ in range(3)] == [True] * 3
+    assert len(refused) == 1, "once for each change"
+    assert str(certificate) in refused[0]
     certificate.unlink()
     assert tls.context() is second
+    assert len(refused) == 2
+    certificate.write_bytes(authority.issue(["c"], is_client=True, key=key.read_bytes()).certificate)
+    assert tls.context() is not second
+    assert len(refused) == 2

@@ -3,7 +3,7 @@
 import gc
 from typing import TYPE_CHECKING
 
-from gantry_chassis.certificates import checked_at_start, open_certificate
+from gantry_chassis.certificates import OutgoingFiles, checked_at_start, open_certificate
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
 from gantry_chassis.machine.environment import Environment
@@ -16,7 +16,13 @@ from gantry_chassis.settings.loading import masked
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.opening import open_guard
 from gantry_link.clients.nameservers import NameserverClient
-from gantry_link.connections.client_tls import ClientTls, ClientTlsFiles, files_of, hints_tls, outgoing_tls
+from gantry_link.connections.client_tls import (
+    ClientTlsFiles,
+    client_context,
+    files_of,
+    hints_tls,
+    outgoing_tls,
+)
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.serving.tls_door import TlsDoor
 from gateway.access_control import access_parts, door_of_worker, follow_users
@@ -44,10 +50,11 @@ _log = get_logger()
 async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = True) -> None:
     """Run a gateway until its life ends. Raises StartRefused."""
     environment, metrics = life.environment, Metrics()
+    outgoing = OutgoingFiles(metrics, "gateway")
     guard = open_guard(settings, "gateway", metrics, environment)
     pool = ConnectionPool(
         rng=environment.rng,
-        tls=checked_at_start(outgoing_tls, settings),
+        tls=outgoing.open(outgoing_tls, settings),
         introduce=None if guard is None else guard.introducer,
     )
     hints = Hints(
@@ -55,7 +62,7 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
         "gateway",
         environment.rng,
         settings.nats_token_file,
-        checked_at_start(hints_tls, settings),
+        outgoing.open(hints_tls, settings),
     )
     limits = _limits(settings, environment)
     gateway = assemble(
@@ -162,7 +169,7 @@ def _redis_tls(settings: GatewaySettings) -> ClientTlsFiles | None:
     if not settings.redis_url.startswith("rediss://"):
         return None
     files = files_of(settings)
-    ClientTls(files)
+    client_context(files)
     return files
 
 

@@ -7,7 +7,7 @@ import fcntl
 from collections.abc import Callable, Mapping
 from typing import IO
 
-from gantry_chassis.certificates import checked_at_start, open_certificate
+from gantry_chassis.certificates import OutgoingFiles, open_certificate
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -48,20 +48,20 @@ _log = get_logger()
 async def serve(settings: NameserverSettings, life: Life) -> None:
     """Run until `life.stopping`. Raises StartRefused when the directory or a port is unavailable."""
     lock = _take_directory(settings)
-    writer = life.environment.workers(1, "durable-file")
-    metrics, tables = Metrics(), Tables()
+    writer, metrics = life.environment.workers(1, "durable-file"), Metrics()
+    tables, outgoing = Tables(), OutgoingFiles(metrics, SERVICE)
     guard = open_guard(settings, SERVICE, metrics, life.environment)
     pool = ConnectionPool(
         rng=life.environment.rng,
         introduce=None if guard is None else guard.introducer,
-        tls=checked_at_start(outgoing_tls, settings),
+        tls=outgoing.open(outgoing_tls, settings),
     )
     hints = Hints(
         settings.nats_url,
         SERVICE,
         life.environment.rng,
         settings.nats_token_file,
-        checked_at_start(hints_tls, settings),
+        outgoing.open(hints_tls, settings),
     )
     peers: dict[int, Peer] = {}
     outside = Outside(hints, pool, peers)

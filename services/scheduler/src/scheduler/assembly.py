@@ -7,7 +7,7 @@ import gc
 import sys
 from typing import IO
 
-from gantry_chassis.certificates import checked_at_start, open_certificate
+from gantry_chassis.certificates import OutgoingFiles, open_certificate
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -55,14 +55,14 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics, stores = Metrics(), KnownStores()
-    scheduler_metrics = SchedulerMetrics(metrics)
+    scheduler_metrics, outgoing = SchedulerMetrics(metrics), OutgoingFiles(metrics, SERVICE)
     guard = open_guard(settings, SERVICE, metrics, life.environment)
     pool = ConnectionPool(
         rng=life.environment.rng,
         introduce=None if guard is None else guard.introducer,
-        tls=checked_at_start(outgoing_tls, settings),
+        tls=outgoing.open(outgoing_tls, settings),
     )
-    hints = _make_hints(settings, life.environment)
+    hints = _make_hints(settings, life.environment, outgoing)
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, SERVICE, budget)
     tls_door = TlsDoor.of(open_certificate(settings, life, metrics, SERVICE), budget)
@@ -111,8 +111,8 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     lock.close()
 
 
-def _make_hints(settings: SchedulerSettings, environment: Environment) -> Hints:
-    tls = checked_at_start(hints_tls, settings)
+def _make_hints(settings: SchedulerSettings, environment: Environment, outgoing: OutgoingFiles) -> Hints:
+    tls = outgoing.open(hints_tls, settings)
     return Hints(settings.nats_url, SERVICE, environment.rng, settings.nats_token_file, tls)
 
 

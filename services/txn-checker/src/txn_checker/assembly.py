@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gantry_chassis.certificates import checked_at_start, open_certificate
+from gantry_chassis.certificates import OutgoingFiles, open_certificate
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -47,17 +47,18 @@ class CheckerProcess:
         self._settings, self._life = settings, life
         self._metrics = Metrics()
         self._guard = guard = open_guard(settings, SERVICE, self._metrics, life.environment)
+        outgoing = OutgoingFiles(self._metrics, "txn_checker")
         self._pool = ConnectionPool(
             rng=life.environment.rng,
             introduce=None if guard is None else guard.introducer,
-            tls=checked_at_start(outgoing_tls, settings),
+            tls=outgoing.open(outgoing_tls, settings),
         )
         self._hints = Hints(
             settings.nats_url,
             SERVICE,
             life.environment.rng,
             settings.nats_token_file,
-            checked_at_start(hints_tls, settings),
+            outgoing.open(hints_tls, settings),
         )
         names = NameserverClient(self._pool, settings.nameservers)
         self._fleet = Fleet(names, self._joined, self._left, poll_seconds=settings.poll_seconds)

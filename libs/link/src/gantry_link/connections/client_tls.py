@@ -1,12 +1,11 @@
 """The TLS side of outgoing connections: which authorities are trusted, and the certificate that is shown.
 
-The files are read again when one of them changed, so that a renewed client certificate needs no restart. A changed file that cannot be
-read keeps the old context.
+The files are read again when one of them changed, so that a renewed client certificate needs no restart. Changed files that cannot be used
+are reported, and keep the old context.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import Protocol
 
 TlsContext = Callable[[], ssl.SSLContext]
 """Returns the context for a new connection."""
+ReportRefusal = Callable[[str], None]
+"""Gets why changed files are not used, in words that name the file: once for each change."""
 OLDEST_VERSION = ssl.TLSVersion.TLSv1_2
 
 
@@ -39,9 +40,9 @@ class ClientTlsFiles:
 class ClientTls:
     """Provides the context of new connections."""
 
-    def __init__(self, files: ClientTlsFiles) -> None:
-        """Read the files. Raises TlsFilesRefused."""
-        self._files = files
+    def __init__(self, files: ClientTlsFiles, report: ReportRefusal) -> None:
+        """Read the files. `report` gets later refusals. Raises TlsFilesRefused."""
+        self._files, self._report = files, report
         self._state = _state(files)
         self._context = client_context(files)
 
@@ -50,8 +51,10 @@ class ClientTls:
         state = _state(self._files)
         if state != self._state:
             self._state = state
-            with contextlib.suppress(TlsFilesRefused):  # amid a renewal: the next change is read again
+            try:
                 self._context = client_context(self._files)
+            except TlsFilesRefused as refused:  # perhaps amid a renewal: the next change is read again
+                self._report(str(refused))
         return self._context
 
 
@@ -93,14 +96,14 @@ class HintsTlsSettings(ClientTlsSettings, Protocol):
         ...
 
 
-def outgoing_tls(settings: ClientTlsSettings) -> TlsContext | None:
+def outgoing_tls(settings: ClientTlsSettings, report: ReportRefusal) -> TlsContext | None:
     """Return the contexts for a pool, None while `tls_client` is off. Raises TlsFilesRefused."""
-    return ClientTls(files_of(settings)).context if settings.tls_client else None
+    return ClientTls(files_of(settings), report).context if settings.tls_client else None
 
 
-def hints_tls(settings: HintsTlsSettings) -> TlsContext | None:
+def hints_tls(settings: HintsTlsSettings, report: ReportRefusal) -> TlsContext | None:
     """Return the contexts for NATS, None unless its URL names tls://, in any case. Raises TlsFilesRefused."""
-    return ClientTls(files_of(settings)).context if "tls://" in settings.nats_url.lower() else None
+    return ClientTls(files_of(settings), report).context if "tls://" in settings.nats_url.lower() else None
 
 
 def files_of(settings: ClientTlsSettings) -> ClientTlsFiles:

@@ -42,7 +42,7 @@ from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
 from broker_store.transactions.producer_checks import DecisionRights, Relays
-from gantry_chassis.certificates import checked_at_start, open_certificate
+from gantry_chassis.certificates import OutgoingFiles, open_certificate
 from gantry_chassis.http.server import health_routes
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.addresses import joined
@@ -138,15 +138,16 @@ class StoreProcess:
         self._door = TlsDoor.of(open_certificate(settings, life, self._metrics, "gantry_store"), budget)
         self._user_files = _user_files(settings)
         introduce = None if guard is None else guard.introducer
+        outgoing = OutgoingFiles(self._metrics, "gantry_store")
         self._pool = ConnectionPool(
-            rng=life.environment.rng, introduce=introduce, tls=checked_at_start(outgoing_tls, settings)
+            rng=life.environment.rng, introduce=introduce, tls=outgoing.open(outgoing_tls, settings)
         )
         self._hints = Hints(
             settings.nats_url,
             SERVICE,
             life.environment.rng,
             settings.nats_token_file,
-            checked_at_start(hints_tls, settings),
+            outgoing.open(hints_tls, settings),
         )
         self._opening: Opening | None = None
         self._built: Built | None = None
