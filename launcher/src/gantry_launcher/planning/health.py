@@ -60,8 +60,16 @@ def _asked(check: Check, timeout_seconds: float) -> Health:
         return _ASK[check.kind](connection)
 
 
-def _asked_by_tls(check: Check, timeout_seconds: float) -> Health:
-    """Ask over TLS. Nothing secret is sent, and the certificate names other hosts than this one, so it is not verified."""
+def speaks_tls(check: Check) -> bool:
+    """Return whether the port closed a plain connection and answered over TLS."""
+    return check in _speaks_tls
+
+
+def tls_context(check: Check) -> "ssl.SSLContext":
+    """Return how to ask over TLS. Nothing secret is sent, and the certificate names other hosts than this one, so it is not verified.
+
+    Raises OSError, which names the files, if the certificate to show cannot be used.
+    """
     import ssl  # 4 MB, for systems that serve TLS alone
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -69,6 +77,11 @@ def _asked_by_tls(check: Check, timeout_seconds: float) -> Health:
     context.verify_mode = ssl.CERT_NONE
     if check.certificate:
         _show(context, check)
+    return context
+
+
+def _asked_by_tls(check: Check, timeout_seconds: float) -> Health:
+    context = tls_context(check)
     with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
         connection.settimeout(timeout_seconds)
         with context.wrap_socket(connection) as secure:

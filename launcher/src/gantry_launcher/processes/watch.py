@@ -8,7 +8,8 @@ import contextlib
 import selectors
 import socket
 
-from gantry_launcher.planning.health import QUESTIONS, Check
+from gantry_launcher.planning.health import Check
+from gantry_launcher.processes.questions import Question, question_for
 
 ASK_SECONDS = 3.0
 STOOD_STILL_SECONDS = 2 * ASK_SECONDS
@@ -76,24 +77,28 @@ class Watch:
         except OSError:
             return False
         connection.connect_ex((self._check.host, self._check.port))
+        question = question_for(self._check)
         self._open.add(connection)
-        self._selector.register(connection, selectors.EVENT_WRITE, lambda: self._connected(connection))
+        self._selector.register(
+            connection, selectors.EVENT_WRITE, lambda: self._connected(connection, question)
+        )
         return True
 
-    def _connected(self, connection: socket.socket) -> None:
+    def _connected(self, connection: socket.socket, question: Question) -> None:
         try:
             connection.getpeername()  # fails when nothing listens, also without a request to send
-            connection.send(QUESTIONS[self._check.kind])
+            question.send(connection)
         except OSError:
             self._close(connection)  # the process does not listen
             return
-        self._selector.modify(connection, selectors.EVENT_READ, lambda: self._read(connection))
+        self._selector.modify(connection, selectors.EVENT_READ, lambda: self._read(connection, question))
 
-    def _read(self, connection: socket.socket) -> None:
+    def _read(self, connection: socket.socket, question: Question) -> None:
         with contextlib.suppress(
             OSError
-        ):  # a reset is an answer, too: a port that speaks TLS alone resets this connection
-            connection.recv(64)
+        ):  # a reset is an answer, too: a port that speaks TLS alone resets a plain connection
+            if not question.is_answered(connection):
+                return
         self._silence.answered()
         for one in list(self._open):
             self._close(one)
