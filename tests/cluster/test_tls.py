@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
+import subprocess
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +30,7 @@ CLIENTS = 1000
 AT_ONCE = 50
 PATIENT_SECONDS = 60
 NewSystem = Callable[..., dict[str, Any]]
+Gantry = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -101,6 +104,21 @@ async def test_a_system_that_speaks_tls_alone(
             await plain.send(gantrymq.Message("orders", b"in clear"))
     store = (await asyncio.to_thread(metrics_of, system["brokers"][0]["http"], certs)).items()
     assert {name: value for name, value in store if "tls" in name}["gantry_store_tls_handshakes_total"] > 0
+
+
+async def test_the_launcher_takes_no_process_that_speaks_tls_alone_for_hung(
+    new_system: NewSystem, gantry: Gantry, certs: Path, tmp_path: Path
+) -> None:
+    system = await asyncio.to_thread(new_system, *secured(certs), "--hung-seconds", "6", name="watched")
+    store = system["brokers"][0]["http"]
+    plain = 'gantry_store_peers_refused_total{reason="plain"}'
+    before = (await asyncio.to_thread(metrics_of, store, certs))[plain]
+    await asyncio.sleep(15)
+    after = (await asyncio.to_thread(metrics_of, store, certs))[plain]
+    status = await asyncio.to_thread(gantry, "status", "--data", str(tmp_path / "watched"), "--json")
+    restarts = {process["name"]: process["restarts"] for process in json.loads(status.stdout)["processes"]}
+    assert set(restarts.values()) == {0}, restarts
+    assert after == before
 
 
 async def test_a_certificate_is_renewed_while_clients_are_connected(
