@@ -81,6 +81,26 @@ def test_many_kinds_of_allowed_requests_are_written_early(tmp_path, monkeypatch)
     assert [line["user"] for line in lines(tmp_path / "audit")] == [f"user-{n}" for n in range(10)]
 
 
+def test_a_user_with_a_right_on_a_prefix_writes_a_bounded_number_of_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit_module, "ALLOWED_MAX", 2 * audit_module.ALLOWED_OF_USER_MAX)
+    audit, _ = opened(tmp_path / "audit")
+    verdict = allowed_by("Allow Pub Topic:x*")
+    for number in range(10_000):
+        needed = (Need(Resource.topic(f"x{number}"), Action.PUB),)
+        audit.allowed(ASKED._replace(required=needed), verdict)
+    audit.allowed(ASKED._replace(user="bob"), verdict)
+    audit.flush()
+    audit.allowed(ASKED, verdict)
+    audit.close()
+    found = lines(tmp_path / "audit")
+    listed = audit_module.ALLOWED_OF_USER_MAX
+    assert len(found) == listed + 3
+    others = [line for line in found if line["reason"] == "not_listed"]
+    assert [(line["user"], line["count"]) for line in others] == [("alice", 10_000 - listed)]
+    assert (found[-2]["user"], found[-2]["reason"]) == ("bob", "allowed")
+    assert (found[-1]["user"], found[-1]["reason"]) == ("alice", "allowed"), "counting begins again"
+
+
 def test_a_flood_of_refusals_is_cut_and_counted(tmp_path):
     wall = Wall()
     audit, metrics = opened(tmp_path / "audit", wall)

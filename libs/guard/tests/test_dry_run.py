@@ -15,6 +15,7 @@ from gantry_access.model.resources import Resource
 from gantry_access.model.users import Subject, User
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
+from gantry_guard import audit as audit_module
 from gantry_guard.audit import TEXT_CHARS_MAX, Asked, Audit, requirement_text
 from gantry_guard.dry_run import Unusable, main, read_lines, read_policies, requirements_of_text, try_policies
 
@@ -105,6 +106,13 @@ def test_lines_that_are_cut_or_damaged_are_counted_and_decide_nothing(log):
     outcome = tried(path, policies("Deny Pub Topic:orders"))
     assert len("; ".join(["Pub on Topic:orders"] * 60)) > TEXT_CHARS_MAX
     assert (len(outcome.changes), outcome.unreadable) == (1, 3)
+
+
+def test_allowed_requests_that_are_not_listed_are_counted_as_undecided(log, monkeypatch):
+    monkeypatch.setattr(audit_module, "ALLOWED_OF_USER_MAX", 1)
+    path = log(("alice", PUB), ("alice", SUB), ("alice", SUB), by=[policies("Allow All *")])
+    outcome = tried(path, policies("Allow Pub Topic:orders"))
+    assert (outcome.requests, outcome.unreadable, outcome.changes) == (3, 2, [])
 
 
 def test_old_lines_and_those_of_the_renamed_log(log):

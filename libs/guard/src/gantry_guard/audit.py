@@ -29,6 +29,8 @@ FLUSH_SECONDS = 10.0
 REFUSALS_PER_SECOND_MAX = 100
 ALLOWED_MAX = 4096
 """Kinds of allowed requests counted before they are written early."""
+ALLOWED_OF_USER_MAX = 256
+"""The same of one user in ten seconds; the others are one line. A right on a prefix would otherwise let a user write a line a request."""
 PERMITTED_MAX = 1024
 """Kinds of permitted requests in ten seconds. Their users are not verified, so that a client could name any number; the others are one line."""
 STRANGERS_MAX = 1024
@@ -62,7 +64,7 @@ class Asked(NamedTuple):
 class _Allowed:
     asked: Asked
     rule: Rule | None
-    reason: Reason
+    reason: str
     count: int
 
 
@@ -80,7 +82,8 @@ class _Stranger(NamedTuple):
     reason: str
 
 
-_NOT_LISTED = _Permitted(Asked("", "", ""), "not_listed", "")
+NOT_LISTED = "not_listed"
+_NOT_LISTED = _Permitted(Asked("", "", ""), NOT_LISTED, "")
 
 
 class Line(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -122,6 +125,8 @@ class Audit:
             reason: self._requests.labels(reason.value) for reason in Reason
         }
         self._allowed: dict[tuple[Asked, int], _Allowed] = {}
+        self._kinds_of_user: dict[str, int] = {}
+        """Kinds of allowed requests, by their user."""
         self._permits = metrics.counters(
             "access_permitted",
             "Requests that access_mode=permissive let pass, by why they would be refused.",
@@ -165,7 +170,12 @@ class Audit:
             return
         if len(self._allowed) >= ALLOWED_MAX:
             self.flush()
-        self._allowed[key] = _Allowed(asked, rule, verdict.reason, 1)
+        kinds = self._kinds_of_user.get(asked.user, 0)
+        if kinds >= ALLOWED_OF_USER_MAX:
+            self._count_not_listed(asked.user)
+            return
+        self._kinds_of_user[asked.user] = kinds + 1
+        self._allowed[key] = _Allowed(asked, rule, verdict.reason.value, 1)
 
     def refused(self, asked: Asked, reason: str, rule: str = "") -> None:
         """Note a refused request. `reason`: one word; `rule`: the rule that decided, if one did."""
@@ -202,7 +212,7 @@ class Audit:
 
     def flush(self) -> None:
         """Pass what was counted to the thread."""
-        counted, self._allowed = self._allowed, {}
+        counted, self._allowed, self._kinds_of_user = self._allowed, {}, {}
         now_ms = self._wall_ms()
         for one in counted.values():
             rule = "" if one.rule is None else one.rule.text
@@ -211,7 +221,7 @@ class Audit:
                 now_ms,
                 "allowed",
                 self._writer,
-                reason=one.reason.value,
+                reason=one.reason,
                 rule=rule,
                 count=one.count,
             )
@@ -240,15 +250,21 @@ class Audit:
         if self._strangers_writer is not None:
             self._strangers_writer.close()
 
+    def _count_not_listed(self, user: str) -> None:
+        """Count an allowed request of a user beyond the kinds that are listed of it."""
+        asked = Asked(user, "", "")
+        counted = self._allowed.setdefault((asked, 0), _Allowed(asked, None, NOT_LISTED, 0))
+        counted.count += 1
+
     def _note_stranger(self, asked: Asked, reason: str) -> None:
         """Write or count a refused request of a stranger, within the bounds of kinds."""
         address = asked.address
         kind = _Stranger(asked.user[:TEXT_CHARS_MAX], address, asked.request, reason)
         if kind not in self._strangers:
             if self._kinds_of.get(address, 0) >= STRANGERS_OF_ADDRESS_MAX:
-                kind = _Stranger("", address, "", "not_listed")
+                kind = _Stranger("", address, "", NOT_LISTED)
             if kind not in self._strangers and len(self._strangers) >= STRANGERS_MAX:
-                kind = _Stranger("", "", "", "not_listed")
+                kind = _Stranger("", "", "", NOT_LISTED)
             elif kind not in self._strangers:
                 self._kinds_of[address] = self._kinds_of.get(address, 0) + 1
         if kind in self._strangers:
@@ -264,7 +280,7 @@ class Audit:
     def _note_unwritten(self, now_ms: int) -> None:
         count, self._refused_unwritten = self._refused_unwritten, 0
         if count:
-            self._write(Asked("", "", ""), now_ms, "refused", self._writer, reason="not_listed", count=count)
+            self._write(Asked("", "", ""), now_ms, "refused", self._writer, reason=NOT_LISTED, count=count)
 
     def _write(
         self, asked: Asked, now_ms: int, decision: str, writer: AuditFile | None, **parts: Any

@@ -26,7 +26,7 @@ from gantry_access.model.policies import SubjectPolicies
 from gantry_access.model.resources import Resource
 from gantry_access.model.users import Subject, User
 from gantry_chassis.machine.environment import machine
-from gantry_guard.audit import OF_RECORD, TEXT_CHARS_MAX, Line
+from gantry_guard.audit import NOT_LISTED, OF_RECORD, TEXT_CHARS_MAX, Line
 
 MINUTES_DEFAULT = 60
 MINUTES_MAX = 60 * 24 * 366
@@ -125,7 +125,7 @@ def try_policies(lines: Iterable[Line | None], policies: Sequence[SubjectPolicie
         if line is None:
             unreadable += 1
             continue
-        if line.user not in named or line.reason not in BY_POLICIES:
+        if line.user not in named or line.reason not in (*BY_POLICIES, NOT_LISTED):
             continue
         requests += line.count
         try:
