@@ -43,11 +43,23 @@ async def later():
     raise AssertionError("nobody awaits it")
 
 
+class Unspeakable(Exception):
+    """An error that cannot even be shown."""
+
+    def __repr__(self):
+        raise ValueError("no words")
+
+
 ACTS = [
     (lambda: ValueError("the password is x"), WORDS),
     (lambda: RefusedRequest(ResponseCode.SUCCESS, "not on sundays"), "not on sundays"),
     (lambda: RefusedRequest(ResponseCode.SYSTEM_BUSY, "y" * 5000), "y" * WORDS_CHARS_MAX),
     (asyncio.CancelledError, WORDS),
+    (GeneratorExit, WORDS),
+    (lambda: SystemExit(3), WORDS),
+    (KeyboardInterrupt, WORDS),
+    (lambda: BaseExceptionGroup("two", [SystemExit(3)]), WORDS),
+    (Unspeakable, WORDS),
     (lambda: False, WORDS),
     (lambda: True, WORDS),
     (later, WORDS),

@@ -6,7 +6,6 @@ remoting and HTTP. It refuses by raising: whatever it raises, and anything but N
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, cast
@@ -78,8 +77,8 @@ class Validators:
                 returned = cast("object", validator.validate(asked))
             except RefusedRequest as refused:
                 return Refusal(str(refused.remark)[:WORDS_CHARS_MAX], name)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it raises refuses
-                self._failed(name, repr(error))
+            except BaseException as error:  # noqa: BLE001 - whatever it raises refuses, and ends neither the connection nor the process
+                self._failed(name, _shown(error))
                 return Refusal(WORDS, name)
             if returned is not None:  # such as False, or a coroutine: it was meant to refuse, or has not run
                 if inspect.iscoroutine(returned):
@@ -94,6 +93,13 @@ class Validators:
         if now_s - self._logged_s >= LOG_SECONDS:
             self._logged_s = now_s
             _log.error("an access validator failed: the request is refused", validator=name, reason=reason)
+
+
+def _shown(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - it is code of an installation, too
+        return type(error).__name__
 
 
 def load_validators(names: str, metrics: Metrics, steady: Callable[[], float]) -> Validators | None:
