@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from test_broker_store_process import SOURCES, Client, Store
 from broker_store.process.parts.access_control import OTHERS_SECONDS
 from gantry_access.signatures.remoting import sign
 from gantry_access.signatures.signing_key import SigningKey
+from gantry_guard.door import NOT_READ_YET
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 NAMES_READY = re.compile(r"ready remoting=([\d.]+:\d+)")
@@ -108,7 +110,9 @@ def test_only_signed_requests_of_known_users_pass_on_both_ports_and_users_outliv
     assert client.asked(310, send, b"hi", "alice", "alice secret").code == 0
     forged = sign(send, b"hi", "alice", SigningKey("alice secret"))
     assert client.ask(310, forged, b"other").code == 16
+    # A thread writes the audit log: what it has not written yet, a kill loses.
     _until(lambda: (tmp_path / "audit.strangers").read_text().count("wrong_signature") == 3, 15)
+    _until(lambda: _changes(tmp_path) == ["alice", "alice"], 15)
     store.kill()
     store.drain.join()
     (tmp_path / "first").unlink()
@@ -118,6 +122,7 @@ def test_only_signed_requests_of_known_users_pass_on_both_ports_and_users_outliv
     assert client.root(3002, {"username": "alice"}, b'{"userStatus":"disable"}').code == 0
     answer = client.asked(310, send, b"hi", "alice", "alice secret")
     assert (answer.code, answer.remark) == (16, "User:alice is disabled.")
+    _until(lambda: _changes(tmp_path) == ["alice", "alice", "alice"], 15)
     audit = (tmp_path / "audit").read_text() + (tmp_path / "audit.strangers").read_text()
     assert '"decision":"changed"' in audit
     assert "wrong_signature" in audit
@@ -206,6 +211,48 @@ def test_a_store_whose_nameserver_is_away_counts_its_own_users_after_a_bounded_t
     assert Guarded(store.port).root(21, {}).code == 0
     assert time.monotonic() - begin_s < OTHERS_SECONDS + 60
     assert any("no other store was read" in line for line in store.lines)
+
+
+def test_a_store_that_stops_before_it_has_read_the_others_makes_no_first_user(tmp_path, settings, stores):
+    """Such a user would be newer than its deletion, and so come back on every store."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    chosen = [
+        f"store_dir={tmp_path}/a", f"port={port}", "http_port=0", "nameservers=127.0.0.1:9", "broker_name=a", *settings
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "broker_store", *[word for one in chosen for word in ("--set", one)]],
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))},
+    )
+    try:
+        _until(lambda: _is_open(port), 60)
+        answer = Guarded(port).root(21, {})
+        assert (answer.code, answer.remark) == (14, NOT_READ_YET)
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    (tmp_path / "first").write_text('{"username":"other","password":"other secret"}')
+    again = Guarded(stores("a").port)
+    assert again.asked(21, {}, b"", "other", "other secret").code == 0
+    assert again.root(21, {}).remark == "check signature failed."
+
+
+def _changes(directory) -> list[str]:
+    """The users and policies whose changes are in the audit log."""
+    lines = (directory / "audit").read_text().splitlines()
+    found = (json.loads(line) for line in lines if '"decision":"changed"' in line)
+    return [one["request"].split()[1] for one in found]
+
+
+def _is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def _until(condition, seconds: float) -> None:

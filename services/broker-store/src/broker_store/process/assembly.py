@@ -289,6 +289,8 @@ class StoreProcess:
 
         self._listeners.wait_for("reading the users of the other stores")
         await control.settle(self._life.stopping.is_set)
+        if self._life.stopping.is_set():
+            return  # a first user that is made now would count everywhere, and others may have deleted it
         try:
             await add_users(control.administration, self._user_files)
         except RefusedRequest as refusal:

@@ -103,13 +103,15 @@ class AccessControl:
         take_all(self.table, list(self._entries.entries()), is_complete=self._others is None)
 
     async def settle(self, is_stopping: Callable[[], bool]) -> None:
-        """Let the users count, once those of another store were read, there is none, or the time is over.
+        """Let the users count, once those of another store were read, there is none, or the time is over. Not while it stops.
 
         What this store has missed while it was away would count otherwise: deleted users, and rights that were taken away. Meanwhile
         Gantry's own services are served, so that stores that start at one time read each other.
         """
         until = self._steady() + OTHERS_SECONDS
-        while self._others is not None and not self._others.is_read and not is_stopping():
+        while self._others is not None and not self._others.is_read:
+            if is_stopping():
+                return
             if self._steady() > until:
                 _log.warning(
                     "no other store was read: the users of this store's log count", seconds=OTHERS_SECONDS
