@@ -7,7 +7,14 @@ import tracemalloc
 import pytest
 
 from gantry_chassis.http.authorizing import Denial, Incoming
-from gantry_chassis.http.server import HttpServer, Request, Response, health_routes, json_response
+from gantry_chassis.http.server import (
+    LATE_SECONDS,
+    HttpServer,
+    Request,
+    Response,
+    health_routes,
+    json_response,
+)
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.peers.budget import Budget
 from gantry_chassis.start_refusal import StartRefused
@@ -172,6 +179,31 @@ def test_a_refused_call_is_answered_before_its_body_came_and_its_connection_stay
         writer.close()
 
     assert serve_strangers(scenario) == ["POST"]
+
+
+def test_a_client_that_loses_the_right_before_its_body_came_is_refused():
+    did, door = [], Door()
+
+    async def scenario() -> int:
+        server = HttpServer("127.0.0.1", 0, counting(did), Budget(), authorizer=door)
+        port = await server.start()
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(head(2, "Authorization: in"))
+            async with asyncio.timeout(20):
+                while not door.seen:
+                    await asyncio.sleep(0.01)
+            door.authorize = lambda incoming: Denial(401, "revoked")
+            await asyncio.sleep(2 * LATE_SECONDS)
+            writer.write(b"{}")
+            status = await answer(reader)
+            writer.close()
+            return status
+        finally:
+            await server.close()
+
+    assert asyncio.run(scenario()) == 401
+    assert did == []
 
 
 def test_a_body_that_is_too_large_does_not_hide_who_may_call():

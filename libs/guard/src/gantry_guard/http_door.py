@@ -194,6 +194,10 @@ class HttpDoor:
         """The versions of the table and of the keys of JWT: a call that waited is decided again after another one."""
         return self._callers.versions
 
+    def is_still(self, caller: Caller, since: tuple[int, int]) -> bool:
+        """Whether what proved a caller at these versions proves it now: nothing has changed, and it has not ended."""
+        return self.versions == since and (caller.ends_ms is None or self._now_ms() < caller.ends_ms)
+
     def is_open(self, route: HttpRoute) -> bool:
         """Whether a route needs no user."""
         return route in self._open

@@ -32,6 +32,8 @@ BACKLOG = 128
 JSON = "application/json"
 READ_SECONDS = 10.0
 """Longest time to receive a whole request; for the first one, from the start of the connection."""
+LATE_SECONDS = 0.5
+"""A call whose body took longer is decided once more: its client may have lost the right meanwhile."""
 KEEP_ALIVE_SECONDS = 5
 """A connection without a request is closed after this time."""
 UNSENT_SECONDS = 30.0
@@ -263,27 +265,28 @@ class HttpServer:
     ) -> Response:
         """Answer a request by the handler of its route, if the authorizer admits it.
 
-        It decides by the head. The body of a refused call is dropped as it comes, and its connection stays open if it comes whole in time.
+        It decides by the head, and once more if the body came late. The body of a refused call is dropped as it comes, and its connection stays open if it comes whole in time.
         """
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         method, path = scope["method"], scope["path"]
         route, params = self._find(method, path)
         denial = self._denial(scope, headers, route, params or {}, query)
         if denial is not None:
-            return json_response({"error": denial.words}, denial.status)._replace(headers=denial.headers)
+            return _refused(denial)
+        clock = asyncio.get_running_loop().time
+        begin_s = clock()
         body = await _read_body(receive)
+        if clock() - begin_s > LATE_SECONDS:
+            denial = self._denial(scope, headers, route, params or {}, query)
+            if denial is not None:
+                return _refused(denial)
         if body is None:
             return json_response({"error": f"the body is over {BODY_BYTES_MAX} bytes"}, 413)
         if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
             return json_response({"error": f"a body needs the header Content-Type: {JSON}"}, 415)
         if route is None:
             return json_response({"error": f"no such resource: {path}"}, 405 if params is not None else 404)
-        try:
-            answer = route.handler(Request(method, path, query, body, params or {}))
-            return await answer if isawaitable(answer) else answer
-        except Exception:  # noqa: BLE001 - one place logs a failed request
-            _log.exception("http request failed", method=method, path=path)
-            return json_response({"error": "internal error; see the log of the process"}, 500)
+        return await _handled(route, Request(method, path, query, body, params or {}))
 
     def _denial(
         self,
@@ -331,6 +334,20 @@ def open_door(
         make, config=server.config, server_state=server.server_state, app_state=server.lifespan.state
     )
     return door.open(listener, connection, refusal)
+
+
+async def _handled(route: _Route, request: Request) -> Response:
+    """Return the answer of a route's handler."""
+    try:
+        answer = route.handler(request)
+        return await answer if isawaitable(answer) else answer
+    except Exception:  # noqa: BLE001 - one place logs a failed request
+        _log.exception("http request failed", method=request.method, path=request.path)
+        return json_response({"error": "internal error; see the log of the process"}, 500)
+
+
+def _refused(denial: Denial) -> Response:
+    return json_response({"error": denial.words}, denial.status)._replace(headers=denial.headers)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

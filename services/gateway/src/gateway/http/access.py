@@ -114,6 +114,23 @@ class Access:
             caller = self._caller_of(self._door, call, " ".join(route))
             self.admit(call, caller, route, fields, None)
 
+    def caller_again(self, call: Call, caller: "Caller", route: Route, since: Moment) -> "Caller":
+        """Return who calls, once the body has come: verified again if anything has changed since that moment, or what proved it has ended.
+
+        Raise 401.
+        """
+        door = self._door
+        assert door is not None, "only a door returns callers"
+        return caller if door.is_still(caller, since) else self._caller_of(door, call, " ".join(route))
+
+    def check_read(
+        self, call: Call, caller: "Caller", route: Route, fields: Mapping[str, str], since: Moment
+    ) -> None:
+        """Decide a call once more, once its body has come, if its caller has to be verified again. Raise 401, 403."""
+        found = self.caller_again(call, caller, route, since)
+        if found is not caller:
+            self.admit(call, found, route, fields, None)
+
     def reads_body(self, route: Route) -> bool:
         """Whether the rights of a route depend on the body of a call."""
         return self._door is not None and self._door.reads_body(route)

@@ -92,6 +92,7 @@ class Call:
     __slots__ = (
         "_admission",
         "_is_read",
+        "_once_read",
         "_receive",
         "_send",
         "_stamps",
@@ -118,6 +119,7 @@ class Call:
         self._admission = admission
         self._taken: bytes | None = None
         """The body, if it was read to find out what the call requires."""
+        self._once_read: Callable[[], None] | None = None
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id")
         is_usable = (
@@ -160,6 +162,10 @@ class Call:
         """Take the admission of the call, and its body if that was read for it."""
         self._admission, self._taken = admission, body
 
+    def once_read(self, check: Callable[[], None]) -> None:
+        """Call `check`, which may raise a problem, once the body was read: that may be a minute after the head."""
+        self._once_read = check
+
     def check_record(self, topic: str) -> None:
         """Raise 403 if access control refuses a record of this topic to the client of the call."""
         if self._admission is not None:
@@ -193,6 +199,8 @@ class Call:
         self.bytes_moved += len(body)
         if len(body) > bytes_max:
             raise too_large(bytes_max)
+        if self._once_read is not None:
+            self._once_read()
         encoding = self.headers.get(b"content-encoding")
         if encoding is None:
             return body

@@ -5,6 +5,7 @@ One place turns every error into a problem, counts the call, and logs failures.
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from gantry_chassis.logs.structured import get_logger
@@ -186,14 +187,19 @@ class GatewayApp:
 
         Without `query_names`, the rights of the route depend on no query, and its handler reads it.
         """
-        caller = self._access.caller_of(call, route)
-        if caller is not None:
-            query = {} if query_names is None else query_of(call.scope["query_string"], query_names)
-            body = None
-            if self._access.reads_body(route):  # only now, when it is known who calls
-                body = await call.body()
-                refuse_too_many_elements(body, LIMITS)
-            self._access.admit(call, caller, route, {**query, **in_path}, body)
+        access, since = self._access, self._access.moment
+        caller = access.caller_of(call, route)
+        if caller is None:
+            return
+        query = {} if query_names is None else query_of(call.scope["query_string"], query_names)
+        fields = {**query, **in_path}
+        if access.reads_body(route):  # only now, when it is known who calls
+            body = await call.body()
+            refuse_too_many_elements(body, LIMITS)
+            access.admit(call, access.caller_again(call, caller, route, since), route, fields, body)
+        else:
+            access.admit(call, caller, route, fields, None)
+            call.once_read(partial(access.check_read, call, caller, route, fields, since))
 
     def _problem(self, call: Call, error: Exception) -> Problem:
         """Return the problem of an exception; log it once if the gateway or a store is the cause."""

@@ -82,7 +82,7 @@ class ReceiveRoute:
         """Return the reply to a call that may have waited: its client may have lost its right. Raise 401, 403."""
         try:
             self.access.check_again(call, LEASES[RECEIVE], {"topic": topic, "group": group}, since)
-        except Problem:
+        except BaseException:
             batch.give_back()
             raise
         return self.reply(batch)
