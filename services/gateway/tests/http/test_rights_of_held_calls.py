@@ -102,6 +102,33 @@ async def test_a_held_pull_is_decided_again(system, access, http):
     assert json.loads(answer.text)["code"] == "NO_PERMISSION"
 
 
+@pytest.mark.parametrize(
+    ("change", "status"), [("rights", 403), ("disabled", 403), ("revoked", 401), ("others", 200)]
+)
+async def test_a_held_receive_of_checks_is_decided_again(system, access, http, change, status):
+    access.user("alice", *MAY_READ)
+    owner = by(access.token("alice"))
+    sender = by(access.user("sender", "Allow Pub Topic:orders"))
+    body = {"producerGroup": "shop", "message": {"body": "secret"}}
+    checks = "/v1/producerGroups/shop/checks:receive"
+    made = [
+        (await http.post("/v1/topics/orders/transactions", json=body, headers=sender)).json()
+        for _ in range(2)
+    ]
+    waiting = asyncio.ensure_future(http.post(checks, json={"waitSeconds": 30}, headers=owner))
+    async with asyncio.timeout(20):
+        while not system.transactions.checker.queries:
+            await asyncio.sleep(0.005)
+    match change:
+        case "rights":
+            access.policies("alice", "Allow Sub Topic:orders")
+        case _:
+            changed(access, change)
+    system.transactions.checker.ask(made[0]["broker"], made[0]["messageId"])
+    answer = await asyncio.wait_for(waiting, 30)
+    assert (answer.status_code, "secret" in answer.text) == (status, status == 200)
+
+
 async def test_a_held_call_is_audited_once_if_nothing_changed(system, access, http):
     access.user("alice", *MAY_READ)
     reader = by(access.token("alice"))

@@ -154,7 +154,7 @@ def assemble(
         *broker_settings_routes(fleet),
         *_health_routes(ports, fleet, workers, puller, access_parts),
         *_scheduler_routes(settings, ports, fleet, groups, routes),
-        *transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic),
+        *transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic, access),
         *_user_routes(settings, access_parts, fleet),
     ]
     app = GatewayApp(

@@ -12,6 +12,7 @@ from gantry_wire.private_requests.transactions import (
     TransactionView,
     transaction_id,
 )
+from gateway.http.access import Access
 from gateway.http.call import Call
 from gateway.http.problems import rate_limited
 from gateway.http.trace import trace_properties
@@ -40,8 +41,10 @@ from gateway.transactions.schemas import (
     TransactionShown,
     TransactionsReply,
 )
-from gateway.transactions.transactions import TopicRights, Transactions, age_ms
+from gateway.transactions.transactions import TopicRights, Transactions, age_ms, of_rights
 
+CHECKS = ("POST", "/v1/producerGroups/{group}/checks:receive")
+"""Method and path template of the call that waits for checks."""
 ID_CHARS_MAX = 1024
 _MESSAGE_ID = "7F0000010A1B00000000000012345678"
 _ID_EXAMPLE = f"broker-a.{_MESSAGE_ID}"
@@ -106,13 +109,14 @@ def transaction_routes(
     wall_ms: Callable[[], int],
     limits: RateLimits | None,
     ensure_topic: EnsureTopic | None,
+    access: Access,
 ) -> list[Operation]:
     """Return the routes."""
     calls = Operations("transactions")
     _add_begin(calls, transactions, limits, ensure_topic)
     _add_decisions(calls, transactions)
     _add_lists(calls, transactions, wall_ms)
-    _add_checks(calls, transactions)
+    _add_checks(calls, transactions, access)
     return calls.all
 
 
@@ -210,23 +214,27 @@ def _add_lists(calls: Operations, transactions: Transactions, wall_ms: Callable[
         return _shown(found, wall_ms)
 
 
-def _add_checks(calls: Operations, transactions: Transactions) -> None:
+def _add_checks(calls: Operations, transactions: Transactions, access: Access) -> None:
     details = Details(
         body_example={"waitSeconds": 20},
         reply_description="The transactions that the group has to decide.",
         reply_example=_CHECKS_EXAMPLE,
     )
 
-    @calls.post("/v1/producerGroups/{group}/checks:receive", 400, 404, 413, 415, details=details)
+    @calls.post(CHECKS[1], 400, 404, 413, 415, details=details)
     async def receive_checks(
         call: Call, group: ProducerGroup, body: ReceiveChecksRequest | None = None
     ) -> ChecksReply:
         """Wait for transactions that a producer group has to decide; each is returned again until it is decided."""
         wanted = body or ReceiveChecksRequest()
         rights = None if call.admission is None else TopicRights(call.check_record)
+        since = access.moment
         checks = await transactions.receive_checks(
             group_of(group), wanted.max_checks, wanted.wait_seconds, rights
         )
+        if rights is not None and access.moment != since:
+            access.check_again(call, CHECKS, {"group": group}, since)
+            checks = of_rights(checks, TopicRights(call.check_record))
         return ChecksReply(checks)
 
 

@@ -183,7 +183,7 @@ class Transactions:
             if rights is not None and rights.look_up(found.topics):
                 continue  # the checker has returned none of these yet, also if the time is over
             if found.checks or loop.time() >= end_s or self._draining.is_set():
-                return _permitted([_shown(check) for check in found.checks[:count_max]], rights)
+                return of_rights([_shown(check) for check in found.checks[:count_max]], rights)
 
     async def _checks(self, group: str, count_max: int, left_s: float, rights: TopicRights | None) -> _Found:
         """Ask every checker once, held for one interval; return as soon as one has transactions, or topics to look up."""
@@ -261,8 +261,11 @@ def age_ms(view: TransactionView, wall_ms: Callable[[], int]) -> int:
     return max(wall_ms() - view.begun_ms, 0)
 
 
-def _permitted(checks: list[CheckOut], rights: TopicRights | None) -> list[CheckOut]:
-    """Return the checks whose messages the caller may decide. A checker of an earlier version returns others, too."""
+def of_rights(checks: list[CheckOut], rights: TopicRights | None) -> list[CheckOut]:
+    """Return the checks whose messages the caller may decide. A checker of an earlier version returns others, too.
+
+    Raises a problem if there are others only.
+    """
     if rights is None:
         return checks
     rights.look_up(check.message.topic for check in checks)
