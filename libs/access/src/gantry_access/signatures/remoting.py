@@ -51,6 +51,24 @@ def is_signed(fields: Mapping[str, str], body: bytes, keys: Sequence[SigningKey]
     return is_signature_text(signature, keys, _joined(fields, _NOT_SIGNED_UP_TO_4_9_3), body)
 
 
+def join_like(
+    fields: Mapping[str, str], varying: Sequence[str]
+) -> Callable[[tuple[bytes, ...]], bytes] | None:
+    """Return what joins the signed values of requests that differ from one with these fields only in some of them.
+
+    It takes the values of the varying fields, in the order of `varying`, as bytes of UTF-8. None where one request may be signed in two
+    ways, and where a varying field is missing or out of order.
+    """
+    names = sorted(name for name in fields if name not in _NOT_SIGNED)
+    if UNIQUE_KEY_QUERY in fields or [name for name in names if name in varying] != list(varying):
+        return None
+    parts = [
+        b"%b" if name in varying else fields[name].encode(errors="replace").replace(b"%", b"%%")
+        for name in names
+    ]
+    return b"".join(parts).__mod__
+
+
 def sign(
     fields: Mapping[str, str], body: bytes, user: str, key: SigningKey, security_token: str | None = None
 ) -> dict[str, str]:

@@ -62,7 +62,11 @@ def is_signature(signature: bytes, keys: Iterable[SigningKey], *parts: bytes) ->
 
 def is_signature_text(signature: str, keys: Sequence[SigningKey], *parts: bytes) -> bool:
     """As `is_signature`, for a signature in Base64. RocketMQ compares texts: only the one text that encodes the bytes is accepted."""
-    text = signature.encode(errors="replace")
+    return is_signature_of(signature.encode(errors="replace"), keys, *parts)
+
+
+def is_signature_of(text: bytes, keys: Sequence[SigningKey], *parts: bytes) -> bool:
+    """As `is_signature_text`, for the bytes of the text."""
     is_equal = False
     for key in keys or _NOBODY:
         expected = binascii.b2a_base64(key.digest(*parts), newline=False)

@@ -35,6 +35,10 @@ class Door(Protocol):
         """Whether to handle a frame. False: it is answered, or dropped. Raises RefusedRequest."""
         ...
 
+    def admits_known(self, peer: Peer, known: KnownSend, body: bytes) -> bool:
+        """Whether the fast path of `admit` admits a send with a known head. False: ask `admit`."""
+        ...
+
     def may_send(self, peer: StorePeer, topic: str) -> bool:
         """Whether the user that the last request of a connection came from may send to a topic."""
         ...
@@ -84,13 +88,13 @@ class CommandTable:
 
         An error of the disk is no bug: it is refused with code 1.
         """
-        if self._door is not None and not self._door.admit(peer, raw):
+        headers = None if raw.serialize_type == JSON else self._known
+        known = None if headers is None else headers.find(raw.header)
+        if self._door is not None and not self._is_admitted(self._door, peer, raw, known):
             return
-        headers = self._known
-        if raw.serialize_type == JSON or headers is None:
+        if headers is None:
             command = decode_command(raw)
         else:
-            known = headers.find(raw.header)
             if known is not None and self._quick is not None and self._quick(peer, known, raw.body):
                 return
             command = headers.read(raw, known)
@@ -110,6 +114,10 @@ class CommandTable:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}") from error
         if reply is not None and not command.flag & FLAG_ONEWAY:
             peer.send(reply)
+
+    def _is_admitted(self, door: Door, peer: Peer, raw: RawFrame, known: "KnownSend | None") -> bool:
+        """Whether to handle a frame. Raises as `Door.admit`."""
+        return (known is not None and door.admits_known(peer, known, raw.body)) or door.admit(peer, raw)
 
     def _is_flood(self, code: int) -> bool:
         """Count a one-way request. True when this turn has carried out enough of its class."""

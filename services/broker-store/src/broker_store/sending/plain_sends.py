@@ -57,7 +57,7 @@ class PlainSends:
 
         False when it needs the slow path. Raises RefusedRequest.
         """
-        pattern, opaque, queue_id, born, text = known
+        pattern, opaque, queue_id, born, text, _ = known
         unique_key = plain_unique_key(text)
         if not unique_key or not born.isdigit() or len(body) > self.body_bytes_max:
             return False
