@@ -170,7 +170,7 @@ VALUES = st.fixed_dictionaries(
     optional={
         "e": st.sampled_from(["1", "2", "10", "-1", "x", "%b"]),
         "g": st.sampled_from(["1700000000000", "1700000000999", "1", "170000000000%"]),
-        "i": st.sampled_from([TEXT, TEXT.replace("true", "fals"), "é" * (len(TEXT) // 2), "a%b\x01c\x02", f"{TIMER_DEL_UNIQKEY}\x01o+1\x02"]) | st.text(max_size=8),
+        "i": st.sampled_from([TEXT, TEXT.replace("true", "TRUE"), "é" * (len(TEXT) // 2), "a%b\x01c\x02", f"{TIMER_DEL_UNIQKEY}\x01o+1\x02"]) | st.text(max_size=8),
         "b": st.sampled_from(["orders", "ordert", "%RETRY%g", "order%"]),
         "a": st.sampled_from(["producers", "producerz", "%b%d%%"]),
         "n": st.sampled_from(["broker-a", "broker-b"]),
