@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,37 @@ async def test_a_change_of_client_authorities_alone_is_read(tmp_path: Path, auth
     clients.write_bytes(authority.certificate + authority.issue(["x"]).certificate)
     await looks(certificate)
     assert certificate.reloads == 1
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("auth", ["optional", "require"])
+def test_no_client_continues_an_earlier_session_whose_certificate_may_have_expired(
+    tmp_path: Path, authority: Any, version: ssl.TLSVersion, auth: str
+) -> None:
+    put(tmp_path, authority.issue(["a"]))
+    clients, pair = tmp_path / "clients.pem", authority.issue(["alice"], is_client=True)
+    clients.write_bytes(authority.certificate)
+    (tmp_path / "client.pem").write_bytes(pair.certificate + pair.key)
+    certificate = ServerCertificate(
+        settings(tmp_path, tls_client_ca_file=str(clients), tls_client_auth=auth), time.time
+    )
+    client = ssl.create_default_context(cadata=authority.certificate.decode())
+    client.maximum_version = version
+    client.load_cert_chain(tmp_path / "client.pem")
+    session = None
+    for _ in range(2):
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ours = client.wrap_bio(back, there, server_hostname="a", session=session)
+        theirs = certificate.context().wrap_bio(there, back, server_side=True)
+        for _ in range(3):
+            for one in (ours, theirs):
+                with suppress(ssl.SSLWantReadError):
+                    one.do_handshake()
+        theirs.write(b"x")
+        assert ours.read(1) == b"x"
+        assert theirs.getpeercert()["subjectAltName"] == (("DNS", "alice"),)
+        assert not ours.session_reused
+        session = ours.session
 
 
 def test_an_expired_certificate_is_used_at_the_start_and_its_age_shown(

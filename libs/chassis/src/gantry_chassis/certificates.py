@@ -231,6 +231,9 @@ def load(settings: TlsSettings, contents: Contents) -> Loaded:
         except OSError as error:
             raise CertificateRefused(f"{settings.tls_client_ca_file}: {_words(error)}") from error
         context.verify_mode = CLIENT_AUTH[settings.tls_client_auth]
+        # A session that is continued proves a certificate without looking at it again, even when it has expired.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
     begins, expires = _validity(certificate, contents.certificate)
     if read_contents(settings) != contents:
         raise CertificateRefused(f"{certificate}: it changed while it was read")
