@@ -60,7 +60,7 @@ LIMITED: Names = {
     "broker_store.transactions.half_messages.recent_halves:RecentHalves": (
         "_newer<=GENERATION_HALVES_MAX+ _older<=GENERATION_HALVES_MAX+"
     ),
-    "broker_store.transactions.producer_checks:Relays": "homes<=RELAYS_MAX",
+    "broker_store.transactions.producer_checks:Relays": "halves<=RELAYS_MAX",
     "gantry_chassis.nats_hints:Hints": "_waiting<=WAITING_HINTS_MAX",
     "gateway.receive.receiving:Receiver": "_filters<=FILTERS_MAX",
     "gateway.routing.brokers:KnownBrokers": "_seen<=BROKERS_MAX",
@@ -192,6 +192,7 @@ PASSING = (
     "gateway.receive.acking:Part",
     "gateway.receive.receiving:Batch",
     "gateway.requests.operations:Operation",
+    "gateway.transactions.transactions:TopicRights",
     "nameserver.routes.tables:Change",
     "scheduler.delivering.burst_pace:BurstPace",
     "scheduler.tasks.running_task:TaskRecord",
