@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 SERVICES = ("nameserver", "broker-store", "scheduler", "txn-checker", "gateway")
 CLIENTS = 1000
 AT_ONCE = 50
+ASKED_TIMES = 20
+"""TLS connections, one a second of the test and one in three seconds of the launcher: it takes a silent process for hung after six."""
 PATIENT_SECONDS = 60
 NewSystem = Callable[..., dict[str, Any]]
 Gantry = Callable[..., subprocess.CompletedProcess[str]]
@@ -106,15 +108,21 @@ async def test_a_system_that_speaks_tls_alone(
     assert {name: value for name, value in store if "tls" in name}["gantry_store_tls_handshakes_total"] > 0
 
 
+@pytest.mark.soak
 async def test_the_launcher_takes_no_process_that_speaks_tls_alone_for_hung(
     new_system: NewSystem, gantry: Gantry, certs: Path, tmp_path: Path
 ) -> None:
     system = await asyncio.to_thread(new_system, *secured(certs), "--hung-seconds", "6", name="watched")
     store = system["brokers"][0]["http"]
     plain = 'gantry_store_peers_refused_total{reason="plain"}'
-    before = (await asyncio.to_thread(metrics_of, store, certs))[plain]
-    await asyncio.sleep(15)
-    after = (await asyncio.to_thread(metrics_of, store, certs))[plain]
+    seen = await asyncio.to_thread(metrics_of, store, certs)
+    before, asked = seen[plain], seen["gantry_store_tls_handshakes_total"] + ASKED_TIMES
+    async with asyncio.timeout(PATIENT_SECONDS):
+        while (seen := await asyncio.to_thread(metrics_of, store, certs))[
+            "gantry_store_tls_handshakes_total"
+        ] < asked:
+            await asyncio.sleep(1)
+    after = seen[plain]
     status = await asyncio.to_thread(gantry, "status", "--data", str(tmp_path / "watched"), "--json")
     restarts = {process["name"]: process["restarts"] for process in json.loads(status.stdout)["processes"]}
     assert set(restarts.values()) == {0}, restarts

@@ -84,6 +84,23 @@ async def test_every_code_needs_a_user_and_users_do_what_their_policies_allow(tm
     assert "alicealice" not in (tmp_path / "audit").read_text()
 
 
+async def test_open_routes_are_for_everybody_and_nothing_else_is(tmp_path):
+    settings = f"access_key_file={key_file(tmp_path)}", "access_open_routes=true"
+    async with running(tmp_path / "ns", *settings) as node, serving_store() as (_, address):
+        connection = await connect(node.address)
+        async with registered(node) as store:
+            await store.register_broker(broker(address), holds("A", "B"))
+            await until_known(connection)
+            topic = {"topic": "A"}
+            assert await answered(connection, 105, None, topic) == (0, None)
+            wrong = {**topic, "AccessKey": "alice", "Signature": "AAAA"}
+            assert await answered(connection, 105, None, wrong) == (0, None)
+            assert (await answered(connection, 105, None, {"topic": "C"}))[0] == 17
+            for code in sorted(set(COMMANDS) - {105}):
+                assert (await answered(connection, code, None, topic))[0] == 16
+        connection.close()
+
+
 async def test_a_broker_registers_with_the_keys_or_with_the_right_on_its_cluster(tmp_path):
     async with (
         running(tmp_path / "ns", f"access_key_file={key_file(tmp_path)}") as node,

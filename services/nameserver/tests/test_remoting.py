@@ -28,7 +28,7 @@ class Channel:
 
 def make():
     harness, channel = CommandHarness(), Channel()
-    remoting = Remoting(harness.commands, Metrics(), door=None)
+    remoting = Remoting(harness.commands, Metrics(), door=None, has_open_routes=False)
 
     def receive(frame):
         remoting.receive(channel, FrameDecoder().receive(frame)[0])
@@ -102,7 +102,7 @@ async def test_a_request_for_a_living_broker_from_elsewhere_is_logged_with_its_a
         {"brokerName": "broker-a", "brokerAddr": "10.0.0.1:10911", "clusterName": CLUSTER, "brokerId": "0"},
     )
     with pytest.raises(RefusedRequest, match="only that one can unregister it"):
-        Remoting(harness.commands, Metrics(), door=None).receive(
+        Remoting(harness.commands, Metrics(), door=None, has_open_routes=False).receive(
             Elsewhere(), FrameDecoder().receive(frame)[0]
         )
     ((message, fields),) = said

@@ -27,9 +27,11 @@ _log = get_logger()
 class Remoting:
     """The handler of the remoting server."""
 
-    def __init__(self, commands: Commands, metrics: Metrics, door: Door | None) -> None:
-        """`door`: None where access control is off."""
-        self._commands, self._door = commands, door
+    def __init__(
+        self, commands: Commands, metrics: Metrics, door: Door | None, *, has_open_routes: bool
+    ) -> None:
+        """`door`: None where access control is off. `has_open_routes`: whether it lets everybody ask for the route of a topic (105)."""
+        self._commands, self._door, self._has_open_routes = commands, door, has_open_routes
         self._requests: Family[Counter] = metrics.counters(
             "nameserver_requests", "Requests by code.", ("code",)
         )
@@ -38,9 +40,11 @@ class Remoting:
 
     def receive(self, peer: Peer, raw: RawFrame) -> None:
         """Handle one frame. The server answers exceptions."""
-        if self._door is not None and not self._door.admit(peer, raw):
+        command = decode_command(raw) if self._has_open_routes else None
+        is_open = command is not None and command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+        if self._door is not None and not is_open and not self._door.admit(peer, raw):
             return
-        command = decode_command(raw)
+        command = command or decode_command(raw)
         if command.is_response:
             return
         handler = COMMANDS.get(command.code)

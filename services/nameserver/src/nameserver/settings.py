@@ -35,6 +35,12 @@ class NameserverSettings(AccessSettings, frozen=True, kw_only=True):
             description="Cluster whose rights count here for requests that name none.",
         ),
     ] = "DefaultCluster"
+    access_open_routes: Annotated[
+        bool,
+        Meta(
+            description="Answer the route of a topic (105) to everybody, as RocketMQ does: clients that prove no user then get 16 from the broker. Needs access_key_file."
+        ),
+    ] = False
     data_dir: Annotated[Path, Meta(description="Directory of kvConfig.json and namesrv.properties.")] = Path(
         "data/nameserver"
     )
@@ -88,6 +94,12 @@ class NameserverSettings(AccessSettings, frozen=True, kw_only=True):
     scan_not_active_broker_interval: Annotated[
         ScanMs, Meta(description="Milliseconds between scans for silent brokers.")
     ] = 5000
+
+    def __post_init__(self) -> None:
+        """Refuse open routes where all requests are open."""
+        super().__post_init__()
+        if self.access_open_routes and not self.access_key_file:
+            raise ValueError("access_open_routes=true needs access_key_file: without it every route is open")
 
     def switches(self) -> Switches:
         """Return the settings that may change at run time."""
