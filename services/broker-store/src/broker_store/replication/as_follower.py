@@ -1,0 +1,185 @@
+"""What a learner or follower does with its leader: find where the logs part, cut, copy, report what is durable (rule 6).
+
+asked ──welcome: persist the fence──▶ remembering ──cut the log──▶ cutting ──persist the leader's table──▶ recording ──▶ copying
+
+A crash after the cut and before the table finds the old table, which is right for the shorter log. A table before the cut would call
+bytes the leader's that are not.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, Refused, Session, Welcome
+from broker_store.replication.replica import Replica
+from broker_store.replication.steps import CutLog, EndReason, ShipmentReceived, Show, WriteShipment
+
+
+class Stage(Enum):
+    """How far a session is."""
+
+    ASKED = "asked"
+    REMEMBERING = "remembering"
+    CUTTING = "cutting"
+    RECORDING = "recording"
+    COPYING = "copying"
+
+
+@dataclass(slots=True)
+class Copying:
+    """One session."""
+
+    leader: str
+    session: Session
+    stage: Stage
+    welcome: Welcome | None
+    version: int
+    sent_at: int
+
+
+class Following:
+    """The sessions of one life of a replica, one after the other."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._copying: Copying | None = None
+        self._heard_at = replica.now
+        self._asked_at: int | None = None
+        self.is_cutting = False
+
+    def is_silent(self, patience_ms: int) -> bool:
+        """Say whether the leader was silent for longer. After a start, or with a new leader, silence begins to count again."""
+        return self._replica.now - self._heard_at > patience_ms
+
+    @property
+    def is_copying(self) -> bool:
+        """Say whether it copies from a leader that lives."""
+        return self._has_session and not self.is_silent(self._replica.settings.lease_ms)
+
+    @property
+    def _has_session(self) -> bool:
+        return self._copying is not None and self._copying.stage is Stage.COPYING
+
+    def restart(self) -> None:
+        """Leave the session: the leader is another one, or this replica campaigns."""
+        self._leave()
+        self._asked_at = None
+        self._heard_at = self._replica.now
+
+    def _leave(self) -> None:
+        self._copying = None
+        self._replica.forget_then()
+
+    def tick(self) -> None:
+        """Ask the leader for a session when there is none that lives."""
+        replica, newest = self._replica, self._replica.kept.newest
+        if newest is None or newest.leader == replica.settings.name or self.is_cutting:
+            return
+        patience = replica.settings.lease_ms
+        asked = self._asked_at is not None and replica.now - self._asked_at <= patience
+        if asked or (self._copying is not None and not self.is_silent(patience)):
+            return
+        session = Session(replica.life, replica.new_number())
+        replica.forget_then()
+        self._asked_at = replica.now
+        self._copying = Copying(newest.leader, session, Stage.ASKED, None, 0, 0)
+        kept = replica.kept
+        table, version = kept.table.until(replica.end), max(kept.fence, newest.version) if kept.fence else 0
+        replica.send(newest.leader, Hello(session, replica.settings.group, table, replica.end, version))
+
+    def receive(self, peer: str, message: Message) -> None:
+        """Take a message of the leader."""
+        copying = self._copying
+        if copying is None or copying.leader != peer or copying.session != message.session:
+            return
+        if isinstance(message, Welcome):
+            self._welcome(copying, message)
+        elif isinstance(message, Beat):
+            self._hear(copying, message)
+        elif isinstance(message, Refused):
+            self._leave()
+
+    def receive_shipment(self, shipment: ShipmentReceived) -> None:
+        """Take log bytes of the leader if they continue this log."""
+        copying = self._copying
+        if copying is None or copying.leader != shipment.peer or copying.session != shipment.head.session:
+            return
+        if copying.stage is Stage.COPYING and self._is_current(copying, shipment.head):
+            if shipment.position == self._replica.end:
+                self._replica.emit(WriteShipment())
+                self._replica.grew(shipment.end)
+            self._hear(copying, shipment.head)
+
+    def cut(self) -> None:
+        """Take the leader's table, now that the log is a part of the leader's."""
+        replica, copying = self._replica, self._copying
+        self.is_cutting = False
+        if copying is None or copying.stage is not Stage.CUTTING or copying.welcome is None:
+            return
+        copying.stage = Stage.RECORDING
+        replica.persist(replace(replica.kept, table=copying.welcome.table), self._copy)
+
+    def report(self) -> None:
+        """Acknowledge to the leader what is durable here."""
+        replica, copying = self._replica, self._copying
+        if not replica.may.acknowledges_leader or copying is None or copying.stage is not Stage.COPYING:
+            return
+        if copying.version < replica.kept.fence:
+            return
+        message = DurableEnd(copying.session, copying.version, replica.durable, replica.end, copying.sent_at)
+        replica.send(copying.leader, message)
+
+    def _welcome(self, copying: Copying, welcome: Welcome) -> None:
+        replica = self._replica
+        if copying.stage is not Stage.ASKED:
+            return
+        if not self._accepts(welcome.version):
+            self._leave()
+            return
+        if welcome.common < min(replica.confirm, replica.end):
+            replica.end_process(EndReason.CUT_BELOW_CONFIRM)
+            return
+        copying.welcome, copying.version, copying.sent_at = welcome, welcome.version, welcome.sent_at
+        copying.stage = Stage.REMEMBERING
+        self._heard_at = replica.now
+        kept = replace(replica.kept, fence=max(replica.kept.fence, welcome.version))
+        replica.persist(kept, lambda: self._cut(copying, welcome.common))
+
+    def _accepts(self, version: int) -> bool:
+        """Refuse a leader that knows less than what this replica knows or promised."""
+        return version >= max(self._replica.kept.fence, self._replica.version)
+
+    def _cut(self, copying: Copying, at: int) -> None:
+        copying.stage = Stage.CUTTING
+        if at < self._replica.end:
+            self.is_cutting = True
+            self._replica.emit(CutLog(at))
+        else:
+            self.cut()
+
+    def _copy(self) -> None:
+        assert self._copying is not None
+        self._copying.stage = Stage.COPYING
+        self.report()
+
+    def _is_current(self, copying: Copying, head: Beat) -> bool:
+        welcome = copying.welcome
+        return (
+            welcome is not None and head.epoch == welcome.epoch and head.version >= self._replica.kept.fence
+        )
+
+    def _hear(self, copying: Copying, head: Beat) -> None:
+        if not self._is_current(copying, head):
+            return
+        replica = self._replica
+        self._heard_at = replica.now
+        copying.version = max(copying.version, head.version)
+        copying.sent_at = max(copying.sent_at, head.sent_at)
+        if copying.stage is Stage.COPYING:
+            self._show(head.confirm)
+            self.report()
+
+    def _show(self, confirm: int | None) -> None:
+        replica = self._replica
+        known = min(confirm or 0, replica.end)
+        if replica.confirmed(known):
+            replica.emit(Show(known))

@@ -1,0 +1,110 @@
+"""What a leader does with beats, sessions of its followers, acknowledgements and set changes (rules 2, 7 and 9)."""
+
+from dataclasses import replace
+
+from broker_store.replication.gate import Gate
+from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, Refused, Session, Welcome
+from broker_store.replication.register_use import RegisterUse
+from broker_store.replication.registered import Registered
+from broker_store.replication.replica import Replica
+from broker_store.replication.steps import Acknowledge, BecomeLeader, Ship
+
+
+class Leading:
+    """One epoch of one leader. Ends with the process."""
+
+    def __init__(self, replica: Replica, register: RegisterUse, record: Registered) -> None:
+        settings = replica.settings
+        self._replica, self._register = replica, register
+        self.since = replica.now
+        self.epoch = record.epoch
+        self.gate = Gate(
+            settings.name, record.members, replica.end, settings.min_in_sync, settings.lease_ms, replica.now
+        )
+        self._record = record
+        self._start = replica.end
+        self._sessions: dict[str, Session] = {}
+        self._shown: int | None = None
+
+    def begin(self) -> None:
+        """Serve."""
+        self._replica.emit(BecomeLeader(self._record, self._start))
+        self.synced()
+
+    def tick(self) -> None:
+        """Send beats; ask the register for another set if one is needed."""
+        for peer, session in self._sessions.items():
+            self._replica.send(peer, self.beat(session))
+        self._change_set()
+
+    def beat(self, session: Session) -> Beat:
+        """Return a beat, or the head of a shipment, for a follower now."""
+        return Beat(session, self.epoch, self._replica.version, self.gate.confirm, self._replica.now)
+
+    def synced(self) -> None:
+        """Take the leader's own durable end."""
+        self.gate.durable(self._replica.settings.name, self._replica.durable)
+        self._acknowledge()
+
+    def recorded(self, record: Registered) -> None:
+        """Take the set that the register has now."""
+        self._record = record
+        self.gate.record(record.members)
+        self._acknowledge()
+
+    def receive(self, peer: str, message: Message) -> None:
+        """Take a message of a follower. Those of other leaders only make it read the register."""
+        if isinstance(message, Hello):
+            self._hello(peer, message)
+        elif isinstance(message, DurableEnd):
+            self._durable_end(peer, message)
+
+    def _hello(self, peer: str, hello: Hello) -> None:
+        replica = self._replica
+        if hello.group != replica.settings.group:
+            return
+        lost_its_log = hello.version == 0 and peer in self.gate.counted
+        if hello.version > replica.version or lost_its_log:
+            replica.send(peer, Refused(hello.session, replica.version))
+            return
+        old = self._sessions.get(peer)
+        if old is not None and old.life == hello.session.life and old.number >= hello.session.number:
+            return  # repeated or late
+        self._sessions[peer] = hello.session
+        self.gate.joined(peer)
+        table = replica.kept.table
+        common = table.common_end(replica.end, hello.table, hello.end)
+        replica.send(peer, Welcome(hello.session, self.epoch, replica.version, common, table, replica.now))
+
+    def _durable_end(self, peer: str, report: DurableEnd) -> None:
+        if self._sessions.get(peer) != report.session or report.version > self._replica.version:
+            self._replica.send(peer, Refused(report.session, self._replica.version))
+            return
+        self.gate.heard(peer, report.sent_at)
+        self.gate.durable(peer, report.durable)
+        self._replica.emit(Ship(peer, report.session, report.end))
+        self._acknowledge()
+
+    def _change_set(self) -> None:
+        """Propose a set; from now on its members count, too. Not while the register is away: the proposal could not be taken back."""
+        replica = self._replica
+        if self._register.writes or self._register.silent_since is not None:
+            self.gate.stop_joining()
+            self._acknowledge()
+            return
+        members = self.gate.next_set(replica.now)
+        self._acknowledge()
+        if members is None:
+            return
+        self.gate.propose(members)
+        version, nonce = replica.version + 1, replica.new_nonce()
+        self._register.write(
+            replace(self._record, version=version, members=tuple(sorted(members)), nonce=nonce)
+        )
+
+    def _acknowledge(self) -> None:
+        confirm = self.gate.confirm
+        if confirm is not None and confirm != self._shown:
+            self._shown = confirm
+            self._replica.confirmed(confirm)
+            self._replica.emit(Acknowledge(confirm))

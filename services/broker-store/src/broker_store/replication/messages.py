@@ -1,0 +1,81 @@
+"""What replicas say to each other about the log. The bytes of the log travel beside it.
+
+A session belongs to one follower and one life of it: (life, number). The network may lose, repeat and reorder all of it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker_store.replication.epochs import EpochTable
+
+
+class Session(NamedTuple):
+    """What tells one attempt of a follower to copy from the others."""
+
+    life: str
+    """Differs in each life of a process."""
+    number: int
+    """Grows within a life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A follower asks the leader where their logs part."""
+
+    session: Session
+    group: str
+    table: EpochTable
+    end: int
+    """End of its log, durable or not."""
+    version: int
+    """The highest version that it knows or promised. 0: its directory never belonged to a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The leader says where the logs part, and what it leads."""
+
+    session: Session
+    epoch: int
+    version: int
+    common: int
+    """The follower cuts its log there, and copies from there."""
+    table: EpochTable
+    sent_at: int
+    """The leader's clock, in ms. The follower's answers carry it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The receiver does not serve this session: it does not lead, it knows less than the follower, or it serves another session of it."""
+
+    session: Session
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The leader is alive. The head of each shipment of log bytes has the same fields."""
+
+    session: Session
+    epoch: int
+    version: int
+    confirm: int | None
+    sent_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class DurableEnd:
+    """A follower acknowledges: its log is the leader's up to `durable`, and durable."""
+
+    session: Session
+    version: int
+    """The highest version of the leader that it heard in this session."""
+    durable: int
+    end: int
+    """End of what it has written. The leader ships from there."""
+    sent_at: int
+    """The newest time of the leader that it received in this session."""
+
+
+Message = Hello | Welcome | Refused | Beat | DurableEnd

@@ -1,0 +1,87 @@
+"""What must hold after every step of a simulated group, and what was acknowledged.
+
+- An acknowledged position is never lost or changed: the true log only grows, and every member of the register's newest set has it durably.
+- An epoch has one leader. Two leaders never acknowledge different bytes at a position.
+- An acknowledged send is durable on `min_in_sync` replicas.
+- What a replica shows is a part of the true log, so logs are equal below their confirm offsets.
+- At most one replica has a lease.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker_store.replication.registered import Registered
+
+if TYPE_CHECKING:
+    from group_node import Node
+    from group_world import World
+
+
+class RuleBroken(AssertionError):
+    """The promise of replication is broken."""
+
+
+class Ledger:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.truth: list[int] = []
+        self._leaders: dict[int, str] = {}
+        self.takeovers = 0
+        self.acknowledged_at = 0
+        self.granted = 0
+
+    def fail(self, words: str) -> None:
+        raise RuleBroken(f"at {self._world.now} ms: {words}")
+
+    def leads(self, node: "Node", record: Registered) -> None:
+        self.takeovers += 1
+        if self._leaders.setdefault(record.epoch, record.nonce) != record.nonce or record.leader != node.name:
+            self.fail(f"epoch {record.epoch} has a second leader, {node.name}")
+
+    def acknowledged(self, node: "Node", up_to: int) -> None:
+        common = min(up_to, len(self.truth))
+        if node.log[:common] != self.truth[:common]:
+            self.fail(f"{node.name} acknowledges other bytes below {common}")
+        if up_to > len(node.log):
+            self.fail(f"{node.name} acknowledges {up_to} of {len(node.log)}")
+        if up_to > len(self.truth):
+            self.truth += node.log[len(self.truth) : up_to]
+            self.acknowledged_at = self._world.now
+            self._check_copies(node, up_to)
+
+    def _check_copies(self, node: "Node", up_to: int) -> None:
+        assert node.role is not None
+        own = node.role.replica.kept.table.entries[-1].start
+        copies = [
+            other.name for other in self._world.nodes.values()
+            if other.durable >= up_to and other.log[:up_to] == node.log[:up_to]
+        ]  # fmt: skip
+        if up_to > own and self.takeovers > 1 and len(copies) < self._world.profile.min_in_sync:
+            self.fail(f"{node.name} acknowledges {up_to}, only {copies} have it")
+
+    def check_members(self) -> None:
+        newest = self._world.register.newest
+        for name in newest.members if newest is not None else ():
+            self.check_member(self._world.nodes[name], newest)
+
+    def check_member(self, node: "Node", newest: Registered | None) -> None:
+        if node.is_lost or newest is None or node.name not in newest.members:
+            return
+        count = len(self.truth)
+        if node.durable < count or node.log[:count] != self.truth:
+            self.fail(f"{node.name} of {newest.members} (version {newest.version}) lacks some of {count}")
+
+    def check_shown(self, node: "Node") -> None:
+        if node.role is None:
+            return
+        shown = node.role.replica.confirm
+        if shown > len(self.truth) or node.log[:shown] != self.truth[:shown]:
+            self.fail(f"{node.name} shows {shown} of {len(self.truth)}, or other bytes")
+
+    def check_leases(self) -> None:
+        granting = [
+            node.name for node in self._world.nodes.values()
+            if node.role is not None and node.role.leading is not None and node.role.may_grant(node.clock())
+        ]  # fmt: skip
+        self.granted += len(granting)
+        if len(granting) > 1:
+            self.fail(f"{granting} have a lease")

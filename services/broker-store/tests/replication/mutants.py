@@ -1,0 +1,345 @@
+"""For each rule of replication one or more planted violations. Each replaces methods of the real classes while it is planted."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from broker_store.replication.as_follower import Following
+from broker_store.replication.as_leader import Leading
+from broker_store.replication.epochs import EpochTable
+from broker_store.replication.gate import Gate
+from broker_store.replication.messages import DurableEnd
+from broker_store.replication.register_use import RegisterUse
+from broker_store.replication.registered import Registered
+from broker_store.replication.replica import Replica
+from broker_store.replication.role import Role
+from broker_store.replication.states import ReplicaState
+from broker_store.replication.steps import CutLog
+
+
+@dataclass(frozen=True)
+class Mutant:
+    rule: int
+    does: str
+    methods: tuple[tuple[type, str, Any], ...]
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(rule: int, does: str, *places: tuple[type, str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the body of these methods of one mutant; further calls add methods to it."""
+
+    def register(body: Callable[..., Any]) -> Callable[..., Any]:
+        name = body.__name__
+        old = MUTANTS.get(name)
+        new = tuple((owner, attribute, body) for owner, attribute in places)
+        MUTANTS[name] = Mutant(rule, does, (*(old.methods if old else ()), *new))
+        return body
+
+    return register
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant a mutant, and take it out again."""
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, attribute, body in MUTANTS[name].methods:
+            patch.setattr(owner, attribute, body)
+        yield
+
+
+# Rule 1
+
+
+@mutant(1, "acknowledges by its own fsync alone", (Gate, "_advance"))
+def own_fsync_alone(gate: Gate) -> None:
+    end = gate._ends.get(gate._leader, -1)
+    if end >= max(gate._start, gate.confirm or 0):
+        gate.confirm = end
+
+
+@mutant(1, "does not count the proposed set", (Gate, "_advance"))
+def proposed_set_not_counted(gate: Gate) -> None:
+    lowest = min(gate._ends.get(replica, -1) for replica in gate.recorded)
+    if lowest >= max(gate._start, gate.confirm or 0):
+        gate.confirm = lowest
+
+
+@mutant(1, "reports what is written, not what is durable", (Following, "report"))
+def written_is_durable(following: Following) -> None:
+    replica, copying = following._replica, following._copying
+    if replica.may.acknowledges_leader and copying is not None and copying.stage.value == "copying":
+        ends = (replica.end, replica.end)
+        replica.send(
+            copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at)
+        )
+
+
+# Rule 2
+
+
+@mutant(2, "counts a set before the register has it", (Gate, "propose"))
+def set_before_the_register(gate: Gate, members: frozenset[str]) -> None:
+    gate.recorded = members
+    gate._advance()
+
+
+@mutant(2, "adds a learner that is behind", (Gate, "_may_be_added"))
+def adds_who_is_behind(gate: Gate, replica: str, now: int) -> bool:
+    return gate._is_heard(replica, now)
+
+
+@mutant(2, "shrinks the set below min_in_sync", (Gate, "next_set"))
+def below_min_in_sync(gate: Gate, now: int) -> frozenset[str] | None:
+    smaller = gate.recorded - gate._silent(now)
+    larger = gate.recorded | {replica for replica in gate._ends if gate._may_be_added(replica, now)}
+    wanted = smaller if smaller != gate.recorded else larger
+    return wanted if wanted != gate.recorded else None
+
+
+# Rule 3
+
+
+@mutant(3, "writes the register without a promise", (Role, "_promise"))
+def no_promise(role: Role) -> None:
+    """The session with the leader goes on, acknowledgements with it, until the register answers."""
+    record = role._candidacy()
+    role.register.write(record)
+
+
+@mutant(3, "writes the register before the promise is durable", (Role, "_promise"))
+def promise_not_durable(role: Role) -> None:
+    record, kept = role._candidacy(), role.replica.kept
+    role.following.restart()
+    role.replica.become(ReplicaState.PROMISED)
+    role.replica.persist(replace(kept, fence=max(kept.fence, record.version)))
+    role.register.write(record)
+
+
+@mutant(3, "promises less than before", (Role, "_promise"))
+def promise_goes_down(role: Role) -> None:
+    record, kept = role._candidacy(), role.replica.kept
+    role.following.restart()
+    role.replica.become(ReplicaState.PROMISED)
+    role.replica.persist(replace(kept, fence=record.version), lambda: role.register.write(record))
+
+
+@mutant(3, "takes its own lost write for another's", (RegisterUse, "is_own"))
+def nonce_not_recognized(register: RegisterUse, record: Registered) -> bool:
+    return False
+
+
+# Rule 4
+
+
+def _follows_always(role: Role, record: Registered | None) -> ReplicaState:
+    is_known = record is not None and role.replica.kept.fence > 0
+    return ReplicaState.FOLLOWER if is_known else ReplicaState.LEARNER
+
+
+_candidacy = Role._candidacy
+
+
+def _candidacy_of_anybody(role: Role) -> Registered:
+    record, name = _candidacy(role), role.replica.settings.name
+    return record if name in record.members else replace(record, members=(*record.members, name))
+
+
+MUTANTS["outsider_campaigns"] = Mutant(
+    4,
+    "campaigns outside of the set",
+    ((Role, "_state_by", _follows_always), (Role, "_candidacy", _candidacy_of_anybody)),
+)
+
+
+@mutant(4, "campaigns after a short silence", (Following, "is_silent"))
+def impatient(following: Following, patience_ms: int) -> bool:
+    return following._replica.now - following._heard_at > min(patience_ms, 600)
+
+
+def _silent_since_ever(following: Following, replica: Replica) -> None:
+    _begin(following, replica)
+    following._heard_at -= 10_000
+
+
+_begin = Following.__init__
+MUTANTS["silence_before_the_start"] = Mutant(
+    4, "counts silence from before its start", ((Following, "__init__", _silent_since_ever),)
+)
+
+
+# Rule 5
+
+
+_open_gate = Gate.__init__
+
+
+def _gate_open_at_its_start(gate: Gate, *given: Any) -> None:
+    _open_gate(gate, *given)
+    gate.confirm = gate._start
+
+
+MUTANTS["confirm_kept_over_an_epoch"] = Mutant(
+    5, "starts with its own end as confirmed", ((Gate, "__init__", _gate_open_at_its_start),)
+)
+
+
+@mutant(5, "leads before its epoch is durable", (Role, "_take_over"))
+def epoch_not_durable(role: Role) -> None:
+    record, replica = role._won, role.replica
+    if record is None or replica.durable < replica.end:
+        return
+    role._won = None
+    start = 0 if record.version == 1 else replica.end
+    table = replica.kept.table.until(replica.end).with_epoch(record.epoch, start)
+    replica.persist(replace(replica.kept, newest=record, table=table))
+    role._lead(record)
+
+
+@mutant(5, "does not record its epoch", (Role, "_take_over"))
+def epoch_not_recorded(role: Role) -> None:
+    record, replica = role._won, role.replica
+    if record is None or replica.durable < replica.end:
+        return
+    role._won = None
+    table = replica.kept.table if record.version > 1 else replica.kept.table.with_epoch(1, 0)
+    replica.persist(replace(replica.kept, newest=record, table=table), lambda: role._lead(record))
+
+
+# Rule 6
+
+
+@mutant(6, "cuts at the smaller end, whatever the epochs are", (EpochTable, "common_end"))
+def never_cuts(table: EpochTable, end: int, other: EpochTable, other_end: int) -> int:
+    return min(end, other_end)
+
+
+@mutant(6, "compares epochs without their starts", (EpochTable, "common_end"))
+def starts_not_compared(table: EpochTable, end: int, other: EpochTable, other_end: int) -> int:
+    mine = {epoch: stop for epoch, _, stop in table.ranges(end)}
+    for epoch, _, stop in reversed(list(other.ranges(other_end))):
+        if epoch in mine:
+            return min(mine[epoch], stop)
+    return 0
+
+
+@mutant(6, "cuts before it remembers the version", (Following, "_welcome"))
+def cut_before_remembering(following: Following, copying: Any, welcome: Any) -> None:
+    if copying.stage.value != "asked" or not following._accepts(welcome.version):
+        return
+    copying.welcome, copying.version, copying.sent_at = welcome, welcome.version, welcome.sent_at
+    following._heard_at = following._replica.now
+    following._cut(copying, welcome.common)
+
+
+@mutant(6, "accepts a leader of an older version", (Following, "_accepts"))
+def older_version_accepted(following: Following, version: int) -> bool:
+    return True
+
+
+_fenced_report = Following.report
+
+
+def _report_whatever_was_promised(following: Following) -> None:
+    replica, copying = following._replica, following._copying
+    if replica.may.acknowledges_leader and copying is not None and copying.stage.value == "copying":
+        ends = (replica.durable, replica.end)
+        replica.send(
+            copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at)
+        )
+
+
+def _current_whatever_was_promised(following: Following, copying: Any, head: Any) -> bool:
+    return copying.welcome is not None and head.epoch == copying.welcome.epoch
+
+
+_hello = Leading._hello
+
+
+def _hello_of_anybody(leading: Leading, peer: str, hello: Any) -> None:
+    _hello(leading, peer, replace(hello, version=min(hello.version, leading._replica.version)))
+
+
+MUTANTS["older_version_accepted"] = Mutant(
+    6,
+    "leader and follower do not compare versions",
+    (
+        (Following, "_accepts", older_version_accepted),
+        (Following, "report", _report_whatever_was_promised),
+        (Following, "_is_current", _current_whatever_was_promised),
+        (Leading, "_hello", _hello_of_anybody),
+    ),
+)
+
+
+def _cut_log_and_table_at_once(following: Following, copying: Any, at: int) -> None:
+    replica = following._replica
+    copying.stage = type(copying.stage)("cutting")
+    replica.persist(replace(replica.kept, table=copying.welcome.table))
+    if at < replica.end:
+        following.is_cutting = True
+        replica.emit(CutLog(at))
+    else:
+        following.cut()
+
+
+MUTANTS["table_before_the_cut"] = Mutant(
+    6, "takes the leader's table before the log is cut", ((Following, "_cut", _cut_log_and_table_at_once),)
+)
+
+
+def _any_session(leading: Leading, peer: str, report: DurableEnd) -> None:
+    leading.gate.heard(peer, report.sent_at)
+    leading.gate.durable(peer, report.durable)
+    if leading._sessions.get(peer) == report.session:
+        _durable_end(leading, peer, report)
+    leading._acknowledge()
+
+
+_durable_end = Leading._durable_end
+
+
+def _keeps_ends(gate: Gate, replica: str) -> None: ...
+
+
+MUTANTS["reports_of_any_session_count"] = Mutant(
+    6,
+    "counts reports of other sessions and leaders",
+    ((Leading, "_durable_end", _any_session), (Gate, "joined", _keeps_ends)),
+)
+
+
+# Rule 7
+
+
+@mutant(7, "continues after it learned of another leader", (Role, "_adopt_as_leader"))
+def leads_beside_another(role: Role, leading: Leading, record: Registered, is_own: bool) -> None:
+    role.replica.persist(replace(role.replica.kept, newest=record))
+    if is_own:
+        leading.recorded(record)
+    else:
+        leading.gate.record(tuple(leading.gate.recorded))
+
+
+# Rule 8
+
+
+@mutant(8, "has its lease when one other member was heard", (Gate, "has_lease"))
+def lease_without_all(gate: Gate, now: int) -> bool:
+    others = gate.counted - {gate._leader}
+    return not others or any(gate._is_heard(replica, now) for replica in others)
+
+
+@mutant(8, "counts the lease from the arrival of an answer", (Leading, "_durable_end"))
+def lease_from_arrival(leading: Leading, peer: str, report: DurableEnd) -> None:
+    _durable_end(leading, peer, replace(report, sent_at=leading._replica.now))
+
+
+@mutant(8, "has its lease for longer than others wait", (Gate, "has_lease"))
+def lease_too_long(gate: Gate, now: int) -> bool:
+    others = gate.counted - {gate._leader}
+    return all(now - gate._heard.get(replica, now - 5000) < 5000 for replica in others)
