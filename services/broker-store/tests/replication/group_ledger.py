@@ -55,7 +55,7 @@ class Ledger:
             other.name for other in self._world.nodes.values()
             if other.durable >= up_to and other.log[:up_to] == node.log[:up_to]
         ]  # fmt: skip
-        if up_to > own and self.takeovers > 1 and len(copies) < self._world.profile.min_in_sync:
+        if up_to > own and len(copies) < self._world.profile.min_in_sync:
             self.fail(f"{node.name} acknowledges {up_to}, only {copies} have it")
 
     def check_members(self) -> None:

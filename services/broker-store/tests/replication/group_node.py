@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from group_profile import BEAT_MS, GRACE_MS, LEASE_MS, LOOK_MS
+
 from broker_store.replication.messages import Beat
 from broker_store.replication.replica import Replica, RoleSettings
 from broker_store.replication.role import Role
@@ -27,7 +29,6 @@ from broker_store.replication.steps import (
     WriteRegister,
     WriteShipment,
 )
-from group_profile import BEAT_MS, GRACE_MS, LEASE_MS, LOOK_MS
 
 if TYPE_CHECKING:
     from group_world import World
@@ -81,7 +82,14 @@ class Node:
         self.durable = len(self.log)
         self.world.touched(self)
         settings = RoleSettings(
-            self.name, "g", self.world.profile.min_in_sync, LEASE_MS, GRACE_MS, BEAT_MS, LOOK_MS, self._is_first
+            self.name,
+            "g",
+            self.world.profile.min_in_sync,
+            LEASE_MS,
+            GRACE_MS,
+            BEAT_MS,
+            LOOK_MS,
+            self._is_first,
         )
         life = f"{self.name}.{self.life}"
         self.role = Role(Replica(settings, self.kept, self.durable, self.confirm, life, self.clock()))

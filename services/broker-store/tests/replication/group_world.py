@@ -4,15 +4,15 @@ import random
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from broker_store.replication.messages import Message
-from broker_store.replication.states import ReplicaState
-from broker_store.replication.steps import Received, ShipmentReceived
 from group_ledger import Ledger
 from group_node import Node
 from group_profile import draw
 from group_register import SimulatedRegister
 
-FAULTS = ("crash", "pause", "cut")
+from broker_store.replication.messages import Message
+from broker_store.replication.states import ReplicaState
+from broker_store.replication.steps import Received, ShipmentReceived
+
 LIFE_MS = 60_000
 FAST_MS = 5
 ACKNOWLEDGES_WITHIN_MS = 15_000
@@ -59,7 +59,9 @@ class World:
 
     # The network
 
-    def deliver(self, sender: str, peer: str, message: Message | ShipmentReceived, data: list[int] | None) -> None:
+    def deliver(
+        self, sender: str, peer: str, message: Message | ShipmentReceived, data: list[int] | None
+    ) -> None:
         if (sender, peer) in self.cut or self.random.random() < self.lost or peer not in self.nodes:
             return
         given = message if isinstance(message, ShipmentReceived) else Received(sender, message)
@@ -77,11 +79,16 @@ class World:
         self.at(self.drawn(self.profile.fault_ms) + 2000, self._fault)
         self._run(self._life_ms)
         self._end_faults()
-        self._run(self.now + ACKNOWLEDGES_WITHIN_MS)
-        if self.ledger.acknowledged_at <= self._life_ms:
-            self.ledger.fail(f"nothing is acknowledged since {self.ledger.acknowledged_at}: {self.picture()}")
-        self._run(self._life_ms + WHOLE_WITHIN_MS)
-        self._check_whole()
+        self._run_until(self._acknowledges, ACKNOWLEDGES_WITHIN_MS)
+        self._run_until(self._is_whole, WHOLE_WITHIN_MS)
+
+    def _run_until(self, condition: Callable[[], bool], within_ms: int) -> None:
+        while not condition():
+            self._run(self.now + 250)
+            if self.now > self._life_ms + within_ms:
+                self.ledger.fail(
+                    f"not {condition.__name__} {within_ms} ms after the last fault: {self.picture()}"
+                )
 
     def _run(self, until: int) -> None:
         queue = self._queue
@@ -160,7 +167,12 @@ class World:
 
     def _cut_links(self) -> None:
         ends = [*self.nodes, "register"]
-        self._cut_for({(self.random.choice(ends[:-1]), self.random.choice(ends)) for _ in range(self.random.randint(1, 6))})
+        self._cut_for(
+            {
+                (self.random.choice(ends[:-1]), self.random.choice(ends))
+                for _ in range(self.random.randint(1, 6))
+            }
+        )
 
     def _isolate_leader(self) -> None:
         name = self._leader().name
@@ -175,6 +187,11 @@ class World:
 
     def _register_away(self) -> None:
         self.register.away_until = self.now + self.random.choice((500, 3000, 8000))
+
+    def _freeze_reads(self) -> None:
+        """The server of the register that a machine reads from is cut off from the others, and answers."""
+        node = self.random.choice((self._any(), self._leader()))
+        self.register.freeze(node.name, self.random.choice((1000, 3000, 8000)))
 
     def _replace(self) -> None:
         """A machine is lost for ever, never that of the newest leader; a new one with an empty disk and a new name joins."""
@@ -191,17 +208,20 @@ class World:
     def _end_faults(self) -> None:
         self._is_calm = True
         self.lost = self.late = self.doubled = self.register_lost = self.stale = 0
-        self.register.away_until = self.now
+        self.register.end_faults()
         self.cut.clear()
         for node in self.nodes.values():
             node.paused_until = min(node.paused_until, self.now)
             self.at(self.drawn(FAST_MS), node.start)
 
-    def _check_whole(self) -> None:
+    def _acknowledges(self) -> bool:
+        return self.ledger.acknowledged_at > self._life_ms
+
+    def _is_whole(self) -> bool:
         newest = self.register.newest
-        expected = {node.name for node in self.nodes.values() if not node.is_lost}
-        if newest is None or set(newest.members) != expected:
-            self.ledger.fail(f"the set is not whole in the end: {self.picture()}")
+        return newest is not None and set(newest.members) == {
+            node.name for node in self.nodes.values() if not node.is_lost
+        }
 
     def picture(self) -> str:
         """Say what each replica is."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -17,7 +18,7 @@ from broker_store.replication.registered import Registered
 from broker_store.replication.replica import Replica
 from broker_store.replication.role import Role
 from broker_store.replication.states import ReplicaState
-from broker_store.replication.steps import CutLog
+from broker_store.replication.steps import CutLog, Kept
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {}
 
 
-def mutant(rule: int, does: str, *places: tuple[type, str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def mutant(
+    rule: int, does: str, *places: tuple[type, str]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the body of these methods of one mutant; further calls add methods to it."""
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,9 +77,7 @@ def written_is_durable(following: Following) -> None:
     replica, copying = following._replica, following._copying
     if replica.may.acknowledges_leader and copying is not None and copying.stage.value == "copying":
         ends = (replica.end, replica.end)
-        replica.send(
-            copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at)
-        )
+        replica.send(copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at))
 
 
 # Rule 2
@@ -104,20 +105,32 @@ def below_min_in_sync(gate: Gate, now: int) -> frozenset[str] | None:
 # Rule 3
 
 
-@mutant(3, "writes the register without a promise", (Role, "_promise"))
-def no_promise(role: Role) -> None:
-    """The session with the leader goes on, acknowledgements with it, until the register answers."""
-    record = role._candidacy()
-    role.register.write(record)
+_persist = Replica.persist
 
 
-@mutant(3, "writes the register before the promise is durable", (Role, "_promise"))
-def promise_not_durable(role: Role) -> None:
-    record, kept = role._candidacy(), role.replica.kept
-    role.following.restart()
-    role.replica.become(ReplicaState.PROMISED)
-    role.replica.persist(replace(kept, fence=max(kept.fence, record.version)))
-    role.register.write(record)
+def _remembers_not_in(*states: ReplicaState) -> Callable[..., None]:
+    """In these states versions are kept in memory alone: a crash forgets them, the life that runs knows them."""
+
+    def persist(replica: Replica, kept: Kept, then: Callable[[], None] | None = None) -> None:
+        if replica.state not in states:
+            _DURABLE[replica] = kept
+            _persist(replica, kept, then)
+            return
+        old = _DURABLE.setdefault(replica, replica.kept)
+        on_disk = _DURABLE[replica] = replace(old, table=kept.table, fence=max(old.fence, 1))
+        _persist(replica, on_disk, then)
+        replica.kept = kept
+
+    return persist
+
+
+_DURABLE: WeakKeyDictionary[Replica, Kept] = WeakKeyDictionary()
+"""What is on disk of each life."""
+MUTANTS["promise_in_memory"] = Mutant(
+    3,
+    "campaigns and takes over without a trace of the version on disk",
+    ((Replica, "persist", _remembers_not_in(ReplicaState.PROMISED)),),
+)
 
 
 @mutant(3, "promises less than before", (Role, "_promise"))
@@ -156,9 +169,19 @@ MUTANTS["outsider_campaigns"] = Mutant(
 )
 
 
-@mutant(4, "campaigns after a short silence", (Following, "is_silent"))
-def impatient(following: Following, patience_ms: int) -> bool:
-    return following._replica.now - following._heard_at > min(patience_ms, 600)
+def _soon_silent(following: Following, patience_ms: int) -> bool:
+    return following._replica.now - following._heard_at > min(patience_ms, 400)
+
+
+def _grants_at_once(role: Role, now: int) -> bool:
+    return role.leading is not None and role.leading.gate.has_lease(now)
+
+
+MUTANTS["impatient"] = Mutant(
+    4,
+    "campaigns after a short silence, and grants without waiting for the old leader's grace",
+    ((Following, "is_silent", _soon_silent), (Role, "may_grant", _grants_at_once)),
+)
 
 
 def _silent_since_ever(following: Following, replica: Replica) -> None:
@@ -168,7 +191,9 @@ def _silent_since_ever(following: Following, replica: Replica) -> None:
 
 _begin = Following.__init__
 MUTANTS["silence_before_the_start"] = Mutant(
-    4, "counts silence from before its start", ((Following, "__init__", _silent_since_ever),)
+    4,
+    "counts silence from before its start, and grants without waiting for the old leader's grace",
+    ((Following, "__init__", _silent_since_ever), (Role, "may_grant", _grants_at_once)),
 )
 
 
@@ -218,39 +243,38 @@ def never_cuts(table: EpochTable, end: int, other: EpochTable, other_end: int) -
     return min(end, other_end)
 
 
-@mutant(6, "compares epochs without their starts", (EpochTable, "common_end"))
-def starts_not_compared(table: EpochTable, end: int, other: EpochTable, other_end: int) -> int:
-    mine = {epoch: stop for epoch, _, stop in table.ranges(end)}
-    for epoch, _, stop in reversed(list(other.ranges(other_end))):
-        if epoch in mine:
-            return min(mine[epoch], stop)
-    return 0
-
-
-@mutant(6, "cuts before it remembers the version", (Following, "_welcome"))
-def cut_before_remembering(following: Following, copying: Any, welcome: Any) -> None:
+def _cut_at_once(following: Following, copying: Any, welcome: Any) -> None:
+    replica = following._replica
     if copying.stage.value != "asked" or not following._accepts(welcome.version):
         return
     copying.welcome, copying.version, copying.sent_at = welcome, welcome.version, welcome.sent_at
-    following._heard_at = following._replica.now
+    following._heard_at = replica.now
+    if replica.kept.fence == 0:
+        replica.persist(replace(replica.kept, fence=1))
     following._cut(copying, welcome.common)
 
 
-@mutant(6, "accepts a leader of an older version", (Following, "_accepts"))
-def older_version_accepted(following: Following, version: int) -> bool:
+MUTANTS["cut_before_remembering"] = Mutant(
+    6, "cuts and acknowledges without remembering the version", ((Following, "_welcome", _cut_at_once),)
+)
+
+
+MUTANTS["version_not_remembered"] = Mutant(
+    6,
+    "follows a leader without a trace of its version on disk",
+    ((Replica, "persist", _remembers_not_in(ReplicaState.LEARNER, ReplicaState.FOLLOWER)),),
+)
+
+
+def _accepts_anybody(following: Following, version: int) -> bool:
     return True
-
-
-_fenced_report = Following.report
 
 
 def _report_whatever_was_promised(following: Following) -> None:
     replica, copying = following._replica, following._copying
     if replica.may.acknowledges_leader and copying is not None and copying.stage.value == "copying":
         ends = (replica.durable, replica.end)
-        replica.send(
-            copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at)
-        )
+        replica.send(copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at))
 
 
 def _current_whatever_was_promised(following: Following, copying: Any, head: Any) -> bool:
@@ -268,7 +292,7 @@ MUTANTS["older_version_accepted"] = Mutant(
     6,
     "leader and follower do not compare versions",
     (
-        (Following, "_accepts", older_version_accepted),
+        (Following, "_accepts", _accepts_anybody),
         (Following, "report", _report_whatever_was_promised),
         (Following, "_is_current", _current_whatever_was_promised),
         (Leading, "_hello", _hello_of_anybody),
@@ -343,3 +367,29 @@ def lease_from_arrival(leading: Leading, peer: str, report: DurableEnd) -> None:
 def lease_too_long(gate: Gate, now: int) -> bool:
     others = gate.counted - {gate._leader}
     return all(now - gate._heard.get(replica, now - 5000) < 5000 for replica in others)
+
+
+FOUND_BY_A_LIFE: dict[str, int] = {
+    "own_fsync_alone": 0,
+    "proposed_set_not_counted": 0,
+    "written_is_durable": 1,
+    "set_before_the_register": 1,
+    "adds_who_is_behind": 0,
+    "below_min_in_sync": 5,
+    "promise_in_memory": 14,
+    "nonce_not_recognized": 0,
+    "outsider_campaigns": 0,
+    "impatient": 3,
+    "silence_before_the_start": 15,
+    "confirm_kept_over_an_epoch": 1,
+    "epoch_not_durable": 20,
+    "epoch_not_recorded": 1,
+    "never_cuts": 1,
+    "version_not_remembered": 43,
+    "reports_of_any_session_count": 17,
+    "leads_beside_another": 1,
+    "lease_without_all": 37,
+    "lease_from_arrival": 9,
+    "lease_too_long": 5,
+}
+"""The first seed from 0 whose life finds the mutant: `simulate.py --mutant NAME --lives 3000`."""

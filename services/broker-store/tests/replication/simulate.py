@@ -12,6 +12,9 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "src
 from group_world import LIFE_MS, World  # noqa: E402
 from mutants import MUTANTS, planted  # noqa: E402
 
+SIZES = (2, 3, 5)
+"""The size of a group follows from its seed, unless it is given."""
+
 
 @dataclass
 class Tally:
@@ -31,7 +34,7 @@ class Tally:
         self.granted += world.ledger.granted
 
 
-def run(seed: int, nodes: int, life_ms: int, tally: Tally) -> str | None:
+def run(seed: int, nodes: int, tally: Tally, life_ms: int = LIFE_MS) -> str | None:
     """Live one life; return how it broke a rule, or None. An assertion of the product, or a malformed table, breaks a rule, too."""
     world = World(seed, nodes, life_ms)
     try:
@@ -43,25 +46,33 @@ def run(seed: int, nodes: int, life_ms: int, tally: Tally) -> str | None:
     return None
 
 
+def search(seeds: range, tally: Tally, nodes: int = 0, life_ms: int = LIFE_MS) -> str | None:
+    """Live one life of each seed; return how the first one that breaks a rule breaks it."""
+    for seed in seeds:
+        size = nodes or SIZES[seed % len(SIZES)]
+        broken = run(seed, size, tally, life_ms)
+        if broken:
+            return f"seed {seed}, {size} replicas: {broken}"
+    return None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lives", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--nodes", type=int, default=0, help="2, 3 or 5; default: by turns")
     parser.add_argument("--life-ms", type=int, default=LIFE_MS)
-    parser.add_argument("--mutant", choices=[*MUTANTS, "all"], help="plant this fault; ends at the first life that finds it")
+    parser.add_argument(
+        "--mutant", choices=[*MUTANTS, "all"], help="plant this fault; ends at the first life that finds it"
+    )
     given = parser.parse_args()
     names = list(MUTANTS) if given.mutant == "all" else [given.mutant]
     for name in names:
-        tally, began, found = Tally(), time.process_time(), None
+        tally, began = Tally(), time.process_time()
         with planted(name) if name else contextlib.nullcontext():
-            for seed in range(given.seed, given.seed + given.lives):
-                nodes = given.nodes or (2, 3, 5)[seed % 3]
-                broken = run(seed, nodes, given.life_ms, tally)
-                if broken:
-                    found = f"seed {seed}, {nodes} nodes: {broken}"
-                    break
-        print(f"{name or 'the rules'}: {found or 'hold'}; {tally}; {time.process_time() - began:.1f} s of CPU", flush=True)
+            found = search(range(given.seed, given.seed + given.lives), tally, given.nodes, given.life_ms)
+        seconds = time.process_time() - began
+        print(f"{name or 'the rules'}: {found or 'hold'}; {tally}; {seconds:.1f} s of CPU", flush=True)  # noqa: T201
     return 0
 
 

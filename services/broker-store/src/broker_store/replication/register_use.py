@@ -24,7 +24,8 @@ class RegisterUse:
         self.silent_since: int | None = None
         """Since when it does not answer, in ms of the replica's clock; to be shown (rule 9)."""
         self._operation: int | None = None
-        self._next_at = replica.now
+        self._issued_at = replica.now
+        self._is_soon = True
         self._write: Registered | None = None
         self._is_refused = False
 
@@ -45,17 +46,15 @@ class RegisterUse:
         """Ask for a record, until the outcome is known."""
         assert self._write is None
         self._write, self._is_refused = record, False
-        self._next_at = self._replica.now
         self._issue()
 
     def look_soon(self) -> None:
         """Read at the next tick: somebody knows more."""
-        self._next_at = min(self._next_at, self._replica.now)
+        self._is_soon = True
 
     def tick(self, pause_ms: int) -> None:
-        """Do the operation that is due; the next read comes after this pause."""
-        if self._replica.now >= self._next_at:
-            self._next_at = self._replica.now + pause_ms
+        """Do the next operation if the one before it was that long ago, or somebody knows more."""
+        if self._is_soon or self._replica.now - self._issued_at >= pause_ms:
             self._issue()
 
     def answer(self, answer: RegisterAnswer) -> tuple[bool, Registered | None]:
@@ -63,17 +62,16 @@ class RegisterUse:
         if answer.operation != self._operation:
             return False, None
         self._operation = None
-        settings, now = self._replica.settings, self._replica.now
+        now = self._replica.now
         if isinstance(answer, RegisterLost):
             self.silent_since = now if self.silent_since is None else self.silent_since
-            self._next_at = now + settings.beat_ms
+            self._issued_at, self._is_soon = now, False
             return False, None
         self.silent_since = None
         if isinstance(answer, RegisterRead):
             return True, answer.record
         if isinstance(answer, RegisterRefused):
-            self._is_refused = True
-            self._next_at = now
+            self._is_refused = self._is_soon = True
             return True, answer.newest
         return True, self._write
 
@@ -81,6 +79,7 @@ class RegisterUse:
         if self._operation is not None:
             return
         self._operation = self._replica.new_number()
+        self._issued_at, self._is_soon = self._replica.now, False
         if self._write is not None and not self._is_refused:
             self._replica.emit(WriteRegister(self._operation, self._write))
         else:
