@@ -90,7 +90,7 @@ def set_before_the_register(gate: Gate, members: frozenset[str]) -> None:
 
 
 @mutant(2, "adds a learner that is behind", (Gate, "_may_be_added"))
-def adds_who_is_behind(gate: Gate, replica: str, now: int) -> bool:
+def adds_a_learner_behind(gate: Gate, replica: str, now: int) -> bool:
     return gate._is_heard(replica, now)
 
 
@@ -374,7 +374,7 @@ FOUND_BY_A_LIFE: dict[str, int] = {
     "proposed_set_not_counted": 0,
     "written_is_durable": 1,
     "set_before_the_register": 1,
-    "adds_who_is_behind": 0,
+    "adds_a_learner_behind": 0,
     "below_min_in_sync": 5,
     "promise_in_memory": 14,
     "nonce_not_recognized": 0,

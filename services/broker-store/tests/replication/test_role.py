@@ -201,7 +201,7 @@ def test_a_lost_reply_is_repeated_and_an_own_write_recognized():
     assert shell.role.state is ReplicaState.LEADER
 
 
-def test_whoever_comes_second_follows_what_the_register_has():
+def test_a_candidate_that_comes_second_follows_what_the_register_has():
     shell = Shell(kept())
     write = shell.promised()
     other = Registered(6, "g", 3, "c", ("a", "c"), 3, "c.1-1")
