@@ -77,7 +77,10 @@ def written_is_durable(following: Following) -> None:
     replica, copying = following._replica, following._copying
     if replica.may.acknowledges_leader and copying is not None and copying.stage.value == "copying":
         ends = (replica.end, replica.end)
-        replica.send(copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at))
+        replica.send(
+            copying.leader,
+            DurableEnd(copying.session, copying.welcome.epoch, copying.version, *ends, copying.sent_at),
+        )
 
 
 # Rule 2
@@ -274,7 +277,10 @@ def _report_whatever_was_promised(following: Following) -> None:
     replica, copying = following._replica, following._copying
     if replica.may.acknowledges_leader and copying is not None and copying.stage.value == "copying":
         ends = (replica.durable, replica.end)
-        replica.send(copying.leader, DurableEnd(copying.session, copying.version, *ends, copying.sent_at))
+        replica.send(
+            copying.leader,
+            DurableEnd(copying.session, copying.welcome.epoch, copying.version, *ends, copying.sent_at),
+        )
 
 
 def _current_whatever_was_promised(following: Following, copying: Any, head: Any) -> bool:

@@ -244,7 +244,7 @@ def test_a_follower_remembers_then_cuts_then_records_then_acknowledges():
     assert shell.persisted() == [CutLog(90)]
     shell.step(LogCut(90))
     assert shell.order(Persist).kept.table == table
-    assert shell.persisted() == [Send("b", DurableEnd(hello.session, 6, 90, 90, 50))]
+    assert shell.persisted() == [Send("b", DurableEnd(hello.session, 2, 6, 90, 90, 50))]
 
 
 def test_a_leader_with_an_older_version_than_promised_is_refused():
@@ -270,13 +270,13 @@ def test_shipments_are_written_in_sequence_and_shown_up_to_the_confirm_offset():
     session = shell.copying()
     shell.step(ShipmentReceived("b", Beat(session, 2, 5, 95, 60), 100, 130))
     assert shell.orders == [
-        WriteShipment(), Show(95), Send("b", DurableEnd(session, 5, 100, 130, 60)),
+        WriteShipment(), Show(95), Send("b", DurableEnd(session, 2, 5, 100, 130, 60)),
     ]  # fmt: skip
     shell.step(ShipmentReceived("b", Beat(session, 2, 5, 300, 60), 140, 150))
     assert not shell.all_of(WriteShipment)
     assert shell.all_of(Show) == [Show(130)]
     shell.step(Synced(130))
-    assert shell.sent(DurableEnd) == [DurableEnd(session, 5, 130, 130, 60)]
+    assert shell.sent(DurableEnd) == [DurableEnd(session, 2, 5, 130, 130, 60)]
 
 
 def test_shipments_of_another_session_change_nothing():
@@ -295,12 +295,23 @@ def test_a_leader_welcomes_ships_and_adds_a_learner_that_has_caught_up():
     table = EpochTable((Epoch(1, 0), Epoch(3, 100)))
     assert shell.sent(Welcome) == [Welcome(session, 3, 6, 100, table, shell.now)]
     shell.step(Received("c", Hello(Session("c.1", 1), "g", TABLE, 100, 5)))
-    shell.step(Received("c", DurableEnd(Session("c.1", 1), 6, 100, 100, shell.now)))
+    shell.step(Received("c", DurableEnd(Session("c.1", 1), 3, 6, 100, 100, shell.now)))
     assert shell.orders == [Ship("c", Session("c.1", 1), 100), Acknowledge(100)]
-    shell.step(Received("d", DurableEnd(session, 6, 100, 100, shell.now)))
+    shell.step(Received("d", DurableEnd(session, 3, 6, 100, 100, shell.now)))
     shell.step(Tick())
     record = shell.order(WriteRegister).record
     assert (record.version, record.members) == (7, ("a", "c", "d"))
+
+
+def test_a_report_of_another_epoch_counts_for_nothing():
+    """A repeated hello opens its old session in a new life of the leader; a late report to the life before comes after it."""
+    shell = Shell(kept())
+    shell.led()
+    session = Session("c.1", 1)
+    shell.step(Received("c", Hello(session, "g", TABLE, 100, 5)))
+    shell.step(Received("c", DurableEnd(session, 2, 5, 300, 300, 999_999)))
+    assert shell.orders == [Send("c", Refused(session, 6))]
+    assert not shell.role.leading.gate.has_lease(shell.now)
 
 
 def test_a_leader_refuses_a_follower_that_knows_more_and_one_that_lost_its_log():
@@ -334,7 +345,7 @@ def test_a_new_leader_grants_after_the_grace_of_the_old_one_and_within_its_lease
     shell.step(Received("c", Hello(session, "g", TABLE, 100, 5)))
     for _ in range(8):
         shell.step(Tick(), ms=200)
-        shell.step(Received("c", DurableEnd(session, 6, 100, 100, shell.now)))
+        shell.step(Received("c", DurableEnd(session, 3, 6, 100, 100, shell.now)))
     assert not shell.role.may_grant(led_at + 1499)
     assert shell.role.may_grant(led_at + 1600)
     assert not shell.role.may_grant(shell.now + 1000)

@@ -123,9 +123,11 @@ class Following:
         replica, copying = self._replica, self._copying
         if not replica.may.acknowledges_leader or copying is None or copying.stage is not Stage.COPYING:
             return
-        if copying.version < replica.kept.fence:
+        welcome = copying.welcome
+        if welcome is None or copying.version < replica.kept.fence:
             return
-        message = DurableEnd(copying.session, copying.version, replica.durable, replica.end, copying.sent_at)
+        ends = (replica.durable, replica.end)
+        message = DurableEnd(copying.session, welcome.epoch, copying.version, *ends, copying.sent_at)
         replica.send(copying.leader, message)
 
     def _welcome(self, copying: Copying, welcome: Welcome) -> None:

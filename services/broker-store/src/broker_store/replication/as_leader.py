@@ -77,7 +77,7 @@ class Leading:
         replica.send(peer, Welcome(hello.session, self.epoch, replica.version, common, table, replica.now))
 
     def _durable_end(self, peer: str, report: DurableEnd) -> None:
-        if self._sessions.get(peer) != report.session or report.version > self._replica.version:
+        if self._sessions.get(peer) != report.session or report.epoch != self.epoch:
             self._replica.send(peer, Refused(report.session, self._replica.version))
             return
         self.gate.heard(peer, report.sent_at)

@@ -76,10 +76,6 @@ class Gate:
         self.recorded, self.proposed = frozenset(members), None
         self._advance()
 
-    def end_of(self, replica: str) -> int | None:
-        """Return the durable end that a replica reported in its session."""
-        return self._ends.get(replica)
-
     def has_lease(self, now: int) -> bool:
         """Say whether every other counted replica was heard within the lease."""
         others = self.counted - {self._leader}

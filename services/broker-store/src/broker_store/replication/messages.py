@@ -69,6 +69,8 @@ class DurableEnd:
     """A follower acknowledges: its log is the leader's up to `durable`, and durable."""
 
     session: Session
+    epoch: int
+    """An epoch is one life of one leader: a report that comes late to another life counts for nothing."""
     version: int
     """The highest version of the leader that it heard in this session."""
     durable: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from broker_store.replication.epochs import EpochTable
-from broker_store.replication.messages import Beat, Message
+from broker_store.replication.messages import Beat, Message, Session
 from broker_store.replication.registered import Registered
 
 
@@ -162,7 +162,7 @@ class Ship:
     """Ship log bytes to this follower from this position. Replaces an earlier order for it."""
 
     peer: str
-    session: tuple[str, int]
+    session: Session
     position: int
 
 
