@@ -1,17 +1,17 @@
 """Hints over NATS: may be lost, never wait, never raise. A slow poll backs up every hint.
 
-Subjects: `gantry.route.<topic>`, `gantry.data`, `gantry.group`. The only file that imports NATS.
+Subjects: `gantry.route.<topic>`, `gantry.data`, `gantry.group`.
 """
 
 import asyncio
 import contextlib
-import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.private_files import read_secret
+from gantry_chassis.nats_connection import NatsPlain, Server, close, connect
 
 if TYPE_CHECKING:
     import ssl
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 WAITING_HINTS_MAX = 1024
 RECONNECT_SECONDS = 1.0
-CONNECT_SECONDS_MAX = 2.0
 CHECK_SECONDS = 5.0
 """Interval of the check that the connection still reads: the driver stops silently at a subject that is not UTF-8."""
 ANSWER_SECONDS_MAX = 2.0
@@ -85,8 +84,7 @@ class Hints:
                 await self._serve(client)
             finally:
                 self._client = None
-                with contextlib.suppress(Exception):
-                    await client.close()
+                await close(client)
             await _pause(self._rng)
 
     async def _serve(self, client: "Client") -> None:
@@ -121,40 +119,21 @@ class Hints:
         return True
 
     async def _connect(self) -> "Client":
-        make = _client_class(needs_tls=self._tls is not None)
-        logging.getLogger("nats").setLevel(logging.CRITICAL)  # it logs tracebacks of errors we recover from
         while True:
             # An unreachable server at our start is not an error: it may start later.
-            client = make()
             try:
-                await self._attempt(client)
+                client = await connect(self._server(), self._failed, self._closed)
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
-                if isinstance(error, _Plain):
+                if isinstance(error, NatsPlain):
                     self._warn(str(error))
                 _log.debug("no hints yet: NATS is unreachable", error=str(error))
-                with contextlib.suppress(Exception):
-                    await client.close()
                 await _pause(self._rng)
             else:
                 self._refusal = ""
                 return client
 
-    async def _attempt(self, client: "Client") -> None:
-        async with asyncio.timeout(CONNECT_SECONDS_MAX):
-            await client.connect(
-                self._url,
-                name=self._service,
-                token=self._read_token(),
-                tls=None if self._tls is None else self._tls(),
-                reconnect_time_wait=RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]  # any number
-                connect_timeout=1,
-                allow_reconnect=False,  # it would keep the token of its first connection
-                error_cb=self._failed,
-                closed_cb=self._closed,
-                pending_size=256 * 1024,
-            )
-        if not client.is_connected:
-            raise ConnectionError("NATS closed the connection before it answered")
+    def _server(self) -> Server:
+        return Server(self._url, self._service, self._read_token(), self._tls)
 
     def _read_token(self) -> str | None:
         try:
@@ -195,27 +174,6 @@ class Hints:
             except Exception as error:  # noqa: BLE001 - a hint may be lost; the poll behind it stays
                 self.dropped += 1
                 _log.debug("hint lost", subject=subject, error=str(error))
-
-
-class _Plain(ConnectionError):
-    """A server speaks no TLS, and the url begins with tls://."""
-
-
-def _client_class(*, needs_tls: bool) -> "type[Client]":
-    """Return the driver's client, or one that says nothing to a server without TLS.
-
-    The driver uses TLS only if the server's first line, which comes in clear, asks for it: without this check, anybody between could
-    leave that out and read the token.
-    """
-    from nats.aio.client import Client
-
-    class TlsClient(Client):
-        async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-            if initial_connection and info.get("tls_required") is not True:
-                raise _Plain("NATS offers no TLS, and nats_url begins with tls://")
-            await super()._process_info(info, initial_connection)
-
-    return TlsClient if needs_tls else Client
 
 
 class _Echo(NamedTuple):
