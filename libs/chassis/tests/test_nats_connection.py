@@ -137,6 +137,22 @@ async def test_the_next_server_is_used_when_one_is_away_or_says_nothing(port: in
                 assert (await ours.request("echo", b"x", 30)).payload == b"x"
 
 
+async def test_a_request_that_may_be_repeated_reaches_a_listener_that_comes_later(port: int) -> None:
+    import nats
+
+    with nats_server(port) as url:
+        client = await nats.connect(url)
+        await client.subscribe("echo")  # somebody listens, and says nothing
+        await client.flush()
+        async with requests(url) as ours:
+            asking = asyncio.ensure_future(ours.request("echo", b"x", 60, repeat_seconds=0.05))
+            await asyncio.sleep(0.2)
+            async with echo(url):
+                assert (await asking).payload == b"x"
+            assert ours.connections == 1
+        await client.close()
+
+
 async def test_the_token_is_read_for_each_connection(port: int, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")

@@ -1,4 +1,4 @@
-"""Connections to NATS: one for hints, and one for requests with answers. The only file that imports NATS.
+"""Connections to NATS: one for hints, and one for requests with answers. The only file that uses the driver.
 
 The driver's own reconnecting is off: it would keep the token of its first connection, and it buffers what should fail at once.
 """
@@ -127,7 +127,7 @@ class Answer(NamedTuple):
 class NatsRequests:
     """Requests with answers to one of several servers. Connects when needed; a server that does not answer is left for the next.
 
-    A request is sent once: repeating it is the caller's decision.
+    A request is sent once, unless the caller says that it may be repeated.
     """
 
     def __init__(
@@ -151,9 +151,14 @@ class NatsRequests:
         """How often it connected. Another number: another server may answer."""
 
     async def request(
-        self, subject: str, payload: bytes, seconds_max: float, headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        payload: bytes,
+        seconds_max: float,
+        headers: Mapping[str, str] | None = None,
+        repeat_seconds: float | None = None,
     ) -> Answer:
-        """Send a request and return its answer.
+        """Send a request and return its first answer. With `repeat_seconds` it is sent again so often until one comes.
 
         Raises NotSent if no server could be reached within `seconds_max`; ConnectionLost, or another NoAnswer when `seconds_max` passed.
         """
@@ -168,8 +173,10 @@ class NatsRequests:
         answer = self._open[key] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(seconds_max):
-                await connection.publish(subject, payload, key, headers)
-                return await connection.first(answer)
+                while not answer.done():
+                    await connection.publish(subject, payload, key, headers)
+                    await connection.wait(answer, repeat_seconds)
+                return answer.result()
         except TimeoutError as error:
             await self._leave(connection)
             raise NoAnswer(f"no answer from {connection.url} in {seconds_max:g} s") from error
@@ -248,13 +255,12 @@ class _Connection(NamedTuple):
         except Exception as error:  # nats-py raises many kinds
             raise ConnectionLost(f"the connection to {self.url} is lost: {error}") from error
 
-    async def first(self, answer: asyncio.Future[Answer]) -> Answer:
-        """Return the answer. Raises ConnectionLost when the connection is lost before it came."""
+    async def wait(self, answer: asyncio.Future[Answer], seconds_max: float | None) -> None:
+        """Wait for the answer, or `seconds_max`. Raises ConnectionLost when the connection is lost before it came."""
         ended = asyncio.ensure_future(self.lost.wait())
         try:
-            await asyncio.wait((answer, ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((answer, ended), timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
-        if not answer.done():
+        if self.lost.is_set() and not answer.done():
             raise ConnectionLost(f"the connection to {self.url} was lost before the answer")
-        return answer.result()
