@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from broker_store.replication.register import JetStreamRegister, Registered
+from broker_store.replication.register import JetStreamRegister, Registered, Waits
 from gantry_chassis.nats_connection import NatsRequests
 
 SERVER = Path(sys.executable).parent / "nats-server"
@@ -160,20 +160,17 @@ def record(
     return Registered(version=version, group=group, leader=leader, nonce=nonce, **fields)  # pyright: ignore[reportArgumentType]
 
 
+AT_ONCE = Waits(answer_seconds_max=2.0, lack_seconds=0)
+"""For one server, which knows at once what it lacks."""
+
+
 @contextlib.asynccontextmanager
 async def register(
-    *urls: str, replicas: int = 1, group: str = "broker-a", remembered: int = 0, seconds_max: float = 2.0
+    *urls: str, replicas: int = 1, group: str = "broker-a", remembered: int = 0, waits: Waits = AT_ONCE
 ) -> AsyncIterator[JetStreamRegister]:
     """Yield a register on a connection of its own."""
     requests = NatsRequests(urls, "test", random.Random())
     try:
-        yield JetStreamRegister(requests, group, replicas, remembered, seconds_max)
+        yield JetStreamRegister(requests, group, replicas, remembered, waits)
     finally:
         await requests.close()
-
-
-async def until(condition: Callable[[], bool], seconds_max: float = 60) -> None:
-    """Wait for a condition."""
-    async with asyncio.timeout(seconds_max):
-        while not condition():
-            await asyncio.sleep(0.01)

@@ -165,7 +165,7 @@ class NatsRequests:
         assert len(self._open) < OPEN_REQUESTS_MAX
         try:
             async with asyncio.timeout(seconds_max):
-                connection = await self.connect()
+                connection = await self._connected()
         except TimeoutError as error:
             raise NotSent("no NATS server was reached in time") from error
         self._next_id += 1
@@ -188,7 +188,7 @@ class NatsRequests:
         if self._connection is not None:
             await self._leave(self._connection)
 
-    async def connect(self) -> "_Connection":
+    async def _connected(self) -> "_Connection":
         """Return a living connection. Raises NotSent if each server refuses one."""
         async with self._connecting:
             if self._connection is None or self._connection.lost.is_set():
@@ -223,7 +223,11 @@ class NatsRequests:
         client = await connect(
             Server(url, self._name, token, self._tls), failed, closed, wait_seconds=0, tries=1
         )
-        await client.subscribe(f"{self._inbox}.*", cb=self._receive)  # pyright: ignore[reportArgumentType]  # any coroutine function
+        try:
+            await client.subscribe(f"{self._inbox}.*", cb=self._receive)  # pyright: ignore[reportArgumentType]  # any coroutine function
+        except BaseException:
+            await close(client)
+            raise
         return _Connection(url, client, lost)
 
     async def _receive(self, message: "Msg") -> None:

@@ -18,6 +18,7 @@ from broker_store.replication.register import (
     RegisterBehind,
     Registered,
     Unknown,
+    Waits,
     Written,
 )
 
@@ -37,9 +38,11 @@ def group() -> str:
     return next(groups)
 
 
-def opened(group: str, *order: Node, seconds_max: float = 1.0):
+def opened(group: str, *order: Node, seconds_max: float = 1.0, lack_seconds: float = 5.0):
     """Open a register that prefers the first of some servers."""
-    return register(*(node.url for node in order), replicas=3, group=group, seconds_max=seconds_max)
+    return register(
+        *(node.url for node in order), replicas=3, group=group, waits=Waits(seconds_max, lack_seconds)
+    )
 
 
 async def made(one: JetStreamRegister, group: str) -> None:

@@ -17,6 +17,7 @@ from broker_store.replication.register import (
     RegisterBehind,
     RegisterUnusable,
     Unknown,
+    Waits,
     Written,
 )
 from broker_store.replication.register.stream import HISTORY, configuration, name_of, subject_of
@@ -57,7 +58,7 @@ async def test_a_lost_reply_is_recognised_by_the_nonce(node: Node, group: str) -
     """The server writes the record; what it says of it never arrives, and the connection breaks."""
     await filled(node, group, 1)
     cut = Cut(node.port)
-    async with cut.listening() as url, register(url, group=group, seconds_max=10) as one:
+    async with cut.listening() as url, register(url, group=group, waits=Waits(10, 0)) as one:
         assert (await one.read()).version == 1
         cut.is_deaf = True
         writing = asyncio.ensure_future(one.write(1, record(2, "mine", group)))
@@ -73,7 +74,7 @@ async def test_a_lost_reply_stays_unknown_while_nothing_answers_and_is_recognise
 ) -> None:
     await filled(node, group, 1)
     cut = Cut(node.port)
-    async with cut.listening() as url, register(url, group=group, seconds_max=0.5) as one:
+    async with cut.listening() as url, register(url, group=group, waits=Waits(0.5, 0)) as one:
         assert (await one.read()).version == 1
         cut.is_deaf = True
         assert isinstance(await one.write(1, record(2, "mine", group)), Unknown)
@@ -88,7 +89,7 @@ async def test_a_lost_reply_stays_unknown_while_nothing_answers_and_is_recognise
 async def test_another_record_in_place_of_a_lost_write_is_refused(node: Node, group: str) -> None:
     await filled(node, group, 1)
     cut = Cut(node.port)
-    async with cut.listening() as url, register(url, group=group, seconds_max=10) as one:
+    async with cut.listening() as url, register(url, group=group, waits=Waits(10, 0)) as one:
         assert (await one.read()).version == 1
         async with register(node.url, group=group) as other:
             await other.write(1, record(2, "other", group))
@@ -134,6 +135,24 @@ async def test_a_stream_that_was_removed_and_made_again_is_refused(node: Node, g
         assert isinstance(await one.write(3, record(4, "n4", group)), Unknown)
         with pytest.raises(RegisterUnusable, match="exists"):
             await one.rebuild(3, record(4, "rebuilt", group))
+
+
+async def test_a_lack_is_believed_when_it_lasts(node: Node, group: str) -> None:
+    """A server that just took the lead may not know yet what it has."""
+    async with register(node.url, group=group, waits=Waits(2.0, 0.3)) as one:
+        with pytest.raises(RegisterAway, match="no stream"):
+            await one.read()
+        await asyncio.sleep(0.4)
+        with pytest.raises(RegisterUnusable, match="no stream"):
+            await one.read()
+        await ask(node, f"$JS.API.STREAM.CREATE.{name_of(group)}", configuration(group, 1))
+        with pytest.raises(RegisterAway, match="is empty"):
+            await one.read()
+        await asyncio.sleep(0.4)
+        with pytest.raises(RegisterUnusable, match="is empty"):
+            await one.read()
+        await one.bootstrap(record(1, "n1", group))
+        assert (await one.read()).version == 1
 
 
 async def test_records_cannot_be_removed_by_hand(node: Node, group: str) -> None:

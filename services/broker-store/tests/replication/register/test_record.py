@@ -24,7 +24,7 @@ names = st.from_regex(r"[%|a-zA-Z0-9_.:@-]{1,127}", fullmatch=True)
 
 @given(
     st.integers(1, COUNT_MAX),
-    names,
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=NAME_CHARS_MAX),
     st.lists(names, min_size=1, max_size=MEMBERS_MAX, unique=True),
     st.integers(1, COUNT_MAX),
 )
@@ -36,7 +36,7 @@ def test_a_written_record_is_read(version: int, group: str, members: list[str], 
 def test_the_largest_record_fits() -> None:
     members = tuple(str(at) * NAME_CHARS_MAX for at in range(1, MEMBERS_MAX + 1))
     largest = Registered(
-        COUNT_MAX, "g" * NAME_CHARS_MAX, COUNT_MAX, members[0], members, COUNT_MAX, "n" * NONCE_CHARS_MAX
+        COUNT_MAX, "\x01" * NAME_CHARS_MAX, COUNT_MAX, members[0], members, COUNT_MAX, "n" * NONCE_CHARS_MAX
     )
     assert len(encode(largest)) <= RECORD_BYTES_MAX
 

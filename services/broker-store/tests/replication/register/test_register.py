@@ -21,7 +21,7 @@ from broker_store.replication.register import (
 
 pytestmark = pytest.mark.anyio
 Open = Callable[[int], contextlib.AbstractAsyncContextManager[Register]]
-groups = (f"broker.{number}" for number in itertools.count())
+groups = (f"broker.{number} of ü" for number in itertools.count())
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,18 @@ LEGAL = re.compile(r"[A-Za-z0-9_=-]+")
 @given(st.text(min_size=1, max_size=127), st.text(min_size=1, max_size=127))
 def test_two_groups_never_share_a_stream(one: str, other: str) -> None:
     assert LEGAL.fullmatch(quoted(one))
-    assert (name_of(one) == name_of(other)) == (one == other)
+    assert (quoted(one) == quoted(other)) == (one == other)
     assert (subject_of(one) == subject_of(other)) == (one == other)
 
 
 def test_a_usual_name_stays_readable() -> None:
     assert (name_of("broker-a"), subject_of("a.b")) == ("GANTRY_REGISTER_broker-a", "gantry.register.a=2Eb")
+
+
+def test_a_name_that_jetstream_could_not_keep_is_refused() -> None:
+    assert len(name_of("b" * 127)) < 255
+    with pytest.raises(ValueError, match="too long for a register"):
+        name_of("ü" * 127)
 
 
 def test_the_wanted_configuration_is_a_register() -> None:

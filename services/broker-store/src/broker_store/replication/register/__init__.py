@@ -1,5 +1,6 @@
 """The register of a broker group: who leads since which version, and which stores are in sync. See README.md beside it."""
 
+from broker_store.replication.register.jetstream_calls import Waits
 from broker_store.replication.register.jetstream_register import JetStreamRegister
 from broker_store.replication.register.memory_register import Faults, MemoryRegister, Records
 from broker_store.replication.register.port import (
@@ -28,5 +29,6 @@ __all__ = [
     "RegisterUnusable",
     "Registered",
     "Unknown",
+    "Waits",
     "Written",
 ]

@@ -1,6 +1,7 @@
 """The requests to JetStream that a register needs, with typed answers. Translates the driver's errors; decides nothing."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +17,8 @@ from broker_store.replication.register.answers import (
     Unreadable,
     read_answer,
 )
-from broker_store.replication.register.port import REBUILD, RegisterAway, RegisterUnusable
+from broker_store.replication.register.lacking import Lacking
+from broker_store.replication.register.port import REBUILD, RegisterAway
 from gantry_chassis.nats_connection import ConnectionLost, NatsRequests, NoAnswer, NotSent
 
 API = "$JS.API."
@@ -27,17 +29,26 @@ REPEAT_SECONDS = 0.25
 the last sequence."""
 
 
-class JetStreamCalls:
-    """Calls about one stream. Each raises RegisterAway if no answer comes, RegisterUnusable if there is no such stream."""
+class Waits(NamedTuple):
+    """How long a register waits, in seconds."""
 
-    def __init__(self, requests: NatsRequests, stream: str, subject: str, seconds_max: float) -> None:
-        """Take the longest wait for one answer."""
-        self._requests, self._stream, self._subject, self._seconds_max = (
-            requests,
-            stream,
-            subject,
-            seconds_max,
-        )
+    answer_seconds_max: float = 1.0
+    """For one answer, before another server is asked. A whole write waits for five answers at most."""
+    lack_seconds: float = 5.0
+    """Until an answer is believed that says that there is no stream, or no record."""
+
+
+WAITS = Waits()
+
+
+class JetStreamCalls:
+    """Calls about one stream. Each raises RegisterAway if no answer comes, RegisterUnusable if there is no such stream for some time."""
+
+    def __init__(self, requests: NatsRequests, stream: str, subject: str, waits: Waits) -> None:
+        """Take the stream's name and its one subject."""
+        self._requests, self._stream, self._subject = requests, stream, subject
+        self._seconds_max = waits.answer_seconds_max
+        self._lacking = Lacking(waits.lack_seconds)
 
     @property
     def connections(self) -> int:
@@ -84,10 +95,11 @@ class JetStreamCalls:
 
     def _check(self, error: Error | None) -> None:
         if error is None:
+            self._lacking.found()
             return
         if error.err_code == STREAM_NOT_FOUND:
-            raise RegisterUnusable(
-                f"there is no stream {self._stream}. For a new broker, start one store with ha_bootstrap. Otherwise: {REBUILD}"
+            raise self._lacking.error(
+                f"there is no stream {self._stream}. For a new broker, start one store with ha_bootstrap. Otherwise: {REBUILD}."
             )
         raise RegisterAway(f"JetStream cannot answer about {self._stream}: {error}")
 

@@ -6,7 +6,8 @@ with one that was not decided.
 """
 
 from broker_store.replication.register.answers import STREAM_EXISTS, Error, Message
-from broker_store.replication.register.jetstream_calls import JetStreamCalls
+from broker_store.replication.register.jetstream_calls import WAITS, JetStreamCalls, Waits
+from broker_store.replication.register.lacking import Lacking
 from broker_store.replication.register.port import (
     REBUILD,
     Outcome,
@@ -21,11 +22,9 @@ from broker_store.replication.register.port import (
     poll_newer,
 )
 from broker_store.replication.register.record import MalformedRecord, Registered, decode, encode
-from broker_store.replication.register.stream import configuration, differences, name_of, subject_of
+from broker_store.replication.register.stream import HISTORY, configuration, differences, name_of, subject_of
 from gantry_chassis.nats_connection import NatsRequests
 
-ANSWER_SECONDS_MAX = 1.0
-"""Longest wait for one answer, before another server is asked. A whole write waits for five answers at most."""
 POLL_SECONDS = 0.2
 
 
@@ -38,11 +37,12 @@ class JetStreamRegister:
         group: str,
         replicas: int,
         remembered: int,
-        seconds_max: float = ANSWER_SECONDS_MAX,
+        waits: Waits = WAITS,
     ) -> None:
         """Take the number of NATS servers that keep the stream (3; 1 for trials), and the version that the store remembers, 0 if none."""
         self._group, self._replicas, self._known = group, replicas, remembered
-        self._calls = JetStreamCalls(requests, name_of(group), subject_of(group), seconds_max)
+        self._calls = JetStreamCalls(requests, name_of(group), subject_of(group), waits)
+        self._lacking = Lacking(waits.lack_seconds)
         self._checked = 0
 
     @property
@@ -168,18 +168,21 @@ class JetStreamRegister:
                 place = self._decoded(await self._calls.at(new.version))
         except RegisterAway as error:
             return Unknown(f"{why}; then {error}")
-        outcome = outcome_of(new, newest, place)
+        outcome = outcome_of(new, newest, place, HISTORY)
         if newest is not None:
             self.learn(newest.version)
-        elif self._known:
-            raise self._empty()
+        elif self._known and isinstance(lack := self._empty(), RegisterUnusable):
+            raise lack
         return Unknown(f"{why}; {outcome.why}") if isinstance(outcome, Unknown) else outcome
 
-    def _empty(self) -> RegisterUnusable:
-        return RegisterUnusable(f"the stream {name_of(self._group)} is empty: {REBUILD}")
+    def _empty(self) -> RegisterAway | RegisterUnusable:
+        return self._lacking.error(f"The stream {name_of(self._group)} is empty: {REBUILD}.")
 
     async def _newest(self) -> Registered | None:
-        return self._decoded(await self._calls.newest())
+        newest = self._decoded(await self._calls.newest())
+        if newest is not None:
+            self._lacking.found()
+        return newest
 
     def _decoded(self, message: Message | None) -> Registered | None:
         if message is None:

@@ -13,7 +13,7 @@ from broker_store.replication.register.port import (
     outcome_of,
     poll_newer,
 )
-from broker_store.replication.register.record import Registered, decode, encode
+from broker_store.replication.register.record import COUNT_MAX, Registered, decode, encode
 
 POLL_SECONDS = 0.05
 
@@ -119,7 +119,7 @@ class MemoryRegister:
             self.learn(new.version)
             return Written(new.version)
         newest = self._newest()
-        outcome = outcome_of(new, newest, self._at(new.version))
+        outcome = outcome_of(new, newest, self._at(new.version), COUNT_MAX)
         if newest is not None:
             self.learn(newest.version)
         return outcome

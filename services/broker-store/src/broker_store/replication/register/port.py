@@ -111,14 +111,19 @@ def check_place(expected_version: int, new: Registered, group: str) -> None:
         raise ValueError(f"version {new.version} does not follow version {expected_version}")
 
 
-def outcome_of(new: Registered, newest: Registered | None, at_its_place: Registered | None) -> Outcome:
+def outcome_of(
+    new: Registered, newest: Registered | None, at_its_place: Registered | None, kept: int
+) -> Outcome:
     """Return what became of a write whose reply was lost or negative.
 
     `newest` is the newest record that was read, maybe a stale one; `at_its_place` the record with the version of `new`, None if it was
-    not found. A found record is final: stale reads only lack records.
+    not found; `kept` says how many records the register keeps. A found record is final: stale reads only lack records. One that is not
+    found is a stale read, too, unless the register no longer keeps it.
     """
     if newest is None or newest.version < new.version:
         return Unknown("neither this record nor another one is there yet")
+    if at_its_place is None and newest.version < new.version + kept:
+        return Unknown("a stale read does not show which record is there")
     if at_its_place is not None and at_its_place.nonce == new.nonce:
         return Written(new.version)
     return Refused(newest)

@@ -18,12 +18,19 @@ RECORD_BYTES_MAX = 4096
 
 Count = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX, pattern=r"^[%|a-zA-Z0-9_.:@-]+$")]
+Group = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+"""Any brokerName that the settings allow."""
 Nonce = Annotated[str, Meta(min_length=1, max_length=NONCE_CHARS_MAX, pattern=r"^[a-zA-Z0-9_-]+$")]
 Members = Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
 
 FIELDS_CHARS_MAX = 6 * 20 + 3 * 24
 """Names, signs and numbers of the fields."""
-assert (MEMBERS_MAX + 2) * (NAME_CHARS_MAX + 3) + NONCE_CHARS_MAX + FIELDS_CHARS_MAX <= RECORD_BYTES_MAX
+GROUP_BYTES_MAX = 6 * NAME_CHARS_MAX
+"""JSON writes a control character as six bytes, other characters as four at most."""
+assert (
+    GROUP_BYTES_MAX + (MEMBERS_MAX + 1) * (NAME_CHARS_MAX + 3) + NONCE_CHARS_MAX + FIELDS_CHARS_MAX
+    <= RECORD_BYTES_MAX
+)
 
 
 class MalformedRecord(ValueError):
@@ -35,7 +42,7 @@ class Registered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     version: Count
     """The place in the register, one higher with each record. Of two records the higher version is the newer one."""
-    group: Name
+    group: Group
     """The brokerName."""
     epoch: Count
     """One higher with each leader; a change of the set keeps it."""

@@ -9,6 +9,8 @@ HISTORY = 1024
 """Records that the stream keeps: a lost reply is recognised as long as its record is among them, and an operator reads who led when."""
 HEADER_BYTES_MAX = 512
 NAME_PREFIX = "GANTRY_REGISTER_"
+NAME_CHARS_MAX = 255
+"""Of JetStream."""
 SUBJECT_PREFIX = "gantry.register."
 
 NEVER = (
@@ -33,8 +35,11 @@ def quoted(group: str) -> str:
 
 
 def name_of(group: str) -> str:
-    """Return the name of the stream of a broker group."""
-    return NAME_PREFIX + quoted(group)
+    """Return the name of the stream of a broker group. Raises ValueError if it is too long for JetStream."""
+    name = NAME_PREFIX + quoted(group)
+    if len(name) > NAME_CHARS_MAX:
+        raise ValueError(f"the brokerName {group!r} is too long for a register: its stream would be {name}")
+    return name
 
 
 def subject_of(group: str) -> str:
