@@ -12,7 +12,15 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from broker_store.replication.register import JetStreamRegister, Registered, Waits
+from broker_store.replication.register import (
+    JetStreamRegister,
+    Outcome,
+    RegisterAway,
+    RegisterBehind,
+    Registered,
+    Unknown,
+    Waits,
+)
 from gantry_chassis.nats_connection import NatsRequests
 
 SERVER = Path(sys.executable).parent / "nats-server"
@@ -160,8 +168,9 @@ def record(
     return Registered(version=version, group=group, leader=leader, nonce=nonce, **fields)  # pyright: ignore[reportArgumentType]
 
 
-AT_ONCE = Waits(answer_seconds_max=2.0, lack_seconds=0)
-"""For one server, which knows at once what it lacks."""
+SECONDS_MAX = 120
+AT_ONCE = Waits(answer_seconds_max=30, lack_seconds=0)
+"""For one server, which knows at once what it lacks, on a disk that may be busy."""
 
 
 @contextlib.asynccontextmanager
@@ -174,3 +183,21 @@ async def register(
         yield JetStreamRegister(requests, group, replicas, remembered, waits)
     finally:
         await requests.close()
+
+
+async def decided(one: JetStreamRegister, new: Registered) -> Outcome:
+    """Repeat a write until its outcome is known."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while isinstance(outcome := await one.write(new.version - 1, new), Unknown):
+            await asyncio.sleep(0.02)
+        return outcome
+
+
+async def newest(one: JetStreamRegister) -> Registered:
+    """Read until the register answers."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while True:
+            try:
+                return await one.read()
+            except (RegisterAway, RegisterBehind):
+                await asyncio.sleep(0.05)

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nats_nodes import Node, nodes, record, register
+from nats_nodes import SECONDS_MAX, Node, decided, newest, nodes, record, register
 
 from broker_store.replication.register import (
     JetStreamRegister,
-    Outcome,
     Refused,
     RegisterAway,
     RegisterBehind,
-    Registered,
     Unknown,
     Waits,
     Written,
@@ -24,7 +22,6 @@ from broker_store.replication.register import (
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.crash]
 groups = (f"group-{number}" for number in itertools.count())
-SECONDS_MAX = 120
 
 
 @pytest.fixture(scope="module")
@@ -56,23 +53,6 @@ async def made(one: JetStreamRegister, group: str) -> None:
             if outcome == Written(1):
                 return
             await asyncio.sleep(0.1)
-
-
-async def decided(one: JetStreamRegister, new: Registered) -> Outcome:
-    """Repeat a write until its outcome is known."""
-    async with asyncio.timeout(SECONDS_MAX):
-        while isinstance(outcome := await one.write(new.version - 1, new), Unknown):
-            await asyncio.sleep(0.02)
-        return outcome
-
-
-async def newest(one: JetStreamRegister) -> Registered:
-    async with asyncio.timeout(SECONDS_MAX):
-        while True:
-            try:
-                return await one.read()
-            except (RegisterAway, RegisterBehind):
-                await asyncio.sleep(0.05)
 
 
 async def led_by(one: JetStreamRegister, three: list[Node]) -> Node:

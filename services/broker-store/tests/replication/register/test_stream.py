@@ -40,7 +40,7 @@ def test_the_wanted_configuration_is_a_register() -> None:
         ({"deny_delete": False}, "deny_delete is False and must be True"),
         ({"deny_purge": False}, "deny_purge is False and must be True"),
         ({"allow_direct": True}, "allow_direct is True and must be False"),
-        ({"max_msgs": 1}, "max_msgs is 1 and must be 1024"),
+        ({"max_msgs": 1}, "max_msgs is 1 and must be 64"),
         ({"max_age": 10}, "max_age is 10 and must be 0"),
         ({"subjects": ["gantry.register.a", "x"]}, "subjects"),
         ({"mirror": {"name": "x"}}, "mirror must not be set"),

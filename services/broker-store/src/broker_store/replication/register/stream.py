@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from broker_store.replication.register.record import RECORD_BYTES_MAX
 
-HISTORY = 1024
+HISTORY = 64
 """Records that the stream keeps: a lost reply is recognised as long as its record is among them, and an operator reads who led when."""
 HEADER_BYTES_MAX = 512
 NAME_PREFIX = "GANTRY_REGISTER_"
