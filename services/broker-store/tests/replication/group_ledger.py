@@ -9,7 +9,7 @@
 
 from typing import TYPE_CHECKING
 
-from broker_store.replication.registered import Registered
+from broker_store.replication.register.record import Registered
 
 if TYPE_CHECKING:
     from group_node import Node

@@ -91,7 +91,7 @@ class Node:
             LOOK_MS,
             self._is_first,
         )
-        life = f"{self.name}.{self.life}"
+        life = f"{self.name}-{self.life}"
         self.role = Role(Replica(settings, self.kept, self.durable, self.confirm, life, self.clock()))
         self._tick_later(1)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker_store.replication.registered import Registered
+from broker_store.replication.register.record import Registered, decode, encode
 from broker_store.replication.steps import (
     Input,
     ReadRegister,
@@ -68,7 +68,7 @@ class SimulatedRegister:
         if isinstance(order, ReadRegister):
             reply: Input = RegisterRead(order.operation, self._read(name))
         elif order.record.version == len(self.records) + 1:
-            self.records.append(order.record)
+            self.records.append(decode(encode(order.record)))
             world.register_changed()
             reply = RegisterWritten(order.operation)
         else:

@@ -13,8 +13,8 @@ from broker_store.replication.as_leader import Leading
 from broker_store.replication.epochs import EpochTable
 from broker_store.replication.gate import Gate
 from broker_store.replication.messages import DurableEnd
+from broker_store.replication.register.record import Registered
 from broker_store.replication.register_use import RegisterUse
-from broker_store.replication.registered import Registered
 from broker_store.replication.replica import Replica
 from broker_store.replication.role import Role
 from broker_store.replication.states import ReplicaState

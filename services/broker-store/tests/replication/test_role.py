@@ -5,7 +5,7 @@ from mutants import FOUND_BY_A_LIFE, MUTANTS, planted
 
 from broker_store.replication.epochs import Epoch, EpochTable
 from broker_store.replication.messages import Beat, DurableEnd, Hello, Refused, Session, Welcome
-from broker_store.replication.registered import Registered
+from broker_store.replication.register.record import Registered
 from broker_store.replication.replica import Replica, RoleSettings
 from broker_store.replication.role import Role
 from broker_store.replication.states import ReplicaState

@@ -56,8 +56,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
         introduce=None if guard is None else guard.introducer,
         tls=outgoing.open(outgoing_tls, settings),
     )
-    hints_by = outgoing.open(hints_tls, settings)
-    hints = Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file, hints_by)
+    hints = _make_hints(settings, life, outgoing)
     peers: dict[int, Peer] = {}
     outside = Outside(hints, pool, peers)
     config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)
@@ -68,7 +67,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, SERVICE, budget)
     tls_door = TlsDoor.of(open_certificate(settings, life, metrics, SERVICE), budget)
-    door = None if guard is None else guard.door(settings.access_cluster)
+    door = guard and guard.door(settings.access_cluster)
     remoting = Remoting(commands, metrics, door, has_open_routes=settings.access_open_routes)
     server = make_server(settings, registry, outside, remoting, budget, peers)
     add_gauges(metrics, tables, server, hints)
@@ -101,6 +100,11 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
         guard.audit.close()
     writer.close()
     lock.close()
+
+
+def _make_hints(settings: NameserverSettings, life: Life, outgoing: OutgoingFiles) -> Hints:
+    tls = outgoing.open(hints_tls, settings)
+    return Hints(settings.nats_url, SERVICE, life.environment.rng, settings.nats_token_file, tls)
 
 
 def restored_config(settings: NameserverSettings, file: DurableFile) -> RunConfig:

@@ -1,11 +1,11 @@
 """What a leader does with beats, sessions of its followers, acknowledgements and set changes (rules 2, 7 and 9)."""
 
-from dataclasses import replace
+import msgspec
 
 from broker_store.replication.gate import Gate
 from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, Refused, Session, Welcome
+from broker_store.replication.register.record import Registered
 from broker_store.replication.register_use import RegisterUse
-from broker_store.replication.registered import Registered
 from broker_store.replication.replica import Replica
 from broker_store.replication.steps import Acknowledge, BecomeLeader, Ship
 
@@ -99,7 +99,9 @@ class Leading:
         self.gate.propose(members)
         version, nonce = replica.version + 1, replica.new_nonce()
         self._register.write(
-            replace(self._record, version=version, members=tuple(sorted(members)), nonce=nonce)
+            msgspec.structs.replace(
+                self._record, version=version, members=tuple(sorted(members)), nonce=nonce
+            )
         )
 
     def _acknowledge(self) -> None:

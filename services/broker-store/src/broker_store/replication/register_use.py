@@ -4,7 +4,7 @@ A write is recognized by its nonce. Without a reply it is repeated. When it is r
 older than the one that was to be written. An answer may be stale; only a version that is newer than the known one changes anything.
 """
 
-from broker_store.replication.registered import Registered
+from broker_store.replication.register.record import Registered
 from broker_store.replication.replica import Replica
 from broker_store.replication.steps import (
     ReadRegister,

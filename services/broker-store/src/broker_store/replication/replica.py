@@ -36,6 +36,7 @@ class Replica:
     def __init__(
         self, settings: RoleSettings, kept: Kept, end: int, confirm: int, life: str, now: int
     ) -> None:
+        """`life`: unlike that of any other life of any replica, of the characters that a nonce of the register may have."""
         self.settings = settings
         self.kept = replace(kept, table=kept.table.until(end))
         """What is durable beside the log, or on its way there. Changed by `persist` and `log_cut`."""

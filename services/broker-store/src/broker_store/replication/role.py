@@ -17,8 +17,8 @@ from dataclasses import replace
 from broker_store.replication.as_follower import Following
 from broker_store.replication.as_leader import Leading
 from broker_store.replication.messages import Hello, Message, Refused
+from broker_store.replication.register.record import Registered
 from broker_store.replication.register_use import RegisterUse
-from broker_store.replication.registered import Registered
 from broker_store.replication.replica import Replica
 from broker_store.replication.states import ReplicaState
 from broker_store.replication.steps import (

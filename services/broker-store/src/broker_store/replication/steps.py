@@ -9,7 +9,7 @@ from enum import Enum
 
 from broker_store.replication.epochs import EpochTable
 from broker_store.replication.messages import Beat, Message, Session
-from broker_store.replication.registered import Registered
+from broker_store.replication.register.record import Registered
 
 
 @dataclass(frozen=True, slots=True)
