@@ -38,11 +38,11 @@ class System:
 
 
 @contextlib.contextmanager
-def started(*options: str, data_parent: str | None = None) -> Generator[System]:
-    """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end."""
+def started(*options: str, data_parent: str | None = None, data: str = "") -> Generator[System]:
+    """Start a system on free ports with its data in a temporary folder, or in `data`; stop it and delete the temporary folder at the end."""
     end_in_order()
     with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=data_parent) as folder:
-        data = str(Path(folder) / "data")
+        data = data or str(Path(folder) / "data")
         command = [str(ROOT / "gantry"), "up", "--free-ports", "--detach", "--json", "--data", data, *options]
         try:
             ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)

@@ -41,6 +41,8 @@ class Trial:
     flush: str
     threads: int | None = None
     """The number of threads, if the program's goal sets one."""
+    jvm: tuple[str, ...] = ()
+    """Further options of the client's Java."""
 
 
 TRIALS = (
@@ -116,8 +118,9 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @contextlib.contextmanager
-def rocketmq(java: Java, folder: Path, flush: str) -> Generator[Broker]:
-    """Run RocketMQ's nameserver and broker."""
+def rocketmq(java: Java, folder: Path, flush: str, more: str = "") -> Generator[Broker]:
+    """Run RocketMQ's nameserver and broker. `more`: further lines of its broker.conf."""
+    folder.mkdir(exist_ok=True)
     names, port = free_port(), free_port(-2, 1)
     names_conf, broker_conf = folder / "namesrv.conf", folder / "broker.conf"
     names_conf.write_text(f"listenPort={names}\n")
@@ -125,7 +128,7 @@ def rocketmq(java: Java, folder: Path, flush: str) -> Generator[Broker]:
     broker_conf.write_text(
         f"brokerClusterName=DefaultCluster\nbrokerName=broker-a\nbrokerId=0\nbrokerRole=ASYNC_MASTER\nbrokerIP1=127.0.0.1\n"
         f"flushDiskType={flush.upper()}_FLUSH\nlistenPort={port}\nnamesrvAddr=127.0.0.1:{names}\nautoCreateTopicEnable=true\n"
-        f"storePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n"
+        f"storePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n{more}"
     )
     nameserver = java.start(
         "namesrv", NAMESERVER_JVM, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(names_conf)
@@ -158,7 +161,7 @@ def run_trial(java: Java, broker: Broker, trial: Trial, options: argparse.Namesp
         words += ["-g", f"bench{time.time_ns()}"]
     else:
         words += ["-w", str(trial.threads or options.threads), "-s", str(BODY_BYTES)]
-    client = java.start("client", CLIENT_JVM, *words, *trial.arguments)
+    client = java.start("client", CLIENT_JVM + trial.jvm, *words, *trial.arguments)
     try:
         time.sleep(WARM_UP_SECONDS)
         cpu, began = cpu_seconds(broker.pid), time.monotonic()

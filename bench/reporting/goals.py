@@ -61,6 +61,16 @@ GOALS: dict[str, Goal] = {
     "rocketmq.producer, sync flush": least("the same Producer, SYNC_FLUSH", floors=2.0, miss="a"),
     "rocketmq.batch producer": least("its BatchProducer, 32 x 128 B, 8 threads", floors=1.2, miss="b"),
     "rocketmq.consumer": least("its push consumer", floors=1.0),
+    "rocketmq_secure.signed, unsigned": least(
+        "signed sends of RocketMQ's Producer, relative to unsigned ones", floors=0.85, miss="h"
+    ),
+    "rocketmq_secure.signed, RocketMQ": least(
+        "the same, relative to RocketMQ 5.5.0 with authentication and authorization", floors=2.0, miss="h"
+    ),
+    "rocketmq_secure.TLS, plain": least(
+        "sends of RocketMQ's Producer over TLS, relative to plain ones", floors=0.7
+    ),
+    "rocketmq_secure.TLS, RocketMQ": least("the same, relative to RocketMQ over TLS", floors=1.0),
     "store_send.async.w256.c8.128B": least("sends at window 256 over 8 connections, async flush", 55_000),
     "store_send.sync.w256.c8.128B": least("the same, sync flush, relative to async", floors=0.6, miss="a"),
     "tls_send.tls": least("sends over TLS at window 256, relative to plain ones", floors=0.7),

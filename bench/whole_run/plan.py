@@ -56,6 +56,7 @@ PLAN = (
 """Floors first; programs that load the disk for long after those that are sensitive to it; other brokers last."""
 BY_NAME_ONLY = {
     "rocketmq": "its trials run with `against`",
+    "rocketmq_secure": "it needs RocketMQ's jars",
     "endurance": "it takes 90 minutes and more",
 }
 """Programs that a whole run leaves out, and the reason."""
