@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from gateway_problem_check import check
 
@@ -70,6 +72,20 @@ async def test_a_nameserver_that_never_learns_the_route_is_named(system, connect
     async with connect(system.gateway()) as client:
         answer = await client.put("/v1/topics/new", json={})
     assert (answer.status_code, answer.json()["missing"]) == (503, ["nameserver 127.0.0.1:9876"])
+
+
+async def test_a_slow_nameserver_does_not_prolong_the_wait_for_a_route(system, connect, monkeypatch):
+    asked = []
+
+    async def slow_route(_address, topic):
+        asked.append(topic)
+        await asyncio.sleep(0.09)
+
+    monkeypatch.setattr(system, "route_at", slow_route)
+    async with connect(system.gateway(topic_ready_seconds=0.1)) as client:
+        answer = await client.put("/v1/topics/new", json={})
+    assert (answer.status_code, answer.json()["missing"]) == (503, ["nameserver 127.0.0.1:9876"])
+    assert len(asked) <= 2
 
 
 async def test_system_topics_are_hidden_and_not_changed(client, system):

@@ -183,15 +183,15 @@ class TopicAdmin:
 
     async def _wait_for_route(self, address: str, topic: str, want: set[QueueData]) -> bool:
         """Return whether one nameserver has this route, waiting briefly for it."""
-        for _ in range(max(1, round(self._ready_seconds / POLL_SECONDS))):
-            try:
-                data = await self._names.route_at(address, topic)
-            except PeerAway:
-                return False
-            if data is not None and want <= set(data.queues):
-                return True
-            await asyncio.sleep(POLL_SECONDS)
-        return False
+        try:
+            async with asyncio.timeout(self._ready_seconds):
+                while True:
+                    data = await self._names.route_at(address, topic)
+                    if data is not None and want <= set(data.queues):
+                        return True
+                    await asyncio.sleep(POLL_SECONDS)
+        except (PeerAway, TimeoutError):
+            return False
 
     def _changed(self, topic: str) -> None:
         self._routes.forget(topic)
