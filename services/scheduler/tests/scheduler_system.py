@@ -33,6 +33,11 @@ READY = {
     "scheduler": re.compile(r"ready .*remoting=[\d.]+:(\d+)"),
 }
 START_SECONDS = 60
+PORT_TRIES, PORT_SECONDS = 100, 0.2
+
+
+class PortTaken(AssertionError):
+    """A killed process left its port, and a connection of another process has it as its own end now: such a port is free again soon."""
 
 
 class Process:
@@ -55,7 +60,10 @@ class Process:
                 self.port = int(found[1])
                 break
         else:
-            raise AssertionError("".join(self.lines))
+            self.process.wait()
+            self.process.stderr.close()
+            said = "".join(self.lines)
+            raise (PortTaken if "Address already in use" in said else AssertionError)(said)
         self._drain = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
         self._drain.start()
 
@@ -99,9 +107,17 @@ class System:
         self.schedulers = 0
 
     def start(self, module, **settings):
-        process = Process(module, **settings)
-        self.processes.append(process)
-        return process
+        for tries in range(1, PORT_TRIES + 1):
+            try:
+                process = Process(module, **settings)
+            except PortTaken:
+                if tries == PORT_TRIES:
+                    raise
+                time.sleep(PORT_SECONDS)
+            else:
+                self.processes.append(process)
+                return process
+        raise AssertionError("unreachable")
 
     async def start_store(self, port=0, **more):
         self.store_process = await asyncio.to_thread(
