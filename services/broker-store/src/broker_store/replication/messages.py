@@ -10,10 +10,10 @@ from broker_store.replication.epochs import EpochTable
 
 
 class Session(NamedTuple):
-    """What tells one attempt of a follower to copy from the others."""
+    """One attempt of a follower to copy from a leader."""
 
     life: str
-    """Differs in each life of a process."""
+    """The life of the follower's process."""
     number: int
     """Grows within a life."""
 
@@ -47,7 +47,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The receiver does not serve this session: it does not lead, it knows less than the follower, or it serves another session of it."""
+    """The receiver sends nothing to the follower: it does not lead, it knows less than the follower, or the follower has begun a newer attempt."""
 
     session: Session
     version: int
@@ -72,12 +72,12 @@ class DurableEnd:
     epoch: int
     """An epoch is one life of one leader: a report that comes late to another life counts for nothing."""
     version: int
-    """The highest version of the leader that it heard in this session."""
+    """The highest version of the leader that the follower has received since its hello."""
     durable: int
     end: int
     """End of what it has written. The leader ships from there."""
     sent_at: int
-    """The newest time of the leader that it received in this session."""
+    """The newest `sent_at` of the leader that the follower has received since its hello."""
 
 
 Message = Hello | Welcome | Refused | Beat | DurableEnd
