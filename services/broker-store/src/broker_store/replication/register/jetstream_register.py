@@ -10,10 +10,10 @@ from broker_store.replication.register.jetstream_calls import WAITS, JetStreamCa
 from broker_store.replication.register.lacking import Lacking
 from broker_store.replication.register.port import (
     REBUILD,
+    KnownVersion,
     Outcome,
     Refused,
     RegisterAway,
-    RegisterBehind,
     RegisterUnusable,
     Unknown,
     Written,
@@ -28,7 +28,7 @@ from gantry_chassis.nats_connection import NatsRequests
 POLL_SECONDS = 0.2
 
 
-class JetStreamRegister:
+class JetStreamRegister(KnownVersion):
     """The register of one broker group, as one store uses it."""
 
     def __init__(
@@ -40,19 +40,11 @@ class JetStreamRegister:
         waits: Waits = WAITS,
     ) -> None:
         """Take the number of NATS servers that keep the stream (3; 1 for trials), and the version that the store remembers, 0 if none."""
-        self._group, self._replicas, self._known = group, replicas, remembered
+        super().__init__(remembered)
+        self._group, self._replicas = group, replicas
         self._calls = JetStreamCalls(requests, name_of(group), subject_of(group), waits)
         self._lacking = Lacking(waits.lack_seconds)
         self._checked = 0
-
-    @property
-    def known(self) -> int:
-        """See `Register.known`."""
-        return self._known
-
-    def learn(self, version: int) -> None:
-        """See `Register.learn`."""
-        self._known = max(self._known, version)
 
     async def read(self) -> Registered:
         """See `Register.read`."""
@@ -60,10 +52,7 @@ class JetStreamRegister:
         newest = await self._newest()
         if newest is None:
             raise self._empty()
-        if newest.version < self._known:
-            raise RegisterBehind(newest.version, self._known)
-        self.learn(newest.version)
-        return newest
+        return self.accept(newest)
 
     async def write(self, expected_version: int, new: Registered) -> Outcome:
         """See `Register.write`."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from broker_store.replication.register.port import (
+    KnownVersion,
     Outcome,
     RegisterAway,
-    RegisterBehind,
     RegisterUnusable,
     Unknown,
     Written,
@@ -57,31 +57,20 @@ class Faults:
     """Records of other stores that arrive just before the next write."""
 
 
-class MemoryRegister:
+class MemoryRegister(KnownVersion):
     """The register of one store: the shared records, and the faults on the way to them."""
 
     def __init__(self, records: Records, faults: Faults, remembered: int) -> None:
         """Take the version that the store remembers, 0 if none."""
-        self._records, self._faults, self._known = records, faults, remembered
-
-    @property
-    def known(self) -> int:
-        """See `Register.known`."""
-        return self._known
-
-    def learn(self, version: int) -> None:
-        """See `Register.learn`."""
-        self._known = max(self._known, version)
+        super().__init__(remembered)
+        self._records, self._faults = records, faults
 
     async def read(self) -> Registered:
         """See `Register.read`."""
         newest = self._newest()
         if newest is None:
             raise RegisterUnusable(f"the register of {self._records.group} is empty")
-        if newest.version < self._known:
-            raise RegisterBehind(newest.version, self._known)
-        self.learn(newest.version)
-        return newest
+        return self.accept(newest)
 
     async def write(self, expected_version: int, new: Registered) -> Outcome:
         """See `Register.write`."""

@@ -61,6 +61,30 @@ class Unknown(NamedTuple):
 Outcome = Written | Refused | Unknown
 
 
+class KnownVersion:
+    """What every register keeps: the highest version that its store knows."""
+
+    def __init__(self, remembered: int) -> None:
+        """Take the version that the store remembers, 0 if none."""
+        self._known = remembered
+
+    @property
+    def known(self) -> int:
+        """See `Register.known`."""
+        return self._known
+
+    def learn(self, version: int) -> None:
+        """See `Register.learn`."""
+        self._known = max(self._known, version)
+
+    def accept(self, newest: Registered) -> Registered:
+        """Return a record that was read, and learn its version. Raises RegisterBehind if the store knows a newer one."""
+        if newest.version < self._known:
+            raise RegisterBehind(newest.version, self._known)
+        self.learn(newest.version)
+        return newest
+
+
 class Register(Protocol):
     """The register of one broker group, as one store uses it. Calls may overlap."""
 
