@@ -1,16 +1,18 @@
 """Structured logs on stderr or in a file: one line per event, as text or JSON, with the request id of the current task.
 
 Logging never waits for a reader: see `writer`. Messages other libraries send through `logging`, from WARNING up,
-have the same form.
+and uncaught exceptions have the same form.
 """
 
 import atexit
 import contextlib
 import logging
 import sys
+import threading
 from collections.abc import Generator
 from contextvars import ContextVar
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -83,6 +85,8 @@ def configure(service: str, level: str = "info", *, json: bool = False, file: st
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_uncaught_in_thread
     _writers.append(writer)
     return writer
 
@@ -105,6 +109,21 @@ def _close() -> None:
 def get_logger(**fields: object) -> FilteringBoundLogger:
     """Return a logger that adds `fields` to every event. Safe to call at import, before `configure`."""
     return structlog.get_logger(**fields)
+
+
+# Python itself prints a traceback in pieces, straight into the file the log thread is still writing its lines to.
+def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if issubclass(kind, Exception):
+        get_logger().error("uncaught exception", exc_info=(kind, error, traceback))
+    else:
+        sys.__excepthook__(kind, error, traceback)  # Ctrl-C
+
+
+def _log_uncaught_in_thread(uncaught: threading.ExceptHookArgs) -> None:
+    if uncaught.exc_value is not None and uncaught.exc_type is not SystemExit:
+        thread = uncaught.thread.name if uncaught.thread is not None else ""
+        where = (uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback)
+        get_logger(thread=thread).error("uncaught exception", exc_info=where)
 
 
 class _Lines:
