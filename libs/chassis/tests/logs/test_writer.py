@@ -93,10 +93,15 @@ def test_an_uncaught_exception_is_one_event_after_the_lines_before_it(tmp_path: 
     )
     *lines, in_thread, in_main = (json.loads(line) for line in log.read_text().splitlines())
     assert [line["number"] for line in lines] == list(range(5000))
-    assert (in_thread["event"], in_thread["thread"], in_thread["level"]) == ("uncaught exception", "failing", "error")
+    assert (in_thread["event"], in_thread["thread"], in_thread["level"]) == (
+        "uncaught exception",
+        "failing",
+        "error",
+    )
     assert in_thread["exception"].endswith("LookupError: in a thread")
     assert (in_main["event"], in_main["service"]) == ("uncaught exception", "trial")
-    assert in_main["exception"].startswith("Traceback") and in_main["exception"].endswith("in the main thread")
+    assert in_main["exception"].startswith("Traceback")
+    assert in_main["exception"].endswith("in the main thread")
 
 
 def test_lines_after_the_close_are_written_too(tmp_path: Path) -> None:
