@@ -21,6 +21,7 @@ from broker_store.log.files.files import Files
 from broker_store.ports import Commands, Peer
 from broker_store.settling.decided.mark import Source
 from broker_store.settling.decided.settled_table import SettledTable
+from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies import fastjson
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -33,6 +34,7 @@ TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """RocketMQ's consumer group of its transaction checks."""
 KEPT_FILE = "gantry/foreign.json"
 """Another broker's cursors, kept until the first checkpoint includes them."""
+_log = get_logger()
 _decode_kept = msgspec.json.Decoder(list[tuple[str, int, str, int]]).decode
 
 
@@ -59,7 +61,8 @@ class CursorCopies:
         self._version = DataVersionCounter(now_ms)
         self._file = file
         self._sync_log = sync_log
-        self._saver = Saver("delayOffset.json", self._content, self._store, thread)
+        self._content = b""
+        self._saver = Saver("delayOffset.json", lambda: self._content, self._store, thread)
         self._copied = table.changes
 
     def commands(self) -> Commands:
@@ -79,17 +82,21 @@ class CursorCopies:
         await self._saver.close()
 
     def copy(self) -> None:
-        """Copy the cursors, unless nothing was decided since the last copy."""
-        if self._table.changes == self._copied:
+        """Copy the cursors, unless nothing was decided since the last copy. If queues cannot be read, the next call tries again."""
+        changes = self._table.changes
+        if changes == self._copied:
             return
-        self._copied = self._table.changes
         self._version.bump()
+        try:
+            self._content, half_cursor = self._delay_cursors(), self._half_cursor()
+        except OSError as error:
+            _log.warning("cursors for RocketMQ could not be copied, trying again", error=str(error))
+            return
+        self._copied = changes
         self._saver.changed()
-        half = self._queues.find(HALF_TOPIC, 0)
-        if half is not None:
+        if half_cursor is not None:
             op = self._queues.find(OP_HALF_TOPIC, 0)
-            cursor = self._table.of((HALF_TOPIC, 0, "")).cursor
-            self._offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, cursor)
+            self._offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, half_cursor)
             self._offsets.commit(TRANSACTION_GROUP, OP_HALF_TOPIC, 0, 0 if op is None else op.min_offset)
 
     async def _run(self) -> None:
@@ -105,9 +112,14 @@ class CursorCopies:
         self._file.store_bytes(content)
 
     def _delay_offsets(self, _peer: Peer, command: Command) -> bytes:
-        return encode_response(ResponseCode.SUCCESS, command.opaque, body=self._content())
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=self._delay_cursors())
 
-    def _content(self) -> bytes:
+    def _half_cursor(self) -> int | None:
+        if self._queues.find(HALF_TOPIC, 0) is None:
+            return None
+        return self._table.of((HALF_TOPIC, 0, "")).cursor
+
+    def _delay_cursors(self) -> bytes:
         cursors = {
             queue.queue_id + 1: self._table.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor
             for queue in self._queues.of_topic(SCHEDULE_TOPIC)

@@ -1,6 +1,7 @@
 """Decided items across restarts: replay, snapshots, their loss; what retention must keep; copies for RocketMQ."""
 
 import asyncio
+import errno
 
 import pytest
 from sending_side import ScriptedPeer
@@ -11,6 +12,7 @@ from broker_store.config.config_files import ConfigFile
 from broker_store.derived import lowest_pin
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.errors import LogStopped
+from broker_store.log.files.simulated_files import Fault
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare
 from broker_store.settling.cursor_copies import (
@@ -197,6 +199,21 @@ async def test_cursors_are_copied_only_once_the_log_is_durable(peer):
     copies = copies_of(side, OffsetTable(), file, sync_log)
     side.settled([side.item(2, deliver())])
     await copies.close()
+    assert file.load() is None
+    await copies.close()
+    assert file.load() is not None
+
+
+async def test_a_queue_that_cannot_be_read_delays_the_copy_and_not_the_stop(peer):
+    side = await half_decided(peer)
+    await side.sending.checkpoints.close()
+    side = side.reopen()
+    file = ConfigFile(side.files, "/store/config/delayOffset.json")
+    copies = copies_of(side, OffsetTable(), file)
+    side.settled([side.item(2, deliver())])
+    side.files.faults.append(Fault("pread", errno.EIO, "consumequeue"))
+    await copies.close()
+    assert side.files.faults[0].count == 0
     assert file.load() is None
     await copies.close()
     assert file.load() is not None
