@@ -110,6 +110,11 @@ class EpochTable:
         content = head + b"".join(_ENTRY.pack(*entry) for entry in self.entries)
         return content + _CRC.pack(crc32(content))
 
+    @staticmethod
+    def disk_bytes(entries: int) -> int:
+        """Return the size of a file with so many entries."""
+        return _HEAD.size + entries * _ENTRY.size + _CRC.size
+
     @classmethod
     def from_disk(cls, data: bytes) -> "EpochTable":
         """Return the table of a file. Raises MalformedEpochTable when the file is torn, damaged or of another format."""
