@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from broker_store.process.http_routes import SnapshotRoutes
+from broker_store.replication.frames import CODES as REPLICA_CODES
 from gantry_access.rights.http_table import GATEWAY, OWN_PORTS
 from gantry_access.rights.request_table import REQUESTS
 from gantry_chassis.http.server import Routes, health_routes
@@ -28,8 +29,8 @@ from scheduler.orders.task_orders import TaskOrders
 from txn_checker.assembly import CheckerProcess
 
 SERVICES = Path(__file__).parents[2] / "services"
-NOT_SERVED_YET = {int(RequestCode.QUERY_ASSIGNMENT)}
-"""Has a row, but no service answers it."""
+NOT_SERVED_YET = {int(RequestCode.QUERY_ASSIGNMENT)} | set(map(int, REPLICA_CODES))
+"""Have a row, but no service answers them."""
 
 
 def load(name: str, path: str) -> ModuleType:

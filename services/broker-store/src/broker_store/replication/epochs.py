@@ -96,6 +96,11 @@ class EpochTable:
         """Return its bytes in a message to another replica."""
         return _COUNT.pack(len(self.entries)) + b"".join(_ENTRY.pack(*entry) for entry in self.entries)
 
+    @staticmethod
+    def wire_bytes(entries: int) -> int:
+        """Return the size in a message of a table with so many entries."""
+        return _COUNT.size + entries * _ENTRY.size
+
     @classmethod
     def from_wire(cls, data: bytes) -> "EpochTable":
         """Return the table of these bytes. Raises MalformedEpochTable."""
