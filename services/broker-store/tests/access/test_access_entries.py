@@ -3,10 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_store.access import access_entries
-from broker_store.access.access_entries import NOT_IN_LOG, AccessEntries
+from broker_store.access.access_entries import AccessEntries
 from broker_store.commit.topics import ACCESS_TOPIC
 from broker_store.log.errors import DamagedRecord
+from broker_store.state_records import keyed_entries
+from broker_store.state_records.keyed_entries import NOT_IN_LOG
 from gantry_access.entries.entry import Entry, Key, Kind, decode_entry, encode_entry
 from gantry_wire.records.message_record import build_record
 
@@ -51,7 +52,7 @@ def test_the_newest_entry_of_a_key_counts_in_whatever_order_records_come(log, di
 @given(st.lists(entry, max_size=10), st.lists(st.one_of(st.none(), entry), max_size=12), st.integers(0, 4))
 def test_parts_of_a_snapshot_of_different_moments_and_the_log_are_the_state_at_its_end(before, during, back):
     live, log = AccessEntries(), list[Entry]()
-    access_entries.ENTRIES_PER_SLICE, usual = 1, access_entries.ENTRIES_PER_SLICE
+    keyed_entries.ENTRIES_PER_SLICE, usual = 1, keyed_entries.ENTRIES_PER_SLICE
     try:
         for one in before:
             live.apply(one, len(log))
@@ -66,7 +67,7 @@ def test_parts_of_a_snapshot_of_different_moments_and_the_log_are_the_state_at_i
                 log.append(one)
         parts += slices
     finally:
-        access_entries.ENTRIES_PER_SLICE = usual
+        keyed_entries.ENTRIES_PER_SLICE = usual
     found = AccessEntries()
     assert found.load(b"".join(parts), covered)
     replay(found, log, covered)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from broker_store.access.access_entries import Kept
 from broker_store.commit.message import key_entries
 from broker_store.commit.queues import Queue
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
@@ -19,7 +19,7 @@ from broker_store.leases.subscriptions import QueueLeases
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.sending.idempotency import ENTRY, Remembered
-from gantry_access.entries.entry import Key
+from broker_store.state_records.keyed_entries import Kept
 from gantry_chassis.machine.environment import machine
 from gantry_wire.messages.properties import index_key_hash
 from gantry_wire.records.message_record import Record, decode_record
@@ -75,7 +75,7 @@ class DerivedState:
     leases: dict[tuple[str, str, int], LeaseState]
     settled: dict[tuple[str, int, str], tuple[int, ...]]
     """Decided offsets at or above the beginning of each queue, by source."""
-    access: dict[Key, Kept]
+    access: dict[Hashable, Kept[Any]]
     """Entries of users and policies, with the place of their newest record."""
     topics: dict[str, Any]
     offsets: dict[tuple[str, str, int], int]

@@ -4,8 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from broker_store.access.change_log import ROLLED_AT_ONCE, ChangeLog
+from broker_store.access.change_log import ChangeLog
 from broker_store.access.followed import Followed
+from broker_store.state_records.entry_log import ROLLED_AT_ONCE
 from gantry_access.entries.entry import Entry
 from gantry_access.entries.table import AccessTable
 from gantry_chassis.logs.structured import get_logger

@@ -118,7 +118,8 @@ FEW: Mapping[str, Names] = {
         "gateway.routing.route_cache:RouteCache": "_lists _stale_lists",
     },
     "user or token: administrators bound them": {
-        "broker_store.access.access_entries:AccessEntries": "_kept _came",
+        "broker_store.access.access_entries:AccessEntries": "_came",
+        "broker_store.state_records.keyed_entries:KeyedEntries": "_kept",
     },
     "store, nameserver or other process": {
         "gantry_link.connections.calls:Deadlines": "_watched",
