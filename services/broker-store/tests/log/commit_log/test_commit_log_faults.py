@@ -7,12 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.commit_log.segment import load_segments
 from broker_store.log.errors import (
     DiskFull,
     LogStopped,
     NoDescriptorLeft,
 )
-from broker_store.log.files.simulated_files import Fault, SimulatedFiles
+from broker_store.log.files.simulated_files import Crashed, Fault, SimulatedFiles
 from gantry_wire.records.message_record import scan_records
 
 
@@ -72,6 +73,33 @@ def test_no_crash_brings_back_a_batch_that_was_refused(small, open_log, put, com
         assert not any(content[log.end :])
         following = state.read_bytes(f"/log/{4096:020d}")
         assert following is None or not any(following)
+
+
+@pytest.mark.parametrize("has_spare", [False, True])
+def test_a_crash_while_a_batch_is_taken_back_leaves_a_log_that_opens(small, open_log, put, commit, has_spare):
+    step, is_over, is_full = 0, False, False
+    while not is_over:
+        disk = SimulatedFiles(capacity=8192)
+        log = open_log(disk, small)
+        put(log, b"kept")
+        kept = commit(log)
+        if has_spare:
+            log.prezero._make_spare(4096)
+        for number in range(6):
+            put(log, b"%d" % number * 1500)
+        disk.crash_after = step
+        try:
+            log.write()
+        except DiskFull:
+            is_over = True
+        except Crashed:
+            step += 1
+        for state in disk.crash_states(20, seed=step):
+            segments = load_segments(state, "/log", small.segment_bytes)
+            assert segments[0].file.pread(kept, 0) == disk.content(segments[0].path)[:kept]
+        is_full = is_full or ("truncate", segments[0].path) in disk.trace
+    assert is_full
+    assert step > 4
 
 
 def test_enospc_when_the_next_segment_is_made_reserves_nothing(disk, small, open_log, put, commit):

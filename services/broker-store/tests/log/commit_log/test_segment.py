@@ -40,6 +40,24 @@ def test_empty_segments_of_which_a_power_cut_left_the_names_are_extended(disk):
     assert [segment.file.size() for segment in load_segments(disk, "/log", 4096)] == [4096, 4096, 4096]
 
 
+@pytest.mark.parametrize("written", [None, 0, 8191])
+@pytest.mark.parametrize("later", [0, 8192])
+def test_a_short_segment_is_extended_only_if_nothing_is_written_behind_it(disk, later, written):
+    """A crash leaves it while a batch is taken back, between the truncation and the extension."""
+    disk.make_dirs("/log")
+    disk.open("/log/" + file_name(0), 8192)
+    disk.open("/log/" + file_name(8192), 700)
+    disk.open("/log/" + file_name(16384), 8192)
+    disk.open("/log/" + file_name(24576), later)
+    if written is None:
+        disk.open("/log/" + file_name(16384)).zero(0, 4096)
+        assert [segment.file.size() for segment in load_segments(disk, "/log", 8192)] == [8192] * 4
+        return
+    disk.write_at("/log/" + file_name(16384), written, b"x")
+    with pytest.raises(LogUnreadable, match="700 bytes"):
+        load_segments(disk, "/log", 8192)
+
+
 def test_an_empty_segment_before_a_gap_refuses_the_start(disk):
     disk.make_dirs("/log")
     disk.open("/log/" + file_name(0), 0)

@@ -139,6 +139,36 @@ def test_every_crash_state_during_a_checkpoint_keeps_what_was_acknowledged(mini,
             assert again.holes == []
 
 
+def test_a_crash_while_recovery_cuts_several_segments_leaves_a_log_that_opens(mini):
+    """A last write reached the second and third segment only, so that a short first one would have files behind it."""
+
+    def torn_disk():
+        disk = SimulatedFiles()
+        store = mini(disk).open()
+        (first,) = store.send(b"acked")
+        for body in (b"x" * 3000, b"y" * 3000, b"z" * 3000):
+            store.put(body)
+        store.log.write()
+        disk.flip("/store/commitlog/" + "0" * 20, store.log.confirm + 100, 1)
+        assert len(store.log.segments) > 2
+        return disk.killed(), first
+
+    step, is_over = 0, False
+    while not is_over:
+        disk, first = torn_disk()
+        store = mini(disk)
+        disk.crash_after = step
+        try:
+            store.open()
+            is_over = True
+        except Crashed:
+            step += 1
+        for state in disk.crash_states(20, seed=step):
+            again = mini(state).open()
+            assert again.bodies() == {first[1]: b"acked"}
+    assert ("remove", "/store/commitlog/" + f"{8192:020d}") in disk.trace
+
+
 def test_every_crash_state_during_opening_and_during_recovery_loses_nothing(mini):
     def crashed_store():
         disk = SimulatedFiles()

@@ -256,8 +256,19 @@ class CommitLog(LogReader):
         if size + BLANK_BYTES > self.settings.segment_bytes:
             raise RecordTooLarge(f"{size} bytes do not fit into a segment of {self.settings.segment_bytes}")
         start = self._tail.end if self._tail is not None else self.end
+        segment = self._next_segment(start)
+        self._close_run(start)
+        self._begin_segment(segment)
+        for record in self._preamble(start):
+            self._place_preamble(record)
+        if self.end + size > self._limit:
+            raise RecordTooLarge(f"{size} bytes do not fit behind the preamble of segment {start}")
+        return self.reserve(size)
+
+    def _next_segment(self, start: int) -> Segment:
+        """Return the segment at this position, made now if it was not made ahead. Raises LogStopped, DiskFull (NoDescriptorLeft)."""
         try:
-            segment = self.prezero.take_spare(start)
+            return self.prezero.take_spare(start)
         except OSError as error:
             if error.errno in NO_DESCRIPTOR:
                 raise NoDescriptorLeft(f"no descriptor for the next segment of {self.directory}") from error
@@ -266,17 +277,13 @@ class CommitLog(LogReader):
                 raise DiskFull(f"no room for the next segment of {self.directory}") from error
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
-        self._close_run(start)
+
+    def _begin_segment(self, segment: Segment) -> None:
         self.segments.append(segment)
         self._tail = segment
-        self.end = self._run_start = start
+        self.end = self._run_start = segment.start
         self._limit = segment.end - BLANK_BYTES
         self._unsynced_names = True
-        for record in self._preamble(start):
-            self._place_preamble(record)
-        if self.end + size > self._limit:
-            raise RecordTooLarge(f"{size} bytes do not fit behind the preamble of segment {start}")
-        return self.reserve(size)
 
     def _close_run(self, segment_end: int) -> None:
         if self._tail is None:
@@ -353,12 +360,15 @@ class CommitLog(LogReader):
         return first.path
 
     def cut(self, end: int) -> None:
-        """Leave nothing at or above this position. For recovery, before appends start."""
-        for segment in [segment for segment in self.segments if segment.start >= end]:
+        """Leave nothing at or above this position. For recovery, before appends start.
+
+        No crash leaves a gap, or a short file before another one.
+        """
+        for segment in reversed([segment for segment in self.segments if segment.start >= end]):
             segment.file.close()
             self._files.remove(segment.path)
         self.segments = [segment for segment in self.segments if segment.start < end]
+        self._files.sync_dir(self.directory)
         if self.segments and end < self.segments[-1].end:
             cut_segment(self.segments[-1], end)
             self.segments[-1].file.sync()
-        self._files.sync_dir(self.directory)

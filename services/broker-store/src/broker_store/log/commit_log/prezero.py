@@ -96,6 +96,13 @@ class Prezero:
             self._wake_at = end
         self._wake()
 
+    def forget(self) -> None:
+        """Work on nothing, and forget what was made ahead, until `follow`: the files there are about to be removed."""
+        with self._lock:
+            self._await_idle(0)
+            self._segment = self._spare = self._own = None
+            self._full_at = -1
+
     def claim(self, end: int) -> None:
         """Announce that bytes up to here will be written. Waits until no zero can land below."""
         with self._lock:

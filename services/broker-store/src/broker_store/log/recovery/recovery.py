@@ -78,6 +78,8 @@ class Recovery:
     first. The queue files are complete below `units_from`, if that is not the start: the caller has the
     rest and adds it after `load_queue`. In a log that another program wrote last, the walk begins there at the
     latest, and at least the records of the last `again_ms` are walked: the caller keeps of them what no file has.
+
+    With `confirms_end` false the confirm offset stays where it is: the log is that of a replica, whose leader may still cut what lies above.
     """
 
     def __init__(
@@ -90,8 +92,10 @@ class Recovery:
         records_together: Callable[[bytes], int] = lambda _: 1,
         units_from: int = -1,
         again_ms: int = 0,
+        confirms_end: bool = True,
     ) -> None:
         self._log = log
+        self._confirms_end = confirms_end
         self._again_ms = again_ms
         self._is_preamble = is_preamble
         self._records_together = records_together
@@ -148,7 +152,8 @@ class Recovery:
         for queue, next_offset in self._reserved.items():
             queue.start_at(next_offset)
         log.start_at(end, min(end, self.confirm))
-        log.set_confirm(end)
+        if self._confirms_end:
+            log.set_confirm(end)
         yield Recovered(self.start, end, self._holes)
 
     # --- where to begin ------------------------------------------------------------------------------------
