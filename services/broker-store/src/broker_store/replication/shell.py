@@ -1,0 +1,360 @@
+"""Carries out what a role orders, in sequence, and feeds it with what happens. Lives in the loop; the disk works in threads.
+
+Inputs wait for each other: what an order causes is taken after the orders before it. What must be durable is written in threads:
+
+- `Persist`: one write at a time; of those that wait only the newest is written.
+- `CutLog`: no sync that began before a cut reports after it (`ReplicaLog.cuts`).
+- syncs: one at a time, and one more for everything written meanwhile. The shell makes all syncs of the log: the role decides what they confirm.
+
+A failing disk, or bytes that do not fit, end the shell: `ShellEvents.failed`. Nothing more goes out then, and the group's other replicas decide.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker_store.log.errors import LogError, NoDescriptorLeft
+from broker_store.replication.arriving import Arriving, Shipment
+from broker_store.replication.frames import Part, decode_body, encode_message, encode_shipment
+from broker_store.replication.fresh_bytes import Piece
+from broker_store.replication.kept_file import KeptFile
+from broker_store.replication.messages import Beat, Session
+from broker_store.replication.register.port import Register
+from broker_store.replication.register.record import Registered
+from broker_store.replication.register_calls import RegisterCalls
+from broker_store.replication.replica import Replica, RoleSettings
+from broker_store.replication.replica_log import ReplicaLog
+from broker_store.replication.role import Role
+from broker_store.replication.shipping import Shipping, ShippingCalls, ShippingSettings
+from broker_store.replication.steps import (
+    Acknowledge,
+    Appended,
+    BecomeFollower,
+    BecomeLeader,
+    CutLog,
+    EndProcess,
+    EndReason,
+    Input,
+    LogCut,
+    Output,
+    Persist,
+    Persisted,
+    ReadRegister,
+    Received,
+    Send,
+    Ship,
+    ShipmentReceived,
+    Show,
+    Synced,
+    Tick,
+    WriteRegister,
+    WriteShipment,
+)  # fmt: skip
+from gantry_chassis.machine.environment import Environment
+from gantry_wire.codes import GantryCode
+
+LIFE_BYTES = 12
+SYNC_RETRY_SECONDS = 0.05
+"""Pause while no file descriptor is free to sync the log directory."""
+TICK_SHARE = 0.8
+"""Of a beat: a tick comes at least every beat, also when the loop is late."""
+
+
+class ShellEvents(Protocol):
+    """What a store does on a role's decisions. Called in the loop; may call the shell."""
+
+    def acknowledged(self, up_to: int) -> None:
+        """Answer the sends below, and show them: they are confirmed."""
+        ...
+
+    def shown(self, up_to: int) -> None:
+        """Show readers of a follower everything below."""
+        ...
+
+    def leads(self, record: Registered, start: int) -> None:
+        """Finish recovery to the end, open the ports, register everywhere. From now on the store may append."""
+        ...
+
+    def follows(self, record: Registered, *, counted: bool) -> None:
+        """Copy from this leader."""
+        ...
+
+    def ended(self, reason: EndReason) -> None:
+        """End the process."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """End the process: its disk failed, or what a leader ships is not of this log."""
+        ...
+
+    def stuck(self, peer: str, error: Exception) -> None:
+        """Report that the bytes which a follower needs cannot be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCalls:
+    """What a shell calls."""
+
+    environment: Environment
+    send: Callable[[str, int, Sequence[bytes]], bool]
+    """Queues one-way requests with a code and these bodies to a peer: all of them, or none (False). They may get lost."""
+    at_turn_end: Callable[[Callable[[], None]], None]
+    call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+    events: ShellEvents
+
+
+class Shell:
+    """One life of a replica on one store directory, after the log was opened, and its content synced."""
+
+    def __init__(
+        self,
+        settings: RoleSettings,
+        peers: Sequence[str],
+        log: ReplicaLog,
+        kept: KeptFile,
+        register: Register,
+        calls: ShellCalls,
+        *,
+        shipping: ShippingSettings,
+        register_seconds: float,
+    ) -> None:
+        """`peers`: names of the group's other replicas; others are not heard."""
+        environment = calls.environment
+        self._name, self._peers, self._beat_seconds = settings.name, frozenset(peers), settings.beat_ms / 1000
+        self._log, self._kept, self._calls, self._events = log, kept, calls, calls.events
+        life = environment.secret_bytes(LIFE_BYTES).hex()
+        replica = Replica(settings, kept.kept, log.written_end, log.confirm, life, self._now_ms())
+        self.role = Role(replica)
+        self.register = RegisterCalls(
+            register,
+            self._step,
+            register_seconds,
+            may_bootstrap=settings.bootstrap and kept.kept.newest is None,
+        )
+        self._disk = environment.workers(1, "replica")
+        self._syncs = environment.workers(1, "replica-sync")
+        self._reads = environment.workers(1, "replica-read")
+        self.shipping = Shipping(
+            log,
+            ShippingCalls(
+                self._head, self._ship, calls.at_turn_end, calls.call_later, self._now_ms, self._reads, self._events.stuck
+            ),
+            shipping,
+        )  # fmt: skip
+        self._arriving = Arriving()
+        self._inputs: deque[tuple[Input, Shipment | None]] = deque()
+        self._is_stepping = False
+        self._is_over = False
+        self._persisting: Persist | None = None
+        self._next_persist: Persist | None = None
+        self._is_syncing = False
+        self._syncs_again = False
+        self._ticker: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Take part in the group."""
+        self._tick()
+
+    async def close(self) -> None:
+        """Stop without a word to anybody. Waits for what threads do."""
+        self._is_over = True
+        self._inputs.clear()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await self.register.close()
+        for workers in (self._reads, self._disk, self._syncs):
+            workers.close()
+
+    @property
+    def may_grant(self) -> bool:
+        """Say whether the replica may grant what lives in memory now (rule 8)."""
+        return not self._is_over and self.role.may_grant(self._now_ms())
+
+    # --- what happens --------------------------------------------------------------------------------------
+
+    def appended(self) -> None:
+        """Take what the leader's group commit has written. Call it after each write, in the same turn."""
+        self._step(Appended(self._log.written_end))
+        self.shipping.appended()
+        self._request_sync()
+
+    def receive(self, code: int, body: bytes) -> None:
+        """Take a private request of a peer. Raises MalformedReplication. What an unknown peer says is dropped."""
+        sender, decoded = decode_body(code, body)
+        if sender not in self._peers or self._is_over:
+            return
+        if not isinstance(decoded, Part):
+            self._step(Received(sender, decoded))
+            return
+        shipment = self._arriving.take(sender, decoded)
+        if shipment is not None:
+            given = ShipmentReceived(sender, shipment.head, shipment.position, shipment.end)
+            self._step(given, shipment)
+
+    def lost(self, peer: str) -> None:
+        """Take that the connection to a peer ended: what was on its way is lost."""
+        self._arriving.forget(peer)
+        self.shipping.lost(peer)
+
+    def _tick(self) -> None:
+        if self._is_over:
+            return
+        self._ticker = self._calls.call_later(self._beat_seconds * TICK_SHARE, self._tick)
+        self._step(Tick())
+        self.shipping.tick()
+
+    def _step(self, given: Input, shipment: Shipment | None = None) -> None:
+        """Take an input, after those before it."""
+        if self._is_over:
+            return
+        self._inputs.append((given, shipment))
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._inputs:
+                now, shipped = self._inputs.popleft()
+                for order in self.role.step(self._now_ms(), now):
+                    self._do(order, shipped)
+        except (LogError, OSError) as error:
+            self._fail(error)
+        finally:
+            self._is_stepping = False
+
+    # --- orders --------------------------------------------------------------------------------------------
+
+    def _do(self, order: Output, shipment: Shipment | None) -> None:
+        match order:
+            case Send():
+                code, body = encode_message(self._name, order.message)
+                self._calls.send(order.peer, code, (body,))
+            case WriteShipment():
+                assert shipment is not None
+                self._log.append_shipped(shipment.position, shipment.end, shipment.data)
+                self._request_sync()
+            case Ship():
+                self.shipping.order(order)
+            case Persist():
+                self._persist(order)
+            case CutLog():
+                self._cut(order)
+            case ReadRegister():
+                self.register.read(order)
+            case WriteRegister():
+                self.register.write(order)
+            case _:
+                self._notify(order)
+
+    def _notify(self, order: Acknowledge | Show | BecomeLeader | BecomeFollower | EndProcess) -> None:
+        match order:
+            case Acknowledge():
+                self._note_confirm(order.up_to)
+                self._events.acknowledged(order.up_to)
+            case Show():
+                self._note_confirm(order.up_to)
+                self._events.shown(order.up_to)
+            case BecomeLeader():
+                self._events.leads(order.record, order.start)
+            case BecomeFollower():
+                self._events.follows(order.record, counted=order.counted)
+            case EndProcess():
+                self._end()
+                self._events.ended(order.reason)
+
+    def _note_confirm(self, up_to: int) -> None:
+        """Note in the log what is confirmed and durable here: a cut below is refused, and damage below is no end of the log."""
+        confirm = min(up_to, self._log.durable_end)
+        if confirm > self._log.confirm:
+            self._log.set_confirm(confirm)
+
+    def _persist(self, order: Persist) -> None:
+        if self._persisting is not None:
+            self._next_persist = order
+            return
+        self._persisting = order
+        written = self._disk.run(self._kept.write, order.kept)
+        written.add_done_callback(lambda done: self._have_persisted(order, done))
+
+    def _have_persisted(self, order: Persist, done: asyncio.Future[None]) -> None:
+        self._persisting = None
+        if self._has_failed(done):
+            return
+        following, self._next_persist = self._next_persist, None
+        if following is not None:
+            self._persist(following)
+        self._step(Persisted(order.number))
+
+    def _cut(self, order: CutLog) -> None:
+        cut = self._disk.run(self._log.cut_back, order.at)
+        cut.add_done_callback(lambda done: self._have_cut(order.at, done))
+
+    def _have_cut(self, at: int, done: asyncio.Future[None]) -> None:
+        if self._has_failed(done):
+            return
+        self._step(LogCut(at))
+        self._request_sync()  # the cut made everything below durable; the role has not heard of it
+
+    def _request_sync(self) -> None:
+        if self._is_over:
+            return
+        if self._is_syncing:
+            self._syncs_again = True
+            return
+        self._is_syncing = True
+        cuts = self._log.cuts
+        synced = self._syncs.run(self._log.sync)
+        synced.add_done_callback(lambda done: self._have_synced(cuts, done))
+
+    def _have_synced(self, cuts: int, done: asyncio.Future[int]) -> None:
+        self._is_syncing = False
+        if not done.cancelled() and isinstance(done.exception(), NoDescriptorLeft):
+            self._calls.call_later(SYNC_RETRY_SECONDS, self._request_sync)
+            return
+        if self._has_failed(done):
+            return
+        again, self._syncs_again = self._syncs_again, False
+        if again:
+            self._request_sync()
+        if cuts == self._log.cuts:
+            self._step(Synced(done.result()))
+
+    # --- parts ---------------------------------------------------------------------------------------------
+
+    def _head(self, session: Session) -> Beat:
+        assert self.role.leading is not None
+        return self.role.leading.beat(session)
+
+    def _ship(self, peer: str, head: Beat, piece: Piece) -> bool:
+        if self._is_over:
+            return False
+        bodies = tuple(encode_shipment(self._name, head, piece.position, piece.end, piece.data))
+        return self._calls.send(peer, GantryCode.REPLICA_SHIPMENT, bodies)
+
+    def _now_ms(self) -> int:
+        return int(self._calls.environment.steady() * 1000)
+
+    def _has_failed(self, done: asyncio.Future[int] | asyncio.Future[None]) -> bool:
+        """Say whether nothing may follow: the work of a thread failed, or the shell is over."""
+        if self._is_over or done.cancelled():
+            return True
+        error = done.exception()
+        if isinstance(error, Exception):
+            self._fail(error)
+        elif error is not None:
+            raise error
+        return error is not None
+
+    def _fail(self, error: Exception) -> None:
+        if not self._is_over:
+            self._end()
+            self._events.failed(error)
+
+    def _end(self) -> None:
+        """Do nothing more."""
+        self._is_over = True
+        self._inputs.clear()
+        if self._ticker is not None:
+            self._ticker.cancel()
