@@ -86,17 +86,6 @@ def test_a_series_below_an_offset_that_was_committed_long_before_is_found(
     assert ("2 was committed" in found(world)) is is_found
 
 
-def test_a_series_may_begin_below_an_offset_whose_file_was_damaged(world: World) -> None:
-    ledger = Ledger(world)
-    queues = ledger.groups.in_order("g")
-    consume(queues, call("a", 0), call("a", 1))
-    queues.committed(QUEUE, 2)
-    world.run_for(11)
-    ledger.offsets_damaged("s")
-    consume(queues, call("b", 1))
-    assert world.violations == []
-
-
 def test_a_store_that_restarted_may_have_lost_offsets(world: World) -> None:
     queues = queues_of(world)
     consume(queues, call("a", 0))

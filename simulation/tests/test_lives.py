@@ -47,7 +47,9 @@ EASY = (
     "an item is decided again",
     "a checker asks no producer",
     "a checker asks at once",
-    "the journal of offsets is not read",
+    "records of offsets are not replayed",
+    "saved offsets are not loaded",
+    "commits are answered before they are durable",
 )
 """Faults that few lives find."""
 

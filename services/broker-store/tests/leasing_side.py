@@ -1,5 +1,6 @@
 """A whole store without a network over a simulated disk, and a client that receives and acknowledges step by step."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ class LeasingSide(SendingSide):
     def __init__(self, files: SimulatedFiles | None = None, *arguments: Any, **settings: Any) -> None:
         super().__init__(files, *arguments, **settings)
         self.table.add_all({**self.consuming.commands(), **self.leasing.commands()})
+        self.consuming.start(was_stopped=self.store.was_stopped)
 
     def build_rest(self) -> StoreListeners:
         self.config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.clock.now_ms))
@@ -126,6 +128,15 @@ class LeasingSide(SendingSide):
         for _ in range(20):
             self.leasing.tick()
         self.flush()
+
+    async def finish(self, work: Any) -> Any:
+        """Await work whose records the test flushes."""
+        task = asyncio.ensure_future(work)
+        async with asyncio.timeout(30):
+            while not task.done():
+                await asyncio.sleep(0)
+                self.flush()
+        return task.result()
 
     def before_dead_letters_read(self, monkeypatch: Any, change: Callable[[], object]) -> None:
         """Let the world change while a dead letter waits for the bytes of its message."""

@@ -91,6 +91,8 @@ class MemoryStore:
         self.topics = MemoryTopics()
         self.index = MemoryIndex()
         self.internal = []
+        self.record_topic = "GANTRY_SYS_COMMITTED"
+        self.refusal = None
 
     def find(self, topic, queue_id):
         return self.queues.get((topic, queue_id))
@@ -134,6 +136,20 @@ class MemoryStore:
             self.index.entries.append((index_key_hash(topic, key), self.log.end, store_ms))
         self.log.data += record
         return code
+
+    def append_record(self, build, on_visible, on_answer):
+        """Store a record of the store's own at the end of this turn, as the group commit does."""
+
+        def store():
+            if self.refusal is not None:
+                on_answer(self.refusal)
+                return
+            position = self.log.end
+            self.put(build(), topic=self.record_topic)
+            on_visible(position)
+            on_answer(None)
+
+        asyncio.get_running_loop().call_soon(store)
 
     def append_internal(self, topic, queue_id, body, *, tags="", keys=""):
         self.internal.append((topic, queue_id, body, tags, keys))

@@ -6,8 +6,10 @@ from functools import partial
 
 from memory_store import MemoryPeer, MemoryStore
 
+from broker_store.commit.topics import COMMITTED_TOPIC
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.groups.committed_offsets import CommittedOffsets
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files.real_files import RealFiles
 from broker_store.metrics.runtime_info import RuntimeState
@@ -23,6 +25,7 @@ from gantry_wire.errors import WireError
 from gantry_wire.frames.command import FLAG_ONEWAY, Command, decode_command
 from gantry_wire.frames.encode import encode_request, encode_response
 from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 SUSPEND, WITH_SUBSCRIPTION, COMMIT = 2, 4, 1
 
@@ -30,8 +33,10 @@ SUSPEND, WITH_SUBSCRIPTION, COMMIT = 2, 4, 1
 class ReadingSide:
     """The reading side, and a table of its commands that answers as the store's does."""
 
-    def __init__(self, directory, **settings):
-        self.store = MemoryStore()
+    def __init__(self, directory, *, after=None, **settings):
+        """`after`: a side whose log this one continues."""
+        self.store = MemoryStore() if after is None else after.store
+        self.committed = committed_offsets(self.store)
         self.directory = directory
         self.clock_ms = 1_700_000_000_000
         self.steady_ms = 0
@@ -48,6 +53,9 @@ class ReadingSide:
             index=self.store.index,
             index_trouble=lambda: self.index_trouble,
             append_internal=self.store.append_internal,
+            append_offsets=self.store.append_record,
+            committed=self.committed,
+            roll_below=lambda: 0,
             files=RealFiles(),
             config_dir=str(directory / "config"),
             own_dir=str(directory / "gantry"),
@@ -62,6 +70,7 @@ class ReadingSide:
             broker_name="broker-a",
             address="127.0.0.1:10911",
         )
+        self.consuming.start(was_stopped=True)
         bind_settings(self.config, self.settings, self.groups)
         self.commands = self.consuming.commands()
         self.peer = MemoryPeer()
@@ -130,6 +139,16 @@ class ReadingSide:
         if pulls.held_count:
             pulls.arrived(topic, queue_id, first, [code])
             pulls.answer_arrivals()
+
+
+def committed_offsets(store):
+    """Return what a log says of offsets."""
+    state, queue = CommittedOffsets(), store.find(COMMITTED_TOPIC, 0)
+    if queue is not None:
+        for position, size, _ in CONSUME_QUEUE_UNIT.iter_unpack(queue.read(0, queue.max_offset)):
+            scanned = (position, size, 0, 0, 0, 0, 0, COMMITTED_TOPIC.encode(), b"")
+            state.take(scanned, store.log.read)
+    return state
 
 
 def pull_fields(offset=0, **changes):

@@ -8,7 +8,7 @@ from gantry_wire.bodies import fastjson
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.errors import IllegalName
+from gantry_wire.errors import IllegalName, RefusedRequest
 from gantry_wire.names import GATEWAY_GROUP, PRESET_GROUPS
 
 pytestmark = pytest.mark.anyio
@@ -124,20 +124,18 @@ async def test_offsets_of_a_deleted_group_are_gone_after_a_crash_too(side, tmp_p
     fields = {"consumerGroup": "g", "topic": "orders", "queueId": "0", "commitOffset": "5"}
     assert (await side.ask(15, fields)).code == ResponseCode.SUCCESS
     assert (await side.ask(207, {"groupName": "g", "cleanOffset": "true"})).code == ResponseCode.SUCCESS
-    again = ReadingSide(tmp_path)  # as the directory is now
+    again = ReadingSide(tmp_path, after=side)  # the process ended without a stop
     assert again.consuming.offsets.find("g", "orders", 0) is None
     assert again.consuming.groups.find("g") is None
     await again.consuming.stop()
 
 
-async def test_a_deletion_whose_offsets_cannot_be_saved_is_reported(side, tmp_path):
+async def test_a_deletion_whose_offsets_cannot_be_stored_is_reported(side):
     side.consuming.groups.find_or_create("g")
     side.consuming.offsets.commit("g", "orders", 0, 5)
-    in_the_way = tmp_path / "config" / "consumerOffset.json"
-    in_the_way.mkdir(parents=True)
+    side.store.refusal = RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, "the disk is full")
     reply = await side.ask(207, {"groupName": "g", "cleanOffset": "true"})
     assert (reply.code, "could not be saved" in reply.remark) == (ResponseCode.SYSTEM_ERROR, True)
-    in_the_way.rmdir()
 
 
 async def test_a_preset_group_cannot_be_deleted(side):

@@ -1,278 +1,246 @@
-"""Commits on disk: an answered commit survives any crash, and file and journal never contradict each other (P10)."""
+"""Commits in the log: an answered one survives any crash, and table, log and file never contradict each other (P10)."""
 
 import asyncio
+import errno
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from offsets_side import FILE, OffsetsSide, opened, refuse_appends
 
-from broker_store.config.config_files import ConfigFile, DataVersionCounter
-from broker_store.groups.offset_keeper import OffsetKeeper, drop_older_journal
-from broker_store.groups.offsets import OffsetTable
+from broker_store.commit.topics import COMMITTED_TOPIC
+from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogStopped
-from broker_store.log.files.real_files import RealFile, RealFiles
-from broker_store.log.files.simulated_files import Fault, SimulatedFiles
-from gantry_chassis.machine.environment import machine
+from broker_store.log.files.simulated_files import Fault
 
 pytestmark = pytest.mark.anyio
 
-
-class FailingFiles(RealFiles):
-    """The disk. `broken` names what it refuses."""
-
-    broken = ""
-
-    def open(self, path, create_bytes=None):
-        if self.broken and self.broken in path:
-            raise OSError(28, "No space left on device")
-        return super().open(path, create_bytes)
+# --- commits -----------------------------------------------------------------------------------------------
 
 
-def opened(directory, files=None, before_commit=lambda *_commit: False, sync_log=lambda: None):
-    files = files or RealFiles()
-    table = OffsetTable()
-    file = ConfigFile(files, str(directory / "config" / "consumerOffset.json"))
-    journal = str(directory / "gantry" / "offsets.journal")
-    keeper = OffsetKeeper(
-        table,
-        file,
-        files,
-        journal,
-        DataVersionCounter(lambda: 1),
-        machine().workers(1, "offsets"),
-        before_commit,
-        sync_log,
-    )
-    keeper.load()
-    return keeper, table
+@pytest.mark.parametrize("flush", ["sync", "async"])
+async def test_an_answered_commit_is_there_after_any_crash(flush):
+    side = OffsetsSide(flush=flush)
+    answers = side.commit(5) + side.commit(7, 1)
+    side.end_turn()
+    assert answers == []
+    assert side.known() == {}
+    side.flush()
+    assert side.known() == {0: 5, 1: 7}
+    for disk in [side.files.killed(), *side.files.crash_states(8)]:
+        assert opened(disk, flush=flush).offsets() == {0: 5, 1: 7}
 
 
-async def committed(keeper, offset, queue_id=0):
-    done = asyncio.get_running_loop().create_future()
-    keeper.commit("g", "t", queue_id, offset, done.set_result)
-    return await done
+async def test_commits_of_one_turn_and_of_one_flush_are_one_record_and_all_answered():
+    side = OffsetsSide()
+    answers = [side.commit(number, number) for number in range(100)]
+    side.end_turn()
+    for number in range(100, 200):
+        answers.append(side.commit(number, number))
+        side.end_turn()  # the flush of the first record is under way
+    side.flush()
+    assert answers == [[None]] * 200
+    assert [len(rows.rows[0][2]) for rows in side.rows()] == [100, 100]
+    assert len(opened(side.files.killed()).offsets()) == 200
 
 
-async def test_an_answered_commit_is_there_after_a_crash(tmp_path):
-    keeper, _ = opened(tmp_path)
-    assert await committed(keeper, 5) is None
-    assert await committed(keeper, 7, 1) is None
-    _, table = opened(tmp_path)  # nothing was closed or flushed
-    assert dict(table.of("g", "t")) == {0: 5, 1: 7}
+async def test_many_commits_are_records_of_limited_size():
+    side = OffsetsSide()
+    answers = [side.commit(9, number) for number in range(20_000)]
+    side.flush()
+    assert answers == [[None]] * 20_000
+    sizes = [len(record.body) for record in side.records(COMMITTED_TOPIC)]
+    assert len(sizes) > 1
+    assert max(sizes) < 128 * 1024
 
 
-async def test_commits_of_one_turn_are_written_together_and_all_answered(tmp_path):
-    keeper, _ = opened(tmp_path)
-    errors = await asyncio.gather(*(committed(keeper, number, number) for number in range(200)))
-    assert errors == [None] * 200
-    _, table = opened(tmp_path)
-    assert len(table.of("g", "t")) == 200
+async def test_commits_that_move_back_are_kept_in_order():
+    side = OffsetsSide()
+    side.committed_now(9)
+    side.committed_now(2)
+    assert opened(side.files.killed()).offsets() == {0: 2}
+    assert side.consuming.offsets.went_back == 1
 
 
-async def test_a_flush_empties_the_journal_and_loses_nothing(tmp_path):
-    keeper, table = opened(tmp_path)
-    await committed(keeper, 5)
-    table.commit("g", "t", 1, 9)  # one-way
-    await keeper.flush()
-    assert (tmp_path / "gantry" / "offsets.journal").stat().st_size == 0
-    assert dict(opened(tmp_path)[1].of("g", "t")) == {0: 5, 1: 9}
+async def test_a_record_has_the_value_at_its_place_so_that_none_overtakes_a_newer_one():
+    side = OffsetsSide()
+    side.commit(5)
+    saving = asyncio.ensure_future(side.keeper.save())
+    await asyncio.sleep(0)
+    side.commit(7)
+    side.consuming.offsets.commit("g", "orders", 0, 8)
+    side.flush()
+    await side.finish(saving)
+    assert opened(side.files.killed()).offsets() == {0: 8}
+    assert side.known() == {0: 8}
 
 
-async def test_a_crash_between_file_and_journal_replays_nothing_old_over_something_new(tmp_path):
-    keeper, table = opened(tmp_path)
-    await committed(keeper, 5)
-    journal = (tmp_path / "gantry" / "offsets.journal").read_bytes()
-    table.commit("g", "t", 0, 9)
-    await keeper.flush()
-    (tmp_path / "gantry" / "offsets.journal").write_bytes(journal)  # as if it had never been emptied
-    assert opened(tmp_path)[1].find("g", "t", 0) == 9
+async def test_a_negative_commit_is_answered_and_changes_nothing():
+    side = OffsetsSide()
+    assert side.commit(-1) == [None]
+    assert side.offsets() == {}
 
 
-async def test_a_commit_below_the_known_offset_is_kept_in_order(tmp_path):
-    keeper, _ = opened(tmp_path)
-    await committed(keeper, 9)
-    await committed(keeper, 2)
-    assert opened(tmp_path)[1].find("g", "t", 0) == 2
+async def test_what_nobody_waits_for_is_one_record_and_where_nothing_moved_is_none():
+    side = OffsetsSide()
+    for queue_id in range(4):
+        side.keeper.commit_soon("g", "orders", queue_id, 3)
+    assert await side.finish(side.keeper.save()) is None
+    assert await side.finish(side.keeper.save()) is None
+    assert [(rows.number, rows.rows) for rows in side.rows()] == [
+        (1, [("orders", "g", dict.fromkeys(range(4), 3))])
+    ]
+    assert opened(side.files.killed()).offsets() == dict.fromkeys(range(4), 3)
+    side.committed_now(4)
+    assert await side.finish(side.keeper.save()) is None
+    assert len(side.rows()) == 2, "the commit that waited was written a second time"
 
 
-async def test_an_unchanged_table_is_not_written_again(tmp_path):
-    keeper, _ = opened(tmp_path)
-    await keeper.flush()
-    assert not (tmp_path / "config" / "consumerOffset.json").exists()
+async def test_a_large_table_is_saved_in_several_records():
+    side = OffsetsSide()
+    for queue_id in range(20_000):
+        side.keeper.commit_soon("g", "orders", queue_id, 3)
+    await side.finish(side.keeper.save())
+    assert len(side.rows()) > 3
+    assert len(opened(side.files.killed()).offsets()) == 20_000
 
 
-async def test_a_journal_that_cannot_be_written_refuses_until_a_flush_has_saved_everything(tmp_path):
-    files = FailingFiles()
-    keeper, table = opened(tmp_path, files)
-    files.broken = "offsets.journal"
-    assert isinstance(await committed(keeper, 5), OSError)
-    files.broken = ""
-    assert isinstance(await committed(keeper, 6), OSError)
-    await keeper.flush()
-    assert await committed(keeper, 7) is None
-    assert opened(tmp_path)[1].find("g", "t", 0) == table.find("g", "t", 0) == 7
+async def test_what_was_written_is_sampled_once():
+    side = OffsetsSide()
+    side.committed_now(5)
+    side.keeper.commit_soon("g", "orders", 1, 3)
+    await side.finish(side.keeper.save())
+    side.keeper.commit_soon("g", "orders", 1, 4)
+    assert side.keeper.take_moved() == [("orders", "g", {0: 5, 1: 4})]
+    assert side.keeper.take_moved() == []
+    side.consuming.offsets.remove_group("g")
+    await side.finish(side.keeper.save())
+    assert side.keeper.take_moved() == []
 
 
-async def test_what_is_answered_after_the_journal_could_not_be_emptied_is_there_after_a_crash(
-    tmp_path, monkeypatch
-):
-    """The journal was empty, but the next line was written where the old ones had ended: no start found it."""
-    keeper, table = opened(tmp_path)
-    await committed(keeper, 5)
-    sync = RealFile.sync
-
-    def fails(file):
-        if file.path.endswith("offsets.journal"):
-            raise OSError(5, "Input/output error")
-        sync(file)
-
-    with monkeypatch.context() as disk:
-        disk.setattr(RealFile, "sync", fails)
-        assert isinstance(await keeper.flush(), OSError)
-    durable = 9 if await committed(keeper, 9) is None else 5
-    assert opened(tmp_path)[1].find("g", "t", 0) == durable
-    await keeper.flush()
-    assert await committed(keeper, 7) is None
-    assert opened(tmp_path)[1].find("g", "t", 0) == table.find("g", "t", 0) == 7
+async def test_a_commit_that_finds_no_room_is_refused_and_written_later_with_its_newest_value(monkeypatch):
+    side = OffsetsSide()
+    side.committed_now(1)
+    with monkeypatch.context() as full:
+        refuse_appends(side, full)
+        answers = side.commit(5)
+        side.flush()
+        assert isinstance(answers[0], OSError)
+        side.keeper.commit_soon("g", "orders", 1, 6)
+        assert isinstance(await side.finish(side.keeper.save()), OSError)
+    assert (side.offsets(), side.known()) == ({0: 5, 1: 6}, {0: 1})
+    side.keeper.commit_soon("g", "orders", 0, 7)
+    assert await side.finish(side.keeper.save()) is None
+    assert side.known() == {0: 7, 1: 6}
+    side.committed_now(8)
 
 
-async def test_lines_that_only_the_page_cache_holds_are_written_again_before_the_next_is_answered(tmp_path):
-    """A sync failed, and the process was killed: its lines were read, but the device never got them."""
-    disk = SimulatedFiles()
-    keeper, _ = opened(tmp_path, disk)
-    assert await committed(keeper, 1) is None
-    disk.faults.append(Fault("sync", 5, "offsets.journal", skip=1))  # the lines that waited for the first
-    errors = await asyncio.gather(*(committed(keeper, number, number) for number in range(1, 100)))
-    assert any(isinstance(error, OSError) for error in errors)
-    keeper, _ = opened(tmp_path, disk)  # a kill keeps what the cache holds
-    assert await committed(keeper, 2) is None
-    for after in disk.crash_states(8):
-        assert opened(tmp_path, after)[1].find("g", "t", 0) == 2
-
-
-async def test_an_unanswered_line_behind_a_torn_one_never_replaces_a_later_commit(tmp_path):
-    """A power cut may take a sector of a line and keep the sectors after it."""
-    keeper, _ = opened(tmp_path)
-    await committed(keeper, 5)
-    await committed(keeper, 6)
-    path = tmp_path / "gantry" / "offsets.journal"
-    path.write_bytes(b"\0" + path.read_bytes()[1:])
-    keeper, _ = opened(tmp_path)
-    assert await committed(keeper, 7) is None
-    assert opened(tmp_path)[1].find("g", "t", 0) == 7
-
-
-async def test_the_offsets_of_another_broker_that_ran_after_a_kill_are_newer_than_the_journal(tmp_path):
-    keeper, _ = opened(tmp_path)
-    assert await committed(keeper, 5) is None
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "consumerOffset.json").write_bytes(b'{"offsetTable":{"t@g":{0:9}}}')
-    drop_older_journal(RealFiles(), str(tmp_path / "config"), str(tmp_path / "gantry" / "offsets.journal"))
-    keeper, table = opened(tmp_path)
-    assert table.find("g", "t", 0) == 9
-    assert await committed(keeper, 12) is None
-    assert opened(tmp_path)[1].find("g", "t", 0) == 12
-
-
-async def test_a_failed_flush_is_retried(tmp_path):
-    files = FailingFiles()
-    keeper, table = opened(tmp_path, files)
-    table.commit("g", "t", 0, 3)
-    files.broken = "consumerOffset"
-    await keeper.flush()
-    files.broken = ""
-    await keeper.flush()
-    assert opened(tmp_path)[1].find("g", "t", 0) == 3
-
-
-async def test_offsets_are_not_saved_before_the_log_is_durable(tmp_path):
-    refusals = [LogStopped("the disk")]
-
-    def sync_log():
-        if refusals:
-            raise refusals.pop()
-
-    keeper, table = opened(tmp_path, sync_log=sync_log)
-    await committed(keeper, 5)
-    table.commit("g", "t", 0, 9)
-    await keeper.flush()
-    assert opened(tmp_path)[1].find("g", "t", 0) == 5
-    await keeper.flush()
-    assert opened(tmp_path)[1].find("g", "t", 0) == 9
-
-
-async def test_the_files_version_continues_after_a_restart(tmp_path):
-    keeper, table = opened(tmp_path)
-    table.commit("g", "t", 0, 3)
-    await keeper.flush()
-    again, table = opened(tmp_path)
-    assert again.version.counter == 1
-    table.commit("g", "t", 0, 4)
-    await again.flush()
-    assert opened(tmp_path)[0].version.counter == 2
-
-
-@pytest.mark.parametrize("version", [b"null", b'"x"', b"{}"])
-async def test_a_version_that_cannot_be_read_starts_again(tmp_path, version):
-    (tmp_path / "config").mkdir()
-    content = b'{"dataVersion":%s,"offsetTable":{"t@g":{0:1}}}' % version
-    (tmp_path / "config" / "consumerOffset.json").write_bytes(content)
-    keeper, table = opened(tmp_path)
-    assert (keeper.version.counter, table.find("g", "t", 0)) == (0, 1)
-
-
-async def test_closing_saves_everything(tmp_path):
-    keeper, table = opened(tmp_path)
-    table.commit("g", "t", 0, 3)
-    await keeper.close()
-    assert opened(tmp_path)[1].find("g", "t", 0) == 3
-
-
-@settings(max_examples=40, deadline=None)
-@given(cut=st.integers(0, 400), flip=st.integers(0, 400))
-def test_any_torn_or_flipped_journal_gives_a_clean_prefix(tmp_path_factory, cut, flip):
-    directory = tmp_path_factory.mktemp("keeper")
-
-    async def fill():
-        keeper, _ = opened(directory)
-        for number in range(1, 6):
-            await committed(keeper, number)
-
-    asyncio.run(fill())
-    path = directory / "gantry" / "offsets.journal"
-    content = bytearray(path.read_bytes())[: max(len(content_of(path)) - cut, 0)]
-    if content:
-        content[flip % len(content)] ^= 1
-    path.write_bytes(content)
-    assert opened(directory)[1].find("g", "t", 0) in {None, 1, 2, 3, 4, 5}
-
-    async def go_on():
-        keeper, _ = opened(directory)
-        assert await committed(keeper, 77) is None
-
-    asyncio.run(go_on())
-    assert opened(directory)[1].find("g", "t", 0) == 77
-
-
-def content_of(path):
-    return path.read_bytes()
-
-
-async def test_a_commit_that_continues_after_the_end_is_answered_and_fails_no_other(tmp_path):
-    """The flush of the leases' note was late: an error in this answer would stop the other answers of the flush."""
-    waiting = []
-    keeper, _ = opened(tmp_path, before_commit=lambda *commit: waiting.append(commit[-1]) is None)
-    answers = []
-    keeper.commit("g", "t", 0, 7, answers.append)
-    await keeper.close()
-    waiting[0](None)
+async def test_a_commit_whose_flush_fails_is_refused():
+    side = OffsetsSide()
+    side.files.faults.append(Fault("sync", errno.EIO, "commitlog"))
+    answers = side.commit(5)
+    side.end_turn()
+    with pytest.raises(LogStopped) as stop:
+        side.log.sync()
+    side.appends.failed(stop.value)
     assert [type(answer) for answer in answers] == [OSError]
+    assert side.log.state is LogState.STOPPED
+    answers = side.commit(6)
+    side.end_turn()
+    assert [type(answer) for answer in answers] == [OSError]
+    saving = asyncio.ensure_future(side.keeper.save())
+    await asyncio.sleep(0)
+    side.end_turn()
+    assert isinstance(await saving, OSError)
+    assert side.known() == {}
 
 
-async def test_a_flush_after_the_end_does_nothing(tmp_path):
-    """The loop that flushes ends later than the thread that writes."""
-    keeper, table = opened(tmp_path)
-    await keeper.close()
-    table.commit("g", "t", 0, 7)
-    await keeper.flush()
-    assert opened(tmp_path)[1].find("g", "t", 0) is None
+async def test_a_deleted_group_or_topic_is_forgotten_in_the_log_too():
+    side = OffsetsSide()
+    side.committed_now(5)
+    side.committed_now(6, group="h")
+    side.consuming.offsets.remove_group("g")
+    assert await side.finish(side.keeper.save()) is None
+    assert opened(side.files.killed()).offsets() == {}
+    side.keeper.forget_topic("orders")
+    side.flush()
+    assert opened(side.files.killed()).offsets("h") == {}
+
+
+# --- the file ----------------------------------------------------------------------------------------------
+
+
+async def test_the_file_has_what_the_log_has_and_nothing_that_is_under_way():
+    side = OffsetsSide()
+    assert await side.keeper.save_file() is None
+    assert not side.files.exists(FILE)
+    side.committed_now(5)
+    side.commit(9)
+    side.keeper.commit_soon("g", "orders", 1, 3)
+    assert await side.keeper.save_file() is None
+    assert (side.file()["offsetTable"], side.file()["gantryNumber"]) == ({"orders@g": {"0": 5}}, 1)
+    trace = len(side.files.trace)
+    assert await side.keeper.save_file() is None
+    assert len(side.files.trace) == trace, "an unchanged file was written again"
+
+
+async def test_the_file_is_not_written_before_the_log_is_durable(monkeypatch):
+    side = OffsetsSide(flush="async")
+    side.committed_now(5)
+    with monkeypatch.context() as patch:
+        patch.setattr(side.log, "stop_on", lambda _error: None)
+        side.log.stop_for("the disk")
+        assert isinstance(await side.keeper.save_file(), LogStopped)
+    assert not side.files.exists(FILE)
+
+
+async def test_a_file_that_could_not_be_written_is_written_with_the_next_call():
+    side = OffsetsSide()
+    side.committed_now(3)
+    side.files.faults.append(Fault("rename", errno.ENOSPC, "consumerOffset"))
+    assert isinstance(await side.keeper.save_file(), OSError)
+    assert await side.keeper.save_file() is None
+    assert side.file()["offsetTable"] == {"orders@g": {"0": 3}}
+
+
+async def test_the_files_version_continues_after_a_restart():
+    side = OffsetsSide()
+    side.committed_now(3)
+    await side.stop()
+    assert side.file()["dataVersion"]["counter"] == 1
+    again = opened(side.files)
+    assert again.keeper.version.counter == 1
+    again.committed_now(4)
+    await again.stop()
+    assert opened(side.files).keeper.version.counter == 2
+
+
+# --- an end ------------------------------------------------------------------------------------------------
+
+
+async def test_an_orderly_stop_saves_everything_and_the_next_start_writes_nothing():
+    side = OffsetsSide()
+    side.keeper.commit_soon("g", "orders", 0, 3)
+    await side.stop()
+    assert (side.file()["offsetTable"], side.file()["gantryNumber"]) == ({"orders@g": {"0": 3}}, 1)
+    content = side.files.content(FILE)
+    again = opened(side.files)
+    assert await again.finish(again.keeper.save()) is None
+    assert await again.keeper.save_file() is None
+    assert (again.offsets(), len(again.rows()), again.files.content(FILE)) == ({0: 3}, 1, content)
+
+
+async def test_a_commit_that_continues_after_the_end_is_answered():
+    """The flush of the leases' note was late: an error in this answer would stop the other answers of the flush."""
+    side = OffsetsSide()
+    await side.stop()
+    assert [type(answer) for answer in side.commit(7)] == [OSError]
+
+
+async def test_saves_after_the_end_do_nothing():
+    """The loops that save end later than the thread that writes."""
+    side = OffsetsSide()
+    await side.stop()
+    side.consuming.offsets.commit("g", "orders", 0, 7)
+    assert isinstance(await side.keeper.save(), OSError)
+    assert await side.keeper.save_file() is None
+    await side.keeper.roll(1 << 40)
+    assert opened(side.files).offsets() == {}

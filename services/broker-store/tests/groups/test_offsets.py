@@ -1,48 +1,12 @@
-"""The table of committed offsets, and its file in RocketMQ's format."""
+"""The table of committed offsets: what it knows, and what of it is still to be saved."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from broker_store.groups.offsets import Moved, OffsetTable
-from gantry_wire.bodies import fastjson
-
-NAMES = st.text(alphabet="abz%_-", min_size=1, max_size=6)
-VERSION = b'{"counter":1,"stateVersion":0,"timestamp":5}'
+from broker_store.groups.offset_rows import Piece, Row, pieces_of
+from broker_store.groups.offsets import OffsetTable
 
 
-def test_the_file_has_rocketmqs_format():
-    table = OffsetTable()
-    table.commit("g", "TopicTest", 0, 12)
-    table.commit("g", "TopicTest", 1, 9)
-    text = table.encode(VERSION, 4)
-    assert b'"TopicTest@g":{0:12,1:9}' in text
-    assert fastjson.loads(text) == {
-        "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": 5},
-        "gantryJournal": 4,
-        "offsetTable": {"TopicTest@g": {"0": 12, "1": 9}},
-    }
-
-
-def test_an_empty_table_is_valid_too():
-    assert fastjson.loads(OffsetTable().encode(VERSION)) is not None
-
-
-@given(st.dictionaries(st.tuples(NAMES, NAMES, st.integers(0, 9)), st.integers(0, 2**62)))
-def test_encoded_content_is_loaded_again(offsets):
-    table, copy = OffsetTable(), OffsetTable()
-    for (topic, group, queue_id), offset in offsets.items():
-        table.commit(group, topic, queue_id, offset)
-    assert copy.load(fastjson.loads(table.encode(VERSION, 7))) == 7
-    assert sorted(copy.all()) == sorted(table.all())
-
-
-def test_an_invalid_offset_is_skipped():
-    table = OffsetTable()
-    content = {"offsetTable": {"t@g": {"0": 1, "x": 2, "3": "4", "5": None}, "nogroup": {"0": 1}, "t@h": []}}
-    assert table.load(content) == 0
-    assert dict(table.of("g", "t")) == {0: 1, 3: 4}
-    assert table.groups_of("t") == ["g", "h"]
-    assert table.load("no table") == 0
+def taken(table):
+    """Take everything that is to be saved."""
+    return [table.take(piece) for piece in pieces_of(table.unsaved())]
 
 
 def test_negative_commits_are_ignored_and_steps_back_are_counted():
@@ -54,13 +18,22 @@ def test_negative_commits_are_ignored_and_steps_back_are_counted():
     assert (table.find("g", "t", 0), table.went_back) == (4, 1)
 
 
-def test_only_what_moved_is_reported_and_only_once():
+def test_only_what_moved_is_saved_and_only_once():
     table = OffsetTable()
     table.commit("g", "t", 1, 5)
     table.commit("g", "t", 0, 3)
-    assert table.take_moved() == [Moved("t", "g", {0: 3, 1: 5})]
+    assert taken(table) == [Row("t", "g", {0: 3, 1: 5})]
     table.commit("g", "t", 0, 3)
-    assert table.take_moved() == []
+    assert taken(table) == []
+
+
+def test_an_offset_that_was_not_saved_is_saved_with_its_newest_value():
+    table = OffsetTable()
+    table.commit("g", "t", 0, 3)
+    (row,) = taken(table)
+    table.commit("g", "t", 0, 4)
+    table.not_saved(row)
+    assert taken(table) == [Row("t", "g", {0: 4})]
 
 
 def test_a_removed_topic_or_group_leaves_nothing_behind():
@@ -68,10 +41,36 @@ def test_a_removed_topic_or_group_leaves_nothing_behind():
     for group, topic in (("g", "t"), ("g", "u"), ("h", "t")):
         table.commit(group, topic, 0, 1)
         table.pulled(group, topic, 0, 2)
-    changes = table.changes
+    taken(table)
     table.remove_topic("t")
     assert table.topics_of("g") == ["u"]
     table.remove_group("g")
-    assert (list(table.all()), table.take_moved()) == ([], [])
+    assert list(table.all()) == []
     assert table.find_pulled("g", "u", 0) is None
-    assert table.changes > changes
+    assert taken(table) == [Row("t", "g", {0: None}), Row("t", "h", {0: None}), Row("u", "g", {0: None})]
+
+
+def test_a_group_that_commits_again_after_its_removal_is_not_forgotten():
+    table = OffsetTable()
+    table.commit("g", "t", 0, 5)
+    table.remove_group("g")
+    table.commit("g", "t", 0, 1)
+    assert taken(table) == [Row("t", "g", {0: 1})]
+
+
+def test_taking_a_piece_leaves_the_rest_unsaved():
+    table = OffsetTable()
+    for queue_id in range(3):
+        table.commit("g", "t", queue_id, 7)
+    assert table.take(Piece("t", "g", (1,))) == Row("t", "g", {1: 7})
+    assert table.unsaved() == {("t", "g"): (0, 2)}
+    assert table.still_unsaved(Piece("t", "g", (1, 2, 5))).queue_ids == (2,)
+
+
+def test_offsets_of_an_opening_replace_older_ones_that_a_pull_has_left_meanwhile():
+    table = OffsetTable()
+    table.advance("g", "t", 0, 3)
+    table.advance("g", "t", 1, 9)
+    table.replace({("t", "g"): {0: 5, 1: 5, 2: 5}})
+    assert dict(table.of("g", "t")) == {0: 5, 1: 9, 2: 5}
+    assert taken(table) == [Row("t", "g", {1: 9})]

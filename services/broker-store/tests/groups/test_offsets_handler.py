@@ -84,7 +84,7 @@ async def test_a_commit_without_an_offset_is_refused_by_name(side):
 async def test_an_answered_commit_is_durable(side, tmp_path):
     side.consuming.groups.find_or_create("g")
     assert (await side.ask(15, fields(9))).code == ResponseCode.SUCCESS
-    other = ReadingSide(tmp_path)  # reads the directory as it is now
+    other = ReadingSide(tmp_path, after=side)  # the process ended without a stop
     assert other.consuming.offsets.find("g", "orders", 0) == 9
     await other.consuming.stop()
 

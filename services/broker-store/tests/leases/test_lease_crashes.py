@@ -130,10 +130,14 @@ async def test_the_committed_offset_passes_no_message_whose_dead_letter_a_power_
             side.appends.flush()
     if has_sync_failed:
         side.log.stop_on(OSError(errno.EIO, "injected"))
-    await side.consuming.keeper.flush()
+    saving = asyncio.ensure_future(side.consuming.keeper.save())
+    await asyncio.sleep(0)
+    side.end_turn()
+    await side.consuming.keeper.save_file()
     for disk in side.files.crash_states(16):
         after = LeasingSide(disk, 1_700_000_100.0, flush="async")
         assert after.records("%DLQ%g") or after.lease(), "neither a dead letter nor delivered again"
+    saving.cancel()
 
 
 @pytest.mark.crash

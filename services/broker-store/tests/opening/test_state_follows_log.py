@@ -79,7 +79,7 @@ async def test_an_offset_that_is_committed_back_one_way_holds_after_a_crash(has_
     side.flush()
     if has_checkpoint:
         await side.sending.checkpoints.take()
-    await side.consuming.keeper.flush()
+    await side.finish(side.consuming.keeper.save())
     assert bodies(side.reopen().lease()) == ["b", "c"]
 
 

@@ -73,12 +73,14 @@ def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -
         *_tables("entry of access control", opened.access, rebuilt.access),
         *_topics(opened, rebuilt, allowed),
         *_tables("committed offset", opened.offsets, rebuilt.offsets),
+        *_tables("offset in the log", opened.logged_offsets, rebuilt.logged_offsets),
+        *_tables("files of offsets", {"taken": opened.offsets_origin}, {"taken": rebuilt.offsets_origin}),
         *_tables("lock", {"all": opened.locks}, {"all": rebuilt.locks}),
     ]
 
 
 def _scalars(opened: DerivedState, rebuilt: DerivedState) -> Iterator[str]:
-    for name in ("min_position", "end", "now_ms"):
+    for name in ("min_position", "end", "now_ms", "offsets_number"):
         one, other = getattr(opened, name), getattr(rebuilt, name)
         if one != other:
             yield f"{name}: {one}, rebuilt {other}"

@@ -22,6 +22,7 @@ DERIVED_FILES = (
     "gantry/queues.json.bak",
     "gantry/settled.snapshot",
     "gantry/access.snapshot",
+    "gantry/committed.snapshot",
 )
 LEASES_FILE = "gantry/leases.snapshot"
 """Removed too while the log is complete. After retention only this file has the filters of groups."""

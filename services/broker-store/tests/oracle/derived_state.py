@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,11 @@ import msgspec
 
 from broker_store.commit.message import key_entries
 from broker_store.commit.queues import Queue
-from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.config.config_files import DataVersionCounter
 from broker_store.groups.locks.lock_file import LockFile
+from broker_store.groups.offset_copy import OffsetCopy
 from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offset_log import OffsetLog
 from broker_store.groups.offsets import OffsetTable
 from broker_store.leases.note_bodies import GroupFilter
 from broker_store.leases.subscriptions import QueueLeases
@@ -79,6 +81,13 @@ class DerivedState:
     """Entries of users and policies, with the place of their newest record."""
     topics: dict[str, Any]
     offsets: dict[tuple[str, str, int], int]
+    """What the store begins with: from the log, or from RocketMQ's file."""
+    logged_offsets: dict[tuple[str, str, int], int]
+    """What the records of offsets say."""
+    offsets_number: int
+    """The number of the newest of them."""
+    offsets_origin: tuple[str, str]
+    """The files that the log has taken over."""
     locks: bytes | None
     records: dict[QueueName, dict[int, Record]] = field(default_factory=dict[QueueName, dict[int, Record]])
 
@@ -127,7 +136,8 @@ def state_of(opening: Opening, disk: SimulatedFiles) -> DerivedState:
         settled=_settled(opening, queues),
         access=store.states.access.kept(),
         topics={name: msgspec.to_builtins(config) for name, config in store.topics.all().items()},
-        offsets=offsets, locks=LockFile(disk, f"{store.directory}/gantry/locks").load(), records=records,
+        offsets=offsets, logged_offsets=_flat(store.states.committed.all()),
+        offsets_number=store.states.committed.number, offsets_origin=store.states.committed.origin, locks=LockFile(disk, f"{store.directory}/gantry/locks").load(), records=records,
     )  # fmt: skip
 
 
@@ -161,21 +171,23 @@ def _window(opening: Opening, now_ms: int) -> dict[bytes, Remembered]:
 
 def _committed(opening: Opening, disk: SimulatedFiles) -> dict[tuple[str, str, int], int]:
     store, table = opening.store, OffsetTable()
-    file = ConfigFile(disk, f"{store.config_dir}/consumerOffset.json")
+    state, thread = store.states.committed, machine().workers(1, "offsets")
     version = DataVersionCounter(store.clock.now_ms)
-    OffsetKeeper(
-        table,
-        file,
-        disk,
-        f"{store.directory}/gantry/offsets.journal",
-        version,
-        machine().workers(1, "offsets"),
-        lambda *_commit: False,
-        store.log.sync,
-    ).load()
+    copy = OffsetCopy(disk, store.config_dir, f"{store.directory}/gantry", version, thread, store.log.sync)
+    log = OffsetLog(table, state, _append_nothing)
+    OffsetKeeper(table, state, log, copy, lambda *_commit: False).start(was_stopped=store.was_stopped)
+    copy.close()
+    return _flat(table.all())
+
+
+def _append_nothing(*_record: object) -> None:
+    raise AssertionError("a start writes no record before it serves")
+
+
+def _flat(offsets: Iterable[tuple[str, str, Mapping[int, int]]]) -> dict[tuple[str, str, int], int]:
     return {
         (group, topic, queue_id): offset
-        for topic, group, of_queues in table.all()
+        for topic, group, of_queues in offsets
         for queue_id, offset in of_queues.items()
     }
 

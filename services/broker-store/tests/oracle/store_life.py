@@ -101,7 +101,7 @@ class StoreLife:
         side.sending.topics_saver.changed()
         around: dict[Callable[[], Awaitable[None] | None], int] = {
             self._flush: 12, self._end_turn: 14, self._step: 20, self._settle_down: 6, self._take_checkpoint: 6,
-            self._save_offsets: 2, self._pass_time: 4, self._delete_old: 1,
+            self._save_offsets: 5, self._save_file: 2, self._dump_offsets: 1, self._pass_time: 4, self._delete_old: 1,
         }  # fmt: skip
         choices = {**around, **self.weights}
         for _ in range(ACTS_PER_RUN):
@@ -144,7 +144,16 @@ class StoreLife:
         self._begin(self.side.sending.checkpoints.take())
 
     def _save_offsets(self) -> None:
-        self._begin(self.side.consuming.keeper.flush())
+        self._begin(self.side.consuming.keeper.save())
+
+    def _save_file(self) -> None:
+        self._begin(self.side.consuming.keeper.save_file())
+
+    def _dump_offsets(self) -> None:
+        """Write all offsets again, where retention waits for it and sometimes where it does not."""
+        care, side = self.side.care, self.side
+        below = care.roll_below if self.dice.random() < 0.5 else side.log.written_end
+        self._begin(side.consuming.keeper.roll(below))
 
     def _delete_old(self) -> None:
         self._begin(self.side.care.delete_expired())

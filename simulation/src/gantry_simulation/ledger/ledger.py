@@ -52,12 +52,6 @@ class Ledger:
         if self.since(cell.store, cell.topic).deletions == since.deletions:
             self.offsets.read(cell, offset, began_ns)
 
-    def offsets_damaged(self, store: str) -> None:
-        """Forget the offsets of a store: a file that keeps them was damaged."""
-        self.offsets.damaged(store)
-        for queues in self.groups.orderly.values():
-            queues.forget_committed(store)
-
     def lost_undurable(self, store: str) -> None:
         """Forget what is not durable: a power cut or a disk error may take it from the store."""
         self.losses.lost(store)

@@ -99,15 +99,8 @@ class Offsets:
     def deleted(self, store: str, topic: str) -> None:
         """Forget the offsets of a topic. A commit that was never answered may still happen."""
         self._carried = {cell: known for cell, known in self._carried.items() if cell[::2] != (store, topic)}
-        self._forget(lambda cell: (cell.store, cell.topic) == (store, topic))
-
-    def damaged(self, store: str) -> None:
-        """Forget the offsets of a store: a file that keeps them was damaged."""
-        self._forget(lambda cell: cell.store == store)
-
-    def _forget(self, is_gone: Callable[[Cell], bool]) -> None:
         for cell, known in self._cells.items():
-            if is_gone(cell):
+            if (cell.store, cell.topic) == (store, topic):
                 known.commits = [commit for commit in known.commits if commit.answered_ns is None]
                 for commit in known.commits:
                     commit.meets_deletion = True

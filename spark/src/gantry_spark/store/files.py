@@ -148,7 +148,7 @@ def units_from(directory: str) -> int | None:
 
 
 def offsets(directory: str) -> dict[str, dict[int, int]]:
-    """Return the progress of consumer groups, {"topic@group": {queue id: offset}}, the journal included."""
+    """Return the progress of consumer groups, {"topic@group": {queue id: offset}}, with the journal of an earlier version of the store."""
     table: dict[str, dict[int, int]] = {}
     for name, queues in read_json(f"{directory}/config/consumerOffset.json").get("offsetTable", {}).items():
         table[name] = {int(queue): int(offset) for queue, offset in queues.items()}

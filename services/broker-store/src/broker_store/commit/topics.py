@@ -51,6 +51,10 @@ TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
 PARKED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PARKED"
 ACCESS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}ACCESS"
 """Users, policies and tokens, one entry a record."""
+COMMITTED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}COMMITTED"
+"""Committed offsets of groups, many a record."""
+STATE_TOPICS = frozenset({ACCESS_TOPIC, COMMITTED_TOPIC})
+"""Only the store itself writes there: every start reads what they hold as its own state."""
 PINNED_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TASKS_TOPIC)
 """System queues whose undecided items retention never deletes."""
 
@@ -237,6 +241,7 @@ def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
         new_topic(TASKS_TOPIC, 1),
         new_topic(PARKED_TOPIC, 1),
         new_topic(ACCESS_TOPIC, 1),
+        new_topic(COMMITTED_TOPIC, 1),
     ]
     if policy.trace_topic_enable:
         topics.append(new_topic(TRACE_TOPIC, 1))

@@ -7,7 +7,6 @@ from broker_store.config.saver import Saver
 from broker_store.groups.groups import GroupTable, change_group_attributes, check_group_to_put
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
-from broker_store.log.errors import LogError
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
@@ -109,7 +108,7 @@ class GroupHandlers:
 
     async def _when_offsets_are_gone(self, command: Command) -> bytes:
         """Save the offsets too: a group created again after a crash must not find its old ones."""
-        failure = await self.keeper.flush()
+        failure = await self.keeper.save()
         saved: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
         self.saver.when_saved(saved.set_result)
         return _saved_reply(command.opaque, await saved or failure)
@@ -118,7 +117,7 @@ class GroupHandlers:
         self.saver.when_saved(lambda error: peer.send(_saved_reply(opaque, error)))
 
 
-def _saved_reply(opaque: int, error: OSError | LogError | None) -> bytes:
+def _saved_reply(opaque: int, error: OSError | None) -> bytes:
     if error is None:
         return encode_response(ResponseCode.SUCCESS, opaque)
     remark = f"the change holds but could not be saved: {error}"

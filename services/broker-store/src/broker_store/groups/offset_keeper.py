@@ -1,40 +1,25 @@
-"""Keeps committed offsets on disk: consumerOffset.json every few seconds, and a journal for commits that wait for an answer.
+"""Keeps committed offsets: in the log before the answer, those without an answer within a second, and in RocketMQ's file soon after.
 
-All disk work runs in one thread, in the order of the calls. The file is encoded from the table when its
-turn comes, so it contains every journal entry written before, and the journal can be emptied after it.
-Entries are numbered, and the file holds the number of the last one in it: after a crash between the two
-steps, no old entry is replayed over a newer one.
+The table in memory changes at once. The log has every change as a record of GANTRY_SYS_COMMITTED, and what its durable records say together
+is `CommittedOffsets`. consumerOffset.json is a copy of that, never of the table.
 
-The log is synced before the file is written: a group that receives has its low-water mark there, which must not pass
-dead letters, delayed copies or acknowledgements that a crash takes from the log.
-
-    line of the journal: CRC32 of the rest (8 hex digits), space, JSON [number, topic, group, queue id, offset], newline
+A start takes the offsets of the log or those of the file, see offset_file.py. If it takes the file's, it dumps them into the log before it
+writes any other commit there: a crash then finds either nothing of this start in the log, or the whole file with all that follows.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import PurePath
-from typing import NamedTuple, cast
-from zlib import crc32
 
-import msgspec
-
-from broker_store.config.config_files import ConfigFile, DataVersionCounter
-from broker_store.groups.offsets import JOURNAL_FIELD, OffsetTable
+from broker_store.groups.committed_offsets import CommittedOffsets
+from broker_store.groups.offset_copy import OffsetCopy
+from broker_store.groups.offset_file import LogContent, does_file_win
+from broker_store.groups.offset_log import Answer, OffsetLog
+from broker_store.groups.offset_rows import ROWS_BYTES_MAX, Key, Origin, Piece, Row, pieces_of
+from broker_store.groups.offsets import OffsetTable
 from broker_store.log.errors import LogError
-from broker_store.log.files.files import File, Files
 from gantry_chassis.logs.structured import get_logger
-from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies.cluster import DataVersion
-
-JOURNAL_FILE = "offsets.journal"
-JOURNAL_BYTES_MAX = 8 * 1024 * 1024
-"""Beyond this size the file is written at once, which empties the journal."""
-_CRC_CHARS = 9
-
-Answer = Callable[[OSError | None], None]
-"""Called when a commit is durable, or with the reason why it may not be."""
 
 Resume = Answer
 """Commits, or reports why it may not."""
@@ -45,70 +30,63 @@ BeforeCommit = Callable[[str, str, int, int, Resume], bool]
 _log = get_logger()
 
 
-class Entry(NamedTuple):
-    """One commit in the journal."""
-
-    number: int
-    topic: str
-    group: str
-    queue_id: int
-    offset: int
-
-
 class OffsetKeeper:
     """Saves one OffsetTable."""
 
     def __init__(
         self,
         table: OffsetTable,
-        file: ConfigFile,
-        files: Files,
-        journal_path: str,
-        version: DataVersionCounter,
-        thread: Workers,
+        state: CommittedOffsets,
+        log: OffsetLog,
+        copy: OffsetCopy,
         before_commit: BeforeCommit,
-        sync_log: Callable[[], object],
     ) -> None:
-        """`sync_log` makes durable what the log has. Called in the thread; raises OSError or LogError."""
-        self._table = table
+        self._table, self._state, self._log, self._copy = table, state, log, copy
         self._before_commit = before_commit
-        self._sync_log = sync_log
-        self._file = file
-        self._version = version
-        self._thread = thread
-        self._journal = _Journal(files, journal_path)
-        self._number = 0
-        self._saved_changes = 0
-        self._waiting: list[tuple[bytes, Answer]] = []
-        self._is_writing = False
-        self._is_closed = False
-        self._flush_lock = asyncio.Lock()
+        self._gathered: _Gathered | None = None
+        """The commits of the record that has no place in the log yet."""
+        self._held: list[tuple[Piece, Answer]] = []
+        """Commits that wait until the file's offsets are in the log."""
+        self._taken: Origin | None = None
+        """The files whose offsets the log is to take over first."""
+        self._lock = asyncio.Lock()
+        self._is_started = self._is_closed = False
 
     @property
     def version(self) -> DataVersion:
         """DataVersion of the file as last saved."""
-        return self._version.value
+        return self._copy.version
 
-    def load(self) -> None:
-        """Fill the table from the file and the journal. Blocks: call it before the loop serves."""
-        content = self._file.load()
-        self._number = self._table.load(content)
-        if isinstance(content, dict) and "dataVersion" in content:
-            self._version.value = _read_version(cast("dict[str, object]", content)["dataVersion"])
-        for entry in self._journal.open():
-            if entry.number > self._number:
-                self._table.commit(entry.group, entry.topic, entry.queue_id, entry.offset)
-                self._number = entry.number
-        self._table.take_moved()
+    def start(self, *, was_stopped: bool) -> None:
+        """Fill the table, once the log is recovered. Blocks: call it before the store serves commits.
+
+        `was_stopped`: this store wrote to the directory last, and stopped in order.
+        """
+        state = self._state
+        file = self._copy.read(state.origin)
+        known = {(topic, group): dict(of_queues) for topic, group, of_queues in state.all()}
+        is_equal = known == {key: of_queues for key, of_queues in file.offsets.items() if of_queues}
+        if file.number == state.number and is_equal:
+            self._copy.is_current(state.number)
+        if does_file_win(file, LogContent(state.number, state.origin), was_stopped=was_stopped):
+            self._table.replace(file.offsets)
+            if file.number != state.number or not is_equal:
+                self._taken = file.origin
+                _log.info("the offsets of the file are taken over", groups=len(file.offsets))
+        else:
+            self._table.replace(known)
+        self._is_started = True
+
+    # --- commits ---------------------------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, answer: Answer) -> None:
-        """Commit, and answer when it is durable. Commits that arrive during a write are written together."""
+        """Commit, and answer when it is durable. Commits that arrive while the log is busy are one record."""
         commit = partial(self._commit, group, topic, queue_id, offset, answer)
         if not self._before_commit(group, topic, queue_id, offset, commit):
             commit(None)
 
     def commit_soon(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Commit; the next flush saves it. An offset that moves back is logged first, as always."""
+        """Commit; the next save writes it. An offset that moves back is logged first, as always."""
 
         def commit(error: OSError | None) -> None:
             if error is None:
@@ -127,180 +105,115 @@ class OffsetKeeper:
         if offset < 0:
             answer(None)
             return
-        self._number += 1
-        self._waiting.append((_line(Entry(self._number, topic, group, queue_id, offset)), answer))
-        if not self._is_writing:
-            self._write_waiting()
+        self._write(Piece(topic, group, (queue_id,)), answer)
 
-    async def flush(self) -> OSError | LogError | None:
-        """Write the file if anything changed. A failure, also of the log's sync, is logged and returned; the next call retries.
+    def forget_topic(self, topic: str) -> None:
+        """Forget all groups' offsets in a topic, in the log with its next flush."""
+        self._table.remove_topic(topic)
+        keys = {key: queue_ids for key, queue_ids in self._table.unsaved().items() if key[0] == topic}
+        for piece in pieces_of(keys):
+            self._write(piece, _ignore)
 
-        Does nothing after `close`: the loop that calls this ends later than the thread.
-        """
-        async with self._flush_lock:
-            changes = self._table.changes
-            if changes == self._saved_changes or self._is_closed:
-                return None
-            self._version.bump()
-            content = self._table.encode(msgspec.json.encode(self._version.value), self._number)
-            try:
-                await self._thread.run(self._replace, content)
-            except (OSError, LogError) as error:
-                _log.error(
-                    "offsets could not be saved; commits stay in memory",
-                    path=self._file.path,
-                    error=str(error),
-                )
-                return error
-            self._saved_changes = changes
+    def _write(self, piece: Piece, answer: Answer) -> None:
+        if self._is_closed:  # what the commit waited for was flushed only now
+            answer(OSError("the store is closing"))
+            return
+        if self._taken is not None:
+            self._held.append((piece, answer))
+            return
+        gathered = self._gathered
+        if gathered is None or gathered.size >= ROWS_BYTES_MAX:
+            gathered = self._gathered = _Gathered()
+            self._log.write(partial(self._placed, gathered), partial(self._answer, gathered))
+        gathered.add(piece, answer)
+
+    def _placed(self, gathered: "_Gathered") -> Iterable[Piece]:
+        if self._gathered is gathered:
+            self._gathered = None
+        return pieces_of({key: tuple(queue_ids) for key, queue_ids in gathered.keys.items()})
+
+    def _answer(self, gathered: "_Gathered", error: OSError | None) -> None:
+        if self._gathered is gathered:  # refused before it got a place
+            self._gathered = None
+        for answer in gathered.answers:
+            answer(error)
+
+    # --- saving ----------------------------------------------------------------------------------------------
+
+    async def save(self) -> OSError | None:
+        """Write what has moved into the log. Returns once it is durable, or with the reason why it may not be: the next call tries again."""
+        if not self._is_started or self._is_closed:
+            return OSError("the store is starting or closing")
+        async with self._lock:
+            if (error := await self._take_over()) is None:
+                error = await self._log.write_moved()
+        if error is not None:
+            _log.warning("moved offsets could not be stored, trying again", error=str(error))
+        return error
+
+    async def roll(self, below: int) -> None:
+        """Write all offsets again, if the log has some of them only below a position, so that its segment can go."""
+        pin = self._state.pin()
+        if pin is None or pin >= below or not self._is_started or self._is_closed:
+            return
+        async with self._lock:
+            error = await self._log.dump()
+        if error is not None:
+            _log.warning("offsets keep a segment that is due for deletion", reason=str(error))
+
+    async def save_file(self) -> OSError | LogError | None:
+        """Write RocketMQ's file, if the log has newer offsets. A failure is logged and returned; the next call tries again."""
+        if self._taken is not None or not self._is_started:
             return None
+        return await self._copy.save(self._state)
+
+    def take_moved(self) -> list[Row]:
+        """Return what was written into the log since the last call, with current values."""
+        return self._log.take_moved()
+
+    @property
+    def dumps(self) -> int:
+        """How often all offsets were written since the start. For metrics."""
+        return self._log.dumps
 
     async def close(self) -> None:
-        """Write everything and stop the thread."""
-        await self.flush()
-        await self._thread.run(self._journal.close)
+        """Write everything, and stop the thread."""
+        await self.save()
         self._is_closed = True
-        self._thread.close(wait=False)
+        await self._log.settle()
+        await self.save_file()
+        self._copy.close()
 
-    def _write_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if self._is_closed:  # what the commit waited for was flushed only now
-            for _, answer in waiting:
-                answer(OSError("the store is closing"))
-            return
-        self._is_writing = True
-        lines = b"".join([line for line, _ in waiting])
-        future = self._thread.run(self._journal.append, lines)
-        future.add_done_callback(lambda done: self._written(done, waiting))
-
-    def _written(self, done: "asyncio.Future[None]", waiting: list[tuple[bytes, Answer]]) -> None:
-        self._is_writing = False
-        error = None if done.cancelled() else done.exception()
-        failure = OSError("the store is closing") if done.cancelled() else error
-        if failure is not None and not isinstance(failure, OSError):
-            raise failure
-        for _, answer in waiting:
-            answer(failure)
-        if self._waiting:
-            self._write_waiting()
-        if self._journal.size > JOURNAL_BYTES_MAX and not self._flush_lock.locked():
-            task = asyncio.ensure_future(self.flush())
-            task.add_done_callback(_forget)
-
-    def _replace(self, content: bytes) -> None:
-        self._sync_log()
-        self._file.store_bytes(content)
-        self._journal.empty()
+    async def _take_over(self) -> OSError | None:
+        if self._taken is None:
+            return None
+        error = await self._log.dump(self._taken)
+        if error is None:
+            self._taken = None
+        held, self._held = self._held, []
+        for piece, answer in held:
+            if error is None:
+                self._write(piece, answer)
+            else:
+                answer(error)
+        return error
 
 
-class _Journal:
-    """The journal's file. For one thread at a time."""
+class _Gathered:
+    """Commits that wait for one record."""
 
-    def __init__(self, files: Files, path: str) -> None:
-        self._files = files
-        self._path = path
-        self._open: File | None = None
-        self._has_failed = False
-        self._found: bytes | None = None
-        """The intact lines of an earlier process, until the first write. None: there is nothing to write again."""
+    def __init__(self) -> None:
+        self.keys: dict[Key, set[int]] = {}
+        self.answers: list[Answer] = []
         self.size = 0
+        """Of its record, in bytes, about."""
 
-    def open(self) -> list[Entry]:
-        """Return the intact entries, up to the first torn one. What follows it was never answered."""
-        content = self._files.read_bytes(self._path) or b""
-        entries, self.size = _read_lines(content)
-        self._found = content[: self.size]
-        return entries
-
-    def append(self, lines: bytes) -> None:
-        """Write lines. Durable on return. After a failure, here or in `empty`, nothing is written until it is emptied."""
-        if self._has_failed:
-            raise OSError("an earlier write of offsets failed; they are durable after the next full save")
-        try:
-            file = self._file()
-            if self._found is not None:
-                # after a failed sync and a kill the page cache alone may hold them; a torn rest must not follow
-                file.truncate(self.size)
-                file.pwrite(self._found, 0)
-            file.pwrite(lines, self.size)
-            file.sync()
-        except OSError:
-            self._has_failed = True
-            raise
-        self._found = None
-        self.size += len(lines)
-
-    def empty(self) -> None:
-        """Remove all entries: the file of offsets holds them."""
-        if self._has_failed:  # the descriptor may hide a failed write: start a new file
-            self.close()
-            self._files.remove(self._path)
-        elif self.size == 0:
-            return
-        # until the end: lines at `size` would follow a gap if the file is empty already
-        self._has_failed = True
-        file = self._file()
-        file.truncate(0)
-        file.sync()
-        self.size = 0
-        self._found = None
-        self._has_failed = False
-
-    def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    def _file(self) -> File:
-        if self._open is None:
-            directory = str(PurePath(self._path).parent)
-            self._files.make_dirs(directory)
-            self._open = self._files.open(self._path, create_bytes=0)
-            self._files.sync_dir(directory)
-        return self._open
+    def add(self, piece: Piece, answer: Answer) -> None:
+        """Add one commit."""
+        self.keys.setdefault((piece.topic, piece.group), set()).update(piece.queue_ids)
+        self.answers.append(answer)
+        self.size += piece.size
 
 
-def drop_older_journal(files: Files, config_dir: str, path: str) -> None:
-    """Durably remove the journal if another broker has written consumerOffset.json: that file is newer than all its lines.
-
-    Call it before the directory becomes ours: later lines follow on the other broker's file.
-    """
-    content = ConfigFile(files, f"{config_dir}/consumerOffset.json").load()
-    if isinstance(content, dict) and JOURNAL_FIELD not in content and files.exists(path):
-        files.remove(path)
-        files.sync_dir(str(PurePath(path).parent))
-
-
-def _read_version(content: object) -> DataVersion:
-    """Return the version in a file, a new one when it has none that can be read."""
-    try:
-        return msgspec.convert(content, DataVersion, strict=False)
-    except msgspec.ValidationError:
-        return DataVersion()
-
-
-def _line(entry: Entry) -> bytes:
-    text = msgspec.json.encode(entry)
-    return f"{crc32(text):08x} ".encode() + text + b"\n"
-
-
-def _read_lines(content: bytes) -> tuple[list[Entry], int]:
-    """Return the entries, and the size of their intact lines."""
-    entries: list[Entry] = []
-    size = 0
-    for line in content.splitlines(keepends=True):
-        text = line[_CRC_CHARS:-1]
-        if not line.endswith(b"\n") or line[:_CRC_CHARS] != f"{crc32(text):08x} ".encode():
-            break
-        try:
-            entries.append(msgspec.json.decode(text, type=Entry))
-        except msgspec.DecodeError:
-            break
-        size += len(line)
-    return entries, size
-
-
-def _forget(task: "asyncio.Task[OSError | LogError | None]") -> None:
-    """Report a task's failure to the loop's exception handler."""
-    if not task.cancelled():
-        task.result()
+def _ignore(_error: OSError | None) -> None:
+    """Do nothing: offsets that could not be stored count as unsaved again."""

@@ -6,12 +6,12 @@ One message per (topic, group) that moved, key = group, body JSON:
     {"group":"g","topic":"t","sampledAt":1700000000000,"queues":[[queue id, committed offset, max offset], …]}
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from broker_store.groups.offsets import Moved, OfQueues
+from broker_store.groups.offset_rows import Row
 from broker_store.ports import QueueTable
 from gantry_wire.names import SYSTEM_GROUP_PREFIX
 
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
     body: bytes
 
 
-def samples(moved: list[Moved], queues: QueueTable, now_ms: int) -> Iterator[Sample]:
+def samples(moved: list[Row], queues: QueueTable, now_ms: int) -> Iterator[Sample]:
     """Yield the messages of what moved. System groups are not reported."""
     for topic, group, offsets in moved:
         if group.startswith(SYSTEM_GROUP_PREFIX):
@@ -37,8 +37,8 @@ def samples(moved: list[Moved], queues: QueueTable, now_ms: int) -> Iterator[Sam
             yield Sample(group, msgspec.json.encode(content))
 
 
-def _parts(offsets: OfQueues) -> Iterator[list[tuple[int, int]]]:
-    items = list(offsets.items())
+def _parts(offsets: Mapping[int, int | None]) -> Iterator[list[tuple[int, int]]]:
+    items = [(queue_id, offset) for queue_id, offset in offsets.items() if offset is not None]
     for start in range(0, len(items), QUEUES_PER_SAMPLE):
         yield items[start : start + QUEUES_PER_SAMPLE]
 

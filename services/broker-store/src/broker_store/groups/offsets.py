@@ -1,40 +1,23 @@
 """Progress of each group in each queue: committed offsets, and the offsets last pulled. Pure; offset_keeper saves them.
 
 Offsets are never checked against a queue's bounds, as in RocketMQ: a pull corrects them.
-consumerOffset.json holds them as `{"offsetTable":{"topic@group":{0:12,1:9}}}` with bare integer keys.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, cast
 
-import msgspec
+from broker_store.groups.offset_rows import Key, Piece, Row
 
 OfQueues = dict[int, int]
 """Queue id → offset."""
-TopicGroup = tuple[str, str]
-
-JOURNAL_FIELD = "gantryJournal"
-"""The number of the last journal entry that the file includes. Another broker's file has none."""
-_SEPARATOR = "@"
-
-
-class Moved(NamedTuple):
-    """A group's progress in a topic since the last call: only the queues that moved."""
-
-    topic: str
-    group: str
-    offsets: OfQueues
 
 
 class OffsetTable:
     """Committed offsets by (topic, group) and queue."""
 
     def __init__(self) -> None:
-        self._committed: dict[TopicGroup, OfQueues] = {}
-        self._pulled: dict[TopicGroup, OfQueues] = {}
-        self._moved: dict[TopicGroup, set[int]] = {}
-        self.changes = 0
-        """Grows with every change. While it is equal there is nothing to save."""
+        self._committed: dict[Key, OfQueues] = {}
+        self._pulled: dict[Key, OfQueues] = {}
+        self._unsaved: dict[Key, set[int]] = {}
         self.went_back = 0
         """Commits below the known offset, for metrics."""
 
@@ -52,12 +35,11 @@ class OffsetTable:
         if known is not None and offset < known:
             self.went_back += 1
         of_queues[queue_id] = offset
-        self.changes += 1
-        moved = self._moved.get(key)
-        if moved is None:
-            self._moved[key] = {queue_id}
+        unsaved = self._unsaved.get(key)
+        if unsaved is None:
+            self._unsaved[key] = {queue_id}
         else:
-            moved.add(queue_id)
+            unsaved.add(queue_id)
 
     def advance(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """As `commit`, but never back."""
@@ -108,61 +90,46 @@ class OffsetTable:
         """Forget all groups' offsets in a topic."""
         self._remove([key for key in self._committed if key[0] == topic])
 
-    def take_moved(self) -> list[Moved]:
-        """Return what moved since the last call."""
-        moved, self._moved = self._moved, {}
-        return [
-            Moved(topic, group, {queue_id: of_queues[queue_id] for queue_id in sorted(queue_ids)})
-            for (topic, group), queue_ids in moved.items()
-            if (of_queues := self._committed.get((topic, group))) is not None
-        ]
+    def unsaved(self) -> dict[Key, tuple[int, ...]]:
+        """Return what moved or was forgotten and was not taken since: queue ids by topic and group."""
+        return {key: tuple(queue_ids) for key, queue_ids in self._unsaved.items()}
 
-    def encode(self, version: bytes, journal_number: int = 0) -> bytes:
-        """Return the file's content. `version` is its DataVersion as JSON.
+    def keys(self) -> dict[Key, tuple[int, ...]]:
+        """Return the queue ids of everything committed."""
+        return {key: tuple(of_queues) for key, of_queues in self._committed.items()}
 
-        `journal_number` is that of the last included journal entry. RocketMQ ignores the field.
-        """
-        lines = ",\n\t\t".join(
-            f"{_name(topic, group)}:{{{','.join([f'{queue_id}:{offset}' for queue_id, offset in of_queues.items()])}}}"
-            for (topic, group), of_queues in self._committed.items()
+    def still_unsaved(self, piece: Piece) -> Piece:
+        """Return which of these offsets are still to be saved."""
+        unsaved = self._unsaved.get((piece.topic, piece.group), ())
+        return piece._replace(
+            queue_ids=tuple(queue_id for queue_id in piece.queue_ids if queue_id in unsaved)
         )
-        return (
-            f'{{\n\t"dataVersion":{version.decode()},\n\t"{JOURNAL_FIELD}":{journal_number},'
-            f'\n\t"offsetTable":{{\n\t\t{lines}\n\t}}\n}}'
-        ).encode()
 
-    def load(self, content: object) -> int:
-        """Load the content of a file. Returns its journal number. Skips invalid offsets."""
-        if not isinstance(content, dict):
-            return 0
-        document = cast("dict[object, object]", content)
-        table = document.get("offsetTable")
-        for name, offsets in _items(table):
-            topic, separator, group = str(name).partition(_SEPARATOR)
-            if separator and topic and group:
-                self._load_queues((topic, group), offsets)
-        number = document.get(JOURNAL_FIELD)
-        return number if isinstance(number, int) else 0
+    def take(self, piece: Piece) -> Row:
+        """Return current offsets. They count as saved from now on."""
+        key = (piece.topic, piece.group)
+        unsaved = self._unsaved.get(key)
+        if unsaved is not None:
+            unsaved.difference_update(piece.queue_ids)
+            if not unsaved:
+                del self._unsaved[key]
+        of_queues = self._committed.get(key, {})
+        return Row(*key, {queue_id: of_queues.get(queue_id) for queue_id in piece.queue_ids})
 
-    def _load_queues(self, key: TopicGroup, offsets: object) -> None:
-        of_queues = self._committed.setdefault(key, {})
-        for queue_id, offset in _items(offsets):
-            try:
-                of_queues[int(cast("int", queue_id))] = int(cast("int", offset))
-            except (TypeError, ValueError):
-                continue
+    def not_saved(self, row: Row) -> None:
+        """Count offsets as unsaved again: the log did not take them."""
+        self._unsaved.setdefault((row.topic, row.group), set()).update(row.offsets)
 
-    def _remove(self, keys: Iterable[TopicGroup]) -> None:
+    def replace(self, offsets: Mapping[Key, Mapping[int, int]]) -> None:
+        """Take what a store knew at its opening. What was pulled since stays, unless it is behind."""
+        pulled = self._committed
+        self._committed = {key: dict(of_queues) for key, of_queues in offsets.items()}
+        self._unsaved.clear()
+        for (topic, group), of_queues in pulled.items():
+            for queue_id, offset in of_queues.items():
+                self.advance(group, topic, queue_id, offset)
+
+    def _remove(self, keys: Iterable[Key]) -> None:
         for key in keys:
-            del self._committed[key]
+            self._unsaved.setdefault(key, set()).update(self._committed.pop(key))
             self._pulled.pop(key, None)
-            self._moved.pop(key, None)
-            self.changes += 1
-
-
-def _name(topic: str, group: str) -> str:
-    return msgspec.json.encode(f"{topic}{_SEPARATOR}{group}").decode()
-
-
-def _items(table: object) -> Iterable[tuple[object, object]]:
-    return cast("dict[object, object]", table).items() if isinstance(table, dict) else ()

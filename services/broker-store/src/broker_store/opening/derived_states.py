@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from broker_store.access.access_entries import AccessEntries
 from broker_store.commit.queues import QueueTable
 from broker_store.derived import Derived
+from broker_store.groups.committed_offsets import CommittedOffsets
 from broker_store.leases.subscriptions import Subscriptions
 from broker_store.settling.decided.settled_table import SettledTable
 from broker_store.transactions.half_copies import HalfCopies
@@ -18,10 +19,11 @@ class DerivedStates:
     leases: Subscriptions
     transactions: HalfCopies
     access: AccessEntries
+    committed: CommittedOffsets
 
     def all(self) -> list[Derived]:
         """Return every state, in replay order."""
-        return [self.settled, self.leases, self.transactions, self.access]
+        return [self.settled, self.leases, self.transactions, self.access, self.committed]
 
     def topic_deleted(self, topic: str) -> None:
         """Make every state forget a topic whose queues were removed."""
@@ -32,4 +34,6 @@ class DerivedStates:
 def make_states(queues: QueueTable) -> DerivedStates:
     """Return all states, empty."""
     settled = SettledTable(queues)
-    return DerivedStates(settled, Subscriptions(), HalfCopies(queues, settled), AccessEntries())
+    return DerivedStates(
+        settled, Subscriptions(), HalfCopies(queues, settled), AccessEntries(), CommittedOffsets()
+    )

@@ -65,6 +65,11 @@ class OpenedStore:
         return str(self.settings.store_dir)
 
     @property
+    def was_stopped(self) -> bool:
+        """Whether this program wrote to the directory last, and stopped in order."""
+        return self.checkpoint.last.is_clean and not self.checkpoint.last.foreign
+
+    @property
     def config_dir(self) -> str:
         """The directory of the tables of topics, groups and offsets."""
         return f"{self.directory}/config"

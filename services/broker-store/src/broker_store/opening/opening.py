@@ -11,12 +11,12 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.commit.topics import ACCESS_TOPIC, SEGMENT_TOPIC, load_topics, queue_count
+from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
 from broker_store.derived import Covered, SnapshotFiles
-from broker_store.groups.offset_keeper import JOURNAL_FILE, drop_older_journal
+from broker_store.groups.old_journal import JOURNAL_FILE, drop_older_journal
 from broker_store.log.checkpoint.checkpoint import Checkpoint
 from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.commit_log.scan import ScannedRecord
@@ -359,15 +359,17 @@ class Opening:
         store = self.store
         if self.is_rebuild or (self._is_ours and note is None):
             states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
-            leases, access = store.states.leases, store.states.access
+            leases = store.states.leases
             if store.log.min_position > 0 and (data := store.snapshots.read(leases.name)) is not None:
                 leases.load_filters(data)
-            if (data := store.snapshots.read(access.name)) is not None:
-                access.adopt(data)
+            for state in (store.states.access, store.states.committed):
+                if (data := store.snapshots.read(state.name)) is not None:
+                    state.adopt(data)
         else:
             # marks may lie anywhere in a log that was ours
             is_needed = (self._is_ours or self._was_ours) and recovery.start > store.log.min_position
-            unused = {store.states.access.name} if never_had(note, ACCESS_TOPIC) else ()
+            added = (store.states.access, store.states.committed)
+            unused = {state.name for state in added if all(never_had(note, topic) for topic in state.topics)}
             states, missing = store.snapshots.load_all(
                 store.states.all(), recovery.start if is_needed else None, unused
             )

@@ -247,6 +247,7 @@ class StoreProcess:
         table = CommandTable(self._classes, self._known_headers, built.door)
         table.add_all(built.hooks.commands(built.commands()))
         table.add_quick(sending.plain.take, sending.send_one)
+        built.halves.consuming.start(was_stopped=opening.store.was_stopped)
         sending.start()
         self._start_loops(built, opening)
         if built.control is not None:

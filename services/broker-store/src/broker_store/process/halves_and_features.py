@@ -12,6 +12,7 @@ from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.runtime_config_file import RuntimeConfigFile
+from broker_store.groups.offset_record import OffsetAppends
 from broker_store.leases.leasing import Leasing
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
@@ -100,6 +101,9 @@ def _build_consuming(
         index=sending.dispatch.keys,
         index_trouble=around.index_trouble,
         append_internal=sending.internal.append,
+        append_offsets=OffsetAppends(sending.appends, store.queues, around.now_ms).append,
+        committed=store.states.committed,
+        roll_below=lambda: foundation.care.roll_below,
         files=around.files,
         config_dir=store.config_dir,
         own_dir=f"{store.directory}/gantry",

@@ -15,6 +15,7 @@ import msgspec
 from broker_store.commit.queues import QueueTable
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.config.saver import Saver
+from broker_store.groups.offset_file import OFFSETS_FILE, read_offsets
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.errors import LogError
 from broker_store.log.files.files import Files
@@ -154,9 +155,8 @@ def _foreign_cursors(files: Files, config_dir: str) -> Iterator[tuple[Source, in
     for level, offset in _offset_table(content):
         if level.isdecimal() and int(level) > 0:
             yield (SCHEDULE_TOPIC, int(level) - 1, ""), offset
-    offsets = OffsetTable()
-    offsets.load(ConfigFile(files, f"{config_dir}/consumerOffset.json").load())
-    for queue_id, offset in offsets.of(TRANSACTION_GROUP, HALF_TOPIC).items():
+    offsets = read_offsets(ConfigFile(files, f"{config_dir}/{OFFSETS_FILE}").load())
+    for queue_id, offset in offsets.get((HALF_TOPIC, TRANSACTION_GROUP), {}).items():
         yield (HALF_TOPIC, queue_id, ""), offset
 
 

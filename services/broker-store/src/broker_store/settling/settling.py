@@ -14,7 +14,7 @@ from broker_store.commit.appends import Appends, stopped
 from broker_store.commit.message import Entry, Message
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.targets import Target, Targets
-from broker_store.commit.topics import ACCESS_TOPIC, MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
+from broker_store.commit.topics import MARKS_TOPIC, PERM_WRITE, STATE_TOPICS, TopicTable, queue_count
 from broker_store.config.delay_levels import LevelList
 from broker_store.log.commit_log.commit_log import CommitLog, LogState
 from broker_store.requests.request_classes import OVERLOAD
@@ -213,7 +213,9 @@ class Settling:
         return target, self.targets.any_queue(target, 0)
 
     def _target(self, topic: str) -> Target | CannotPlan:
-        if topic == ACCESS_TOPIC:  # a message that a client wrote would be read as a user, or as rights
+        if (
+            topic in STATE_TOPICS
+        ):  # a message that a client wrote would be read as a user, as rights or as offsets
             return CannotPlan(SettleStatus.NOT_WRITABLE, f"topic[{topic}] may not be written to")
         config = self.topics.find(topic)
         if config is None:

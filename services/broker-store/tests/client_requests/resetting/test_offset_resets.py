@@ -192,7 +192,7 @@ async def test_a_group_whose_clients_left_may_commit_again(side):
 
 async def test_a_reset_survives_a_restart(side, tmp_path):
     await side.ask(222, fields(queueId=0, offset=6))
-    again = ReadingSide(tmp_path)
+    again = ReadingSide(tmp_path, after=side)
     assert again.consuming.offsets.find("readers", "orders", 0) == 6
     await again.consuming.stop()
 

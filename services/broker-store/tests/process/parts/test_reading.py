@@ -7,8 +7,8 @@ import pytest
 from memory_store import MemoryStore
 from reading_side import ReadingSide, pull_fields
 
+from broker_store.groups.offset_rows import Row
 from broker_store.groups.offset_samples import QUEUES_PER_SAMPLE, samples
-from broker_store.groups.offsets import Moved
 from broker_store.process.parts import reading as consuming_module
 from gantry_chassis.start_refusal import StartRefused
 
@@ -35,20 +35,24 @@ async def test_groups_and_offsets_survive_a_stop(tmp_path):
 
 
 async def test_offsets_are_saved_every_few_seconds_without_a_stop(side, tmp_path, monkeypatch):
-    monkeypatch.setattr(consuming_module, "FLUSH_OFFSETS_SECONDS", 0.02)
+    monkeypatch.setattr(consuming_module, "SAVE_OFFSETS_SECONDS", 0.01)
+    monkeypatch.setattr(consuming_module, "COPY_OFFSETS_SECONDS", 0.02)
     side.consuming.offsets.commit("g", "orders", 0, 3)
-    loop = asyncio.ensure_future(side.consuming.loops()["offsets"]())
+    names = ("offsets", "copy of offsets")
+    loops = [asyncio.ensure_future(side.consuming.loops()[name]()) for name in names]
     saved = tmp_path / "config" / "consumerOffset.json"
     async with asyncio.timeout(60):
         while not (saved.exists() and b'"orders@g":{0:3}' in saved.read_bytes()):
             await asyncio.sleep(0.005)
-    loop.cancel()
+    for loop in loops:
+        loop.cancel()
 
 
 async def test_a_group_that_moved_is_sampled_once_a_second_and_an_idle_one_is_not(side, monkeypatch):
     for _ in range(5):
         side.put(b"m")
     side.consuming.offsets.commit("g", "orders", 0, 3)
+    await side.consuming.keeper.save()
     side.consuming._sample()
     side.consuming._sample()
     ((topic, queue_id, body, _, keys),) = side.store.internal
@@ -66,14 +70,16 @@ async def test_loaded_offsets_are_not_sampled_as_if_they_had_moved(tmp_path):
     side.consuming.offsets.commit("g", "orders", 0, 3)
     await side.consuming.stop()
     again = ReadingSide(tmp_path)
+    await again.consuming.keeper.save()
+    assert again.committed.find("g", "orders", 0) == 3
     again.consuming._sample()
     assert again.store.internal == []
     await again.consuming.stop()
 
 
 def test_a_wide_topic_is_sampled_in_parts_and_system_groups_never():
-    wide = Moved("t", "g", dict.fromkeys(range(QUEUES_PER_SAMPLE + 1), 1))
-    system = Moved("t", "CID_RMQ_SYS_TRANS", {0: 1})
+    wide = Row("t", "g", dict.fromkeys(range(QUEUES_PER_SAMPLE + 1), 1))
+    system = Row("t", "CID_RMQ_SYS_TRANS", {0: 1})
     parts = [
         msgspec.json.decode(sample.body)["queues"] for sample in samples([wide, system], MemoryStore(), 1)
     ]

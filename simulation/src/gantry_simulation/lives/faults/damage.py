@@ -31,17 +31,17 @@ BODY_AT = 88
 FIELDS = (range(8), range(9, 12), range(28, 36), range(84, 88), range(BODY_AT, BODY_AT + 1))
 """Size and magic, CRC without its first byte (its highest bit does not count), position, body size, body: docs/log-format.md, 1."""
 NOTE_BYTES, NOTE_SLOTS = 124, (0, 4096)
-CHECKED = ("settled.snapshot", "leases.snapshot", "transactions.snapshot", "offsets.journal")
+CHECKED = ("settled.snapshot", "leases.snapshot", "transactions.snapshot", "committed.snapshot")
 CHECKED_FOLDERS = ("units", "keys")
 """Files below gantry/ with checksums."""
 JSON_FILES = ("config/topics.json", "config/consumerOffset.json", "gantry/queues.json")
-OFFSETS = ("offsets.journal", "consumerOffset.json")
-"""Without the newest of them, a group has earlier offsets."""
 LOST = (
     ("consumequeue",),
     ("index",),
     ("consumequeue", "index"),
     ("gantry/settled.snapshot",),
+    ("gantry/committed.snapshot",),
+    ("config/consumerOffset.json", "config/consumerOffset.json.bak"),
     ("gantry/keys",),
     ("gantry/queues.json", "gantry/queues.json.bak"),
     ("gantry/log.note",),
@@ -113,8 +113,6 @@ def _note_flip(system: System, on: str, target: Target, found: Flip) -> None:
         system.damaged_index.add(on)
     system.ledger.messages.doubtful.add(on)
     system.ledger.messages.damaged_stores.add(on)
-    if found.path.endswith(OFFSETS):
-        system.ledger.offsets_damaged(on)
     if found.place is not None:
         system.ledger.messages.was_damaged(found.message, found.place)
         if found.copied is not None:

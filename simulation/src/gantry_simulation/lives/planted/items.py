@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from broker_store.groups import offset_keeper
+from broker_store.groups.committed_offsets import CommittedOffsets
+from broker_store.groups.offset_file import FileContent
 from broker_store.settling.claims import Claim, ClaimTable
 from broker_store.settling.decided.settled_table import SettledTable
 from broker_store.settling.request import item_decisions
@@ -41,6 +43,14 @@ def _always(value: object) -> Wrap:
         return value
 
     return lambda _right: answer
+
+
+def _file_wins(_right: object) -> Callable[..., bool]:
+    def wins(file: FileContent, _log: object, *, was_stopped: bool) -> bool:
+        del was_stopped
+        return bool(file.offsets)
+
+    return wins
 
 
 def _settles(state: ItemState) -> Callable[[Answers], Answers]:
@@ -128,7 +138,9 @@ PLANTED_ITEMS: tuple[Planted | Together, ...] = (
     Planted("a scheduler believes its index", catching_up, "resume", lambda _right: believe_the_index),
     Planted("a checker asks no producer", StoreWatch, "_ask", lambda _right: _nothing),
     Planted("a checker asks at once", undecided, "due_ms", _due_at_once),
-    Planted("the journal of offsets is not read", offset_keeper, "_read_lines", _always((list[str](), 0))),
+    Planted("records of offsets are not replayed", CommittedOffsets, "take", _always(None)),
+    Planted("saved offsets are not loaded", CommittedOffsets, "load", _always(value=True)),
+    Planted("a start takes an old file of offsets", offset_keeper, "does_file_win", _file_wins),
     Planted("a nameserver writes no file", DurableFile, "write_now", _always(None)),
     Planted(
         "a member commits what it has not consumed", ProcessQueue, "commit_offset", _commit_what_is_buffered

@@ -9,7 +9,9 @@ from broker_store.commit.appends import Appends
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.record_writer import RecordWriter
-from broker_store.groups import offset_keeper
+from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offset_log import Answer
+from broker_store.groups.offset_rows import Piece, Row
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.checkpoint.checkpoint import Checkpoint
 from broker_store.log.commit_log.commit_log import CommitLog
@@ -165,6 +167,32 @@ def _commit_back(_right: Callable[..., Any]) -> Callable[..., Any]:
     return OffsetTable.commit
 
 
+def _answer_commits_early(right: Callable[..., Any]) -> Callable[..., Any]:
+    def write(keeper: OffsetKeeper, piece: Piece, answer: Answer) -> None:
+        answer(None)
+        right(keeper, piece, _ignore)
+
+    return write
+
+
+def _ignore(_error: OSError | None) -> None:
+    """Answer nobody."""
+
+
+def _first_values(right: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[tuple[OffsetTable, str, str, int], int | None] = {}
+
+    def take(table: OffsetTable, piece: Piece) -> Row:
+        topic, group, offsets = right(table, piece)
+        rows = {
+            queue_id: known.setdefault((table, topic, group, queue_id), offset)
+            for queue_id, offset in offsets.items()
+        }
+        return Row(topic, group, rows)
+
+    return take
+
+
 def _yes(_right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *_arguments: True
 
@@ -201,7 +229,8 @@ PLANTED = (
     Planted("the index misses the last entry of a batch", LiveIndexFile, "put", _last_entry_missing),
     Planted("times are searched a millisecond late", Searching, "_first_at_or_after", _a_millisecond_late),
     Planted("a tag filter lets everything pass", TagFilter, "matches", _yes),
-    Planted("commits are answered before they are durable", offset_keeper._Journal, "append", _nothing),  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - it plants a fault there
+    Planted("commits are answered before they are durable", OffsetKeeper, "_write", _answer_commits_early),
+    Planted("a record of offsets has the values of the first commit", OffsetTable, "take", _first_values),
     Planted("an offset that a pull carries sets a group back", OffsetTable, "advance", _commit_back),
     Planted("a checkpoint does not sync the log", Checkpoints, "_sync_log", _nothing),
     Planted("the directories of new queues are not synced", QueueFiles, "note_new_directory", _nothing),

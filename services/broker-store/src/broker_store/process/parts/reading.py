@@ -15,8 +15,11 @@ from broker_store.commit.topics import OFFSETS_TOPIC
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.groups.clients import ClientTable
 from broker_store.groups.clients_handler import ClientHandlers
+from broker_store.groups.committed_offsets import CommittedOffsets
 from broker_store.groups.groups_handler import GroupHandlers
-from broker_store.groups.offset_keeper import JOURNAL_FILE, BeforeCommit, OffsetKeeper
+from broker_store.groups.offset_copy import OffsetCopy
+from broker_store.groups.offset_keeper import BeforeCommit, OffsetKeeper
+from broker_store.groups.offset_log import AppendRecord, OffsetLog
 from broker_store.groups.offset_samples import samples
 from broker_store.groups.offsets_handler import OffsetHandlers
 from broker_store.groups.pending_resets import PendingResets
@@ -38,7 +41,9 @@ from gantry_chassis.machine.environment import Environment
 from gantry_wire.names import SYSTEM_GROUP_PREFIX
 
 SAMPLE_SECONDS = 1.0
-FLUSH_OFFSETS_SECONDS = 5.0
+SAVE_OFFSETS_SECONDS = 1.0
+COPY_OFFSETS_SECONDS = 5.0
+ROLL_OFFSETS_SECONDS = 1.0
 EXPIRE_CLIENTS_SECONDS = 10.0
 
 _log = get_logger()
@@ -54,6 +59,12 @@ class Consuming:
     index: KeyIndex | None
     index_trouble: Callable[[], str | None]
     append_internal: InternalAppend
+    append_offsets: AppendRecord
+    """Appends a record of committed offsets."""
+    committed: CommittedOffsets
+    """What the log says of them."""
+    roll_below: Callable[[], int]
+    """Returns the position below which a segment waits for deletion, 0 if none does."""
     files: Files
     config_dir: str
     own_dir: str
@@ -81,7 +92,6 @@ class Consuming:
         self.group_saver = base.group_saver
         self.clients = ClientTable()
         self.keeper = self._offset_keeper()
-        self.keeper.load()
         filter_file = ConfigFile(self.files, f"{self.config_dir}/consumerFilter.json")
         self.filters = Filters(filter_file, self.settings, self.now_ms, base.group_thread)
         self.resets = PendingResets()
@@ -97,9 +107,13 @@ class Consuming:
 
     # --- calls from the rest of the store ---
 
+    def start(self, *, was_stopped: bool) -> None:
+        """Load the offsets, once the log is recovered. `was_stopped`: this store wrote last, and stopped in order."""
+        self.keeper.start(was_stopped=was_stopped)
+
     def topic_deleted(self, topic: str) -> None:
         """Drop groups' offsets in a topic, and answer what waits on it."""
-        self.offsets.remove_topic(topic)
+        self.keeper.forget_topic(topic)
         self.metrics.forget_topic(topic)
         self.filters.table.forget_topic(topic)
         self.resets.forget_topic(topic)
@@ -135,7 +149,9 @@ class Consuming:
         """Return the background loops by name. Each ends only by cancellation."""
         return {
             "samples": partial(_every, SAMPLE_SECONDS, self._sample),
-            "offsets": self._flush_offsets,
+            "offsets": self._save_offsets,
+            "copy of offsets": self._copy_offsets,
+            "dump of offsets": self._roll_offsets,
             "clients": partial(_every, EXPIRE_CLIENTS_SECONDS, self._expire),
             **self.filters.loops(),
         }
@@ -156,13 +172,23 @@ class Consuming:
     def _sample(self) -> None:
         now_ms = self.now_ms()
         self.metrics.sample(now_ms // 1000, local_s(now_ms))
-        for group, body in samples(self.offsets.take_moved(), self.queues, now_ms):
+        for group, body in samples(self.keeper.take_moved(), self.queues, now_ms):
             self.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
 
-    async def _flush_offsets(self) -> None:
+    async def _save_offsets(self) -> None:
         while True:
-            await asyncio.sleep(FLUSH_OFFSETS_SECONDS)
-            await self.keeper.flush()
+            await self.keeper.save()
+            await asyncio.sleep(SAVE_OFFSETS_SECONDS)
+
+    async def _copy_offsets(self) -> None:
+        while True:
+            await asyncio.sleep(COPY_OFFSETS_SECONDS)
+            await self.keeper.save_file()
+
+    async def _roll_offsets(self) -> None:
+        while True:
+            await asyncio.sleep(ROLL_OFFSETS_SECONDS)
+            await self.keeper.roll(self.roll_below())
 
     def _expire(self) -> None:
         self._client_handlers.expire()
@@ -177,16 +203,12 @@ class Consuming:
     # --- building ---
 
     def _offset_keeper(self) -> OffsetKeeper:
-        return OffsetKeeper(
-            self.offsets,
-            ConfigFile(self.files, f"{self.config_dir}/consumerOffset.json"),
-            self.files,
-            f"{self.own_dir}/{JOURNAL_FILE}",
-            DataVersionCounter(self.now_ms),
-            self.environment.workers(1, "offsets"),
-            self.before_commit,
-            self.sync_log,
-        )
+        copy = OffsetCopy(
+            self.files, self.config_dir, self.own_dir, DataVersionCounter(self.now_ms),
+            self.environment.workers(1, "offsets"), self.sync_log,
+        )  # fmt: skip
+        log = OffsetLog(self.offsets, self.committed, self.append_offsets)
+        return OffsetKeeper(self.offsets, self.committed, log, copy, self.before_commit)
 
     def _pulls(self) -> Pulls:
         host, table = self.address.rpartition(":")[0], self.filters.table
@@ -254,6 +276,8 @@ class Consuming:
         counted = self.metrics.counted
         help_text = "Commits below the known offset."
         counted("gantry_store_offsets_went_back", help_text, lambda: self.offsets.went_back)
+        help_text = "How often all committed offsets were written again so that a segment can be deleted."
+        counted("gantry_store_offset_dumps", help_text, lambda: self.keeper.dumps)
         self.metrics.watch_lag(self._lags)
 
     def _lags(self) -> Iterator[Lag]:
