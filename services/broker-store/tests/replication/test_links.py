@@ -185,7 +185,7 @@ class Replica:
         loop = asyncio.get_running_loop()
         calls = ShellCalls(machine(), self.links.send, Turn.current().at_end, loop.call_later, self)
         self.shell = Shell(
-            RoleSettings(self.name, "g", 1, 2000, 3000, 200, 600, self.name == "a"), list(others), self.log, kept,
+            RoleSettings(self.name, "g", 1, 1000, 1800, 120, 400, self.name == "a"), list(others), self.log, kept,
             MemoryRegister(self.records, Faults(), known), calls, shipping=ShippingSettings(), register_seconds=2,
         )  # fmt: skip
         await self.receiver.listen(port)

@@ -1,16 +1,21 @@
 """The log of a replica: a follower's files are the leader's byte for byte, and a cut survives any crash."""
 
 import errno
+import threading
+from random import Random
 
 import pytest
 from replica_disk import LOG, RUNS, SMALL, Confirms, content, marked, open_log, put, record, same, send, ship
 
 from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.commit_log.scan import scan_records
 from broker_store.log.errors import DamagedRecord, DiskFull, LogStopped, PositionNotVisible, PositionRemoved
+from broker_store.log.files.real_files import RealFiles
 from broker_store.log.files.simulated_files import Crashed, Fault, SimulatedFiles
 from broker_store.log.settings import LogSettings
 from broker_store.replication.fresh_bytes import Piece
 from broker_store.replication.replica_log import CutBelowConfirm, ReplicaLog, ShipmentMisfit
+from gantry_chassis.machine.environment import machine
 from gantry_wire.records.message_record import build_blank
 
 
@@ -312,8 +317,6 @@ def test_a_cut_waits_for_a_running_sync_and_counts(disk):
         order.append("sync ends")
         return end
 
-    import threading
-
     log._sync_written = slow_sync
     cutter = threading.Thread(target=lambda: (log.cut_back(ends[2]), order.append("cut")))
     with log._syncing:
@@ -355,6 +358,36 @@ def test_files_made_ahead_are_removed_by_a_cut_and_made_again(disk):
     reopened = open_log(disk.killed(), settings=sizes)
     assert reopened.written_end == log.written_end
     assert [segment.file.is_at(segment.path) for segment in log.segments] == [True] * len(log.segments)
+
+
+def test_cuts_and_the_thread_that_zeroes_ahead_do_not_disturb_each_other(tmp_path):
+    sizes = LogSettings(segment_bytes=64 * 1024, prezero_bytes=128 * 1024, prezero_slice_bytes=4096)
+    files = RealFiles()
+    directory = str(tmp_path)
+    log = ReplicaLog(files, directory, sizes, lambda _: [], lambda *_: None, Confirms(), RUNS, 1000)
+    log.start_at(0, 0)
+    log.prezero.start(machine().make_thread)
+    rng, ends = Random(1), [0]
+    for number in range(300):
+        ends.append(send(log, bytes([number % 251 + 1]) * rng.randrange(9000)))
+        if rng.random() < 0.1:
+            end = rng.choice(ends[-15:])
+            log.cut_back(end)
+            ends = [each for each in ends if each <= end]
+    log.sync()
+    log.close()
+    again = ReplicaLog(files, directory, sizes, lambda _: [], lambda *_: None, Confirms(), RUNS, 1000)
+    again.start_at(ends[-1], 0)
+    position, found = 0, [0]
+    while position < ends[-1]:
+        piece = again.read_runs(position, 4096)
+        scanned = []
+        scan_records(piece.data, position, 0, scanned)
+        found += [start + size for start, size, *_ in scanned]
+        position = piece.end
+    assert (position, ends) == (ends[-1], found)
+    assert len(again.segments) > 5
+    assert [segment.file.is_at(segment.path) for segment in again.segments] == [True] * len(again.segments)
 
 
 def test_runs_are_marked_as_recovery_reads_them():

@@ -1,5 +1,6 @@
 """Whole replicas but the store: role, shell, log, kept file, shipping, register. Leaders die, followers take over, logs are the same."""
 
+import asyncio
 import errno
 
 import pytest
@@ -175,6 +176,41 @@ async def test_a_follower_whose_disk_fails_ends_and_the_set_shrinks(operation):
     broken.start()
     await group.until(group.is_whole)
     group.check_identical()
+
+
+async def test_a_sync_without_a_descriptor_is_tried_again():
+    group = await formed("ab", min_in_sync=2)
+    other = group.nodes["b"]
+    other.files.faults.append(Fault("sync_dir", errno.EMFILE, "commitlog", count=3))
+    await traffic(group)
+    await group.until(group.is_whole)
+    assert len(group.acked) == 60
+    assert other.files.faults[0].count == 0
+    assert other.failures == []
+
+
+async def test_a_sync_that_began_before_a_cut_reports_nothing_after_it():
+    group = await formed("ab", min_in_sync=1)
+    await traffic(group)
+    await group.until(group.is_whole)
+    shell, log = group.nodes["b"].shell, group.nodes["b"].log
+    started, taken = [], []
+    shell._syncs.run = lambda sync: (
+        started.append((sync, asyncio.get_running_loop().create_future())) or started[-1][1]
+    )
+    shell._step = taken.append
+    shell._request_sync()
+    shell._request_sync()
+    ((sync, done),) = started
+    position = sync()
+    log.cut_back(log.confirm)
+    done.set_result(position)
+    await asyncio.sleep(0)
+    assert taken == []
+    sync, done = started[1]
+    done.set_result(sync())
+    await asyncio.sleep(0)
+    assert taken == [Synced(log.confirm)]
 
 
 async def test_a_kept_file_that_cannot_be_written_ends_the_replica():
