@@ -22,7 +22,9 @@ from broker_store.replication.frames import (
     encode_shipment,
 )
 from broker_store.replication.messages import Beat, DurableEnd, Hello, Refused, Session, Welcome
+from broker_store.settling.decided.mark import OUTPUTS_MAX
 from gantry_wire.codes import GantryCode
+from gantry_wire.limits import BODY_BYTES_MAX, RECORD_BYTES_MAX
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
 TIMES = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -137,6 +139,10 @@ def test_a_part_that_contradicts_itself_is_refused(position, end, size, at):
     body = start + frames._PART.pack(position, end, size, at, crc32(b"data")) + b"data"
     with pytest.raises(MalformedReplication):
         decode_body(GantryCode.REPLICA_SHIPMENT, body)
+
+
+def test_the_largest_run_of_records_fits_a_shipment():
+    assert OUTPUTS_MAX * RECORD_BYTES_MAX + BODY_BYTES_MAX < SHIPMENT_BYTES_MAX
 
 
 def test_the_largest_table_fits_a_frame():

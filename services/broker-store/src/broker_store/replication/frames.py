@@ -20,9 +20,10 @@ from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, 
 from broker_store.replication.register.record import NAME_CHARS_MAX, NONCE_CHARS_MAX
 from gantry_wire.codes import GantryCode
 from gantry_wire.errors import WireError
+from gantry_wire.limits import RECORD_BYTES_MAX
 
-SHIPMENT_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of one shipment. The group commit writes a run of records at once, and no run is larger."""
+SHIPMENT_BYTES_MAX = 288 * 1024 * 1024
+"""Bytes of one shipment. The largest run of records that stay together fits: 64 outcomes of one item, each with the largest body."""
 PART_BYTES_MAX = 1024 * 1024
 LIFE_BYTES_MAX = NONCE_CHARS_MAX
 GROUP_BYTES_MAX = 4 * NAME_CHARS_MAX
@@ -41,6 +42,7 @@ _PART = Struct(">qqIII")
 _NAME = re.compile(r"[%|a-zA-Z0-9_.:@-]+")
 _LIFE = re.compile(r"[a-zA-Z0-9_-]+")
 
+assert SHIPMENT_BYTES_MAX > 64 * RECORD_BYTES_MAX
 _LARGEST_HEAD = 3 * _TEXT.size + NAME_CHARS_MAX + LIFE_BYTES_MAX + GROUP_BYTES_MAX + 64
 assert _LARGEST_HEAD + EpochTable.wire_bytes(ENTRIES_MAX) <= FRAME_BODY_BYTES_MAX
 assert _LARGEST_HEAD + PART_BYTES_MAX <= FRAME_BODY_BYTES_MAX

@@ -53,6 +53,9 @@ class ReplicaLog(CommitLog):
         runs: Runs,
         fresh_bytes_max: int,
     ) -> None:
+        assert (
+            fresh_bytes_max <= SHIPMENT_BYTES_MAX
+        )  # a write with more runs is read from the files, run by run
         super().__init__(files, directory, settings, preamble, on_preamble, confirm_file)
         self.fresh = FreshBytes(fresh_bytes_max, settings.segment_bytes)
         self.cuts = 0
@@ -123,7 +126,7 @@ class ReplicaLog(CommitLog):
                 return piece
             if size == room or size >= SHIPMENT_BYTES_MAX:
                 raise DamagedRecord(position, f"no run of records ends within {size} bytes")
-            size = min(2 * size + BLANK_BYTES, room)
+            size = min(2 * size + BLANK_BYTES, room, SHIPMENT_BYTES_MAX)
 
     def _whole_runs(self, segment: Segment, position: int, data: bytes, *, is_all: bool) -> Piece | None:
         found: list[ScannedRecord] = []
