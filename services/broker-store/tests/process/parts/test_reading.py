@@ -53,8 +53,8 @@ async def test_a_group_that_moved_is_sampled_once_a_second_and_an_idle_one_is_no
         side.put(b"m")
     side.consuming.offsets.commit("g", "orders", 0, 3)
     await side.consuming.keeper.save()
-    side.consuming._sample()
-    side.consuming._sample()
+    side.consuming._sample_offsets()
+    side.consuming._sample_offsets()
     ((topic, queue_id, body, _, keys),) = side.store.internal
     assert (topic, queue_id, keys) == ("GANTRY_SYS_OFFSETS", 0, "g")
     assert msgspec.json.decode(body) == {
@@ -72,7 +72,7 @@ async def test_loaded_offsets_are_not_sampled_as_if_they_had_moved(tmp_path):
     again = ReadingSide(tmp_path)
     await again.consuming.keeper.save()
     assert again.committed.find("g", "orders", 0) == 3
-    again.consuming._sample()
+    again.consuming._sample_offsets()
     assert again.store.internal == []
     await again.consuming.stop()
 

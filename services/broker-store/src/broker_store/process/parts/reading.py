@@ -172,12 +172,15 @@ class Consuming:
     def _sample(self) -> None:
         now_ms = self.now_ms()
         self.metrics.sample(now_ms // 1000, local_s(now_ms))
-        for group, body in samples(self.keeper.take_moved(), self.queues, now_ms):
+
+    def _sample_offsets(self) -> None:
+        for group, body in samples(self.keeper.take_moved(), self.queues, self.now_ms()):
             self.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
 
     async def _save_offsets(self) -> None:
         while True:
             await self.keeper.save()
+            self._sample_offsets()  # at once: reports estimate consume times from the times of the samples
             await asyncio.sleep(SAVE_OFFSETS_SECONDS)
 
     async def _copy_offsets(self) -> None:
