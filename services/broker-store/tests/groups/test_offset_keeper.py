@@ -133,6 +133,26 @@ async def test_a_commit_that_finds_no_room_is_refused_and_written_later_with_its
     side.committed_now(8)
 
 
+async def test_a_full_disk_takes_commits_as_long_as_the_ballast_lasts():
+    side = OffsetsSide()
+    side.put("a")
+    side.log.mark_disk_full(full=True)
+    side.committed_now(5)
+    capacity, side.files.capacity = side.files.capacity, side.files.used_bytes()
+    for queue_id in range(100_000):  # until no room is left in what the segment's file already has
+        answers = side.commit(6, queue_id)
+        side.flush()
+        if answers != [None]:
+            break
+    assert [type(answer) for answer in answers] == [OSError]
+    assert queue_id not in side.known()
+    assert isinstance(await side.finish(side.keeper.save()), OSError)
+    side.files.capacity = capacity
+    assert await side.finish(side.keeper.save()) is None
+    assert opened(side.files.killed()).offsets() == side.offsets()
+    assert side.offsets()[queue_id] == 6
+
+
 async def test_a_commit_whose_flush_fails_is_refused():
     side = OffsetsSide()
     side.files.faults.append(Fault("sync", errno.EIO, "commitlog"))
