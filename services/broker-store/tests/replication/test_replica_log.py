@@ -98,6 +98,19 @@ def test_a_preamble_alone_is_not_shipped(disk):
     assert leader.read_runs(0, 1) == piece
 
 
+def test_a_start_ends_the_log_where_the_next_start_does(disk):
+    """A run that is torn behind a preamble takes the preamble with it: alone, the next start would drop it."""
+    log = open_log(disk)
+    send(log, b"x" * 100, b"y" * 100, b"z" * 100, as_one=True)
+    log.sync()
+    disk.flip(f"{LOG}/{0:020d}", log.written_end - 50, 1)
+    ends = []
+    for _ in range(3):
+        log = open_log(disk)
+        ends.append(log.written_end)
+    assert ends == [0, 0, 0]
+
+
 def test_damaged_bytes_are_never_shipped(disk):
     leader = open_log(disk, preamble=False)
     ends = [send(leader, b"x" * 100) for _ in range(3)]

@@ -247,6 +247,8 @@ class Recovery:
                     held, held_fault = found, "the preamble of its segment is incomplete"
                 elif found:
                     whole = self._whole(found)
+                    if whole and self._is_only_preamble(segment, found[:whole]):
+                        whole = 0  # the next start would drop it, and must end the log where this one does
                     held, held_fault = found[whole:], "records that belong together are incomplete"
                     if whole:
                         yield self._take(found[:whole], held[0][0] if held else position)
