@@ -6,6 +6,7 @@ in each run: there are too many of them for every run, and a failing test prints
 """
 
 import contextlib
+import gc
 import hashlib
 import os
 import random
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,48 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FileTimes())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Collect all tests without the garbage collector. No later collection scans them: they live as long as the run."""
+    gc.disable()
+    try:
+        _rewrite_share(session.config)
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def _rewrite_share(config: pytest.Config) -> None:
+    """Rewrite the asserts of this worker's share of the test files, of which the others find the results.
+
+    In a new tree every worker would rewrite every file, as all begin at once and collect in one order.
+    """
+    from _pytest.assertion import rewrite  # pytest rewrites a file only when it imports it
+
+    worker = getattr(config, "workerinput", None)
+    state = config.stash[rewrite.assertstate_key]
+    if worker is None or state.hook is None or sys.dont_write_bytecode:
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in _test_files(config)[number::count]:
+        compiled = rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}"
+        if not compiled.exists():
+            compiled.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(SyntaxError):  # the import reports it
+                source, code = rewrite._rewrite_test(path, config)  # noqa: SLF001
+                rewrite._write_pyc(state, code, source, compiled)  # noqa: SLF001
+
+
+def _test_files(config: pytest.Config) -> list[Path]:
+    """Return the files of the tests that the command line names."""
+    named = [config.invocation_params.dir / word.partition("::")[0] for word in config.args]
+    return sorted(
+        {file for path in named for file in ([path] if path.is_file() else path.rglob("test_*.py"))}
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
