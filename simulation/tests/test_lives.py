@@ -26,32 +26,32 @@ from gantry_simulation.lives.system import System
 from gantry_simulation.processes.threads import Pace
 from gantry_simulation.world.world import MS_NS, SECOND_NS, World
 
-LIVES, PROCESSES = 300, 2
+LIVES, LIVES_OF_A_RUN, PROCESSES = 300, 100, 2
 PROGRAM_LIVES = 8
 SOAK_LIVES = 2_000
 SHRUNK_ACTS_MAX = 20
 ALL_PLANTED = (*PLANTED, *PLANTED_ITEMS)
 LIVES_TO_FIND = 80
-EASY = (
-    "a flush returns without its sync",
-    "names of new segments are not synced",
-    "a deleted topic's offsets begin at 0",
-    "queue units of a batch are exchanged",
-    "keys are not remembered",
-    "saved keys are not loaded",
-    "a checkpoint saves no queue",
-    "recovery skips all behind a damaged record",
-    "a tag filter lets everything pass",
-    "a delayed message is delivered early",
-    "a cancelled message is delivered",
-    "an item is decided again",
-    "a checker asks no producer",
-    "a checker asks at once",
-    "records of offsets are not replayed",
-    "saved offsets are not loaded",
-    "commits are answered before they are durable",
-)
-"""Faults that few lives find."""
+EASY = {
+    "a flush returns without its sync": 1,
+    "names of new segments are not synced": 1,
+    "a deleted topic's offsets begin at 0": 4,
+    "queue units of a batch are exchanged": 2,
+    "keys are not remembered": 4,
+    "saved keys are not loaded": 1,
+    "a checkpoint saves no queue": 5,
+    "recovery skips all behind a damaged record": 7,
+    "a tag filter lets everything pass": 1,
+    "a delayed message is delivered early": 1,
+    "a cancelled message is delivered": 11,
+    "an item is decided again": 11,
+    "a checker asks no producer": 11,
+    "a checker asks at once": 11,
+    "records of offsets are not replayed": 29,
+    "saved offsets are not loaded": 12,
+    "commits are answered before they are durable": 1,
+}
+"""Faults that few lives find, and the seed of such a life: it is tried first."""
 
 
 def violations(count: int, first_seed: int) -> dict[int, str]:
@@ -64,7 +64,13 @@ def violations(count: int, first_seed: int) -> dict[int, str]:
     return total.failing
 
 
-def test_drawn_lives_keep_every_promise() -> None:
+def test_drawn_lives_keep_every_promise(seed: int) -> None:
+    """Another third of the lives in each run."""
+    assert violations(LIVES_OF_A_RUN, first_seed=1 + seed * LIVES_OF_A_RUN % LIVES) == {}
+
+
+@pytest.mark.soak
+def test_all_drawn_lives_keep_every_promise() -> None:
     assert violations(LIVES, first_seed=1) == {}
 
 
@@ -158,7 +164,8 @@ def is_small(plan: Plan) -> bool:
 def first_failing(planted: Planted | Together, wanted: Callable[[Plan], bool] = lambda _: True) -> Plan:
     """Return the first wanted plan that finds a fault."""
     with planted.planted():
-        plans = filter(wanted, map(draw_plan, range(1, LIVES_TO_FIND + 1)))
+        seeds = dict.fromkeys((EASY.get(planted.name, 1), *range(1, LIVES_TO_FIND + 1)))
+        plans = filter(wanted, map(draw_plan, seeds))
         found = next((plan for plan in plans if live(plan).violations), None)
     assert found is not None, "not found"
     return found
