@@ -1,6 +1,7 @@
 """The source in Spark on running stores: its counts equal those of the stores, for any split and filter."""
 
 import json
+import time
 
 import pytest
 from http_calls import call, load, send
@@ -41,7 +42,7 @@ def test_totals_equal_the_maxima_of_the_queues_while_stores_are_written_to(spark
     call(orders["http"], "PUT", "/v1/topics/spark-load", {})
     with load(orders["http"], "spark-load") as sent:
         while sent[0] < 500:
-            pass
+            time.sleep(0.01)
         taken = snapshot.take([orders["data"]])
         (tmp_path / "manifest.json").write_text(taken.to_json())
         frame = read(spark, snapshot=str(tmp_path), columns="topic,brokerName,queueId,queueOffset")
