@@ -9,6 +9,7 @@ from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
+from broker_store.groups.group_records import settle_groups
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.extension_hooks import Hooks
 from broker_store.process.halves_and_features import build_halves, listeners_of
@@ -57,6 +58,14 @@ class LeasingSide(SendingSide):
         self.client = ScriptedPeer(port=41000)
         hooks = Hooks(Extensions([], lambda *_: None), self.clock.now_ms)
         return listeners_of(self.around, self.store, self.foundation, self.halves, hooks)
+
+    def begin_records(self) -> None:
+        reading, store = self.foundation.reading, self.store
+        origin = settle_groups(
+            reading.groups, store.states.config, reading.groups_found, was_stopped=store.was_stopped
+        )
+        self.halves.group_records.begin(origin)
+        super().begin_records()
 
     def set_group(self, group: str = "g", **changes: Any) -> None:
         self.consuming.groups.put(SubscriptionGroupConfig(group_name=group, **changes))

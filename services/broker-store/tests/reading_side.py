@@ -30,6 +30,18 @@ from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 SUSPEND, WITH_SUBSCRIPTION, COMMIT = 2, 4, 1
 
 
+class MemoryRecords:
+    """Records of a table that are durable at once, or refused."""
+
+    def __init__(self):
+        self.refusal = None
+        self.asked = 0
+
+    def when_saved(self, answer):
+        self.asked += 1
+        answer(self.refusal)
+
+
 class ReadingSide:
     """The reading side, and a table of its commands that answers as the store's does."""
 
@@ -44,6 +56,7 @@ class ReadingSide:
         self.index_trouble = None
         self.metrics = Metrics()
         self.classes = request_classes()
+        self.records = MemoryRecords()
         self.config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.now_ms))
         environment = replace(machine(), steady=lambda: self.steady_ms / 1000)
         self.consuming = Consuming(
@@ -63,6 +76,7 @@ class ReadingSide:
             environment=environment,
             classes=self.classes,
             base=self._base(environment),
+            group_records=self.records,
             on_unregister=lambda group, client_id: self.unregistered.append((group, client_id)),
             before_commit=lambda *_commit: False,
             sync_log=lambda: None,
@@ -80,13 +94,11 @@ class ReadingSide:
         self.unregistered = []
         thread = environment.workers(1, "groups")
         file = ConfigFile(RealFiles(), str(self.directory / "config" / "subscriptionGroup.json"))
-        self.groups, self.group_saver = load_groups(
-            file, self.now_ms, thread, auto_create=True, on_change=lambda _group: self.group_saver.changed()
-        )
+        self.groups, found = load_groups(file, self.now_ms, auto_create=True, on_change=lambda _group: None)
         return ReadingBase(
             metrics=StoreMetrics(self.metrics, 0, lambda name: kind_of(self.store.topics, name)),
             groups=self.groups,
-            group_saver=self.group_saver,
+            groups_found=found,
             group_thread=thread,
             offsets=OffsetTable(),
             settings=self.settings,

@@ -1,5 +1,6 @@
 """A sending side over a simulated disk, moved by the test: turns end, flushes happen and time passes on demand."""
 
+import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from broker_store.clocks.clock_note import load_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.visible.store_events import Readers, StoreListeners
+from broker_store.derived import lowest_pin
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation
@@ -166,6 +168,34 @@ class SendingSide:
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         self._opaque = 0
+        self.begin_records()
+
+    def begin_records(self) -> None:
+        """Let changes of configuration enter the log from now on, as the process does."""
+        assert self.store.topics_origin is not None
+        self.sending.topic_records.begin(self.store.topics_origin)
+
+    async def save_topics(self) -> None:
+        """Return once every change of a topic is in the log, and topics.json says what the log says."""
+        task = asyncio.ensure_future(self.sending.topic_records.close())
+        while not task.done():
+            self.flush()
+            await asyncio.sleep(0.001)
+        await task
+
+    @property
+    def pin(self) -> int | None:
+        """The lowest log position that anything but the configuration needs."""
+        config = self.store.states.config
+        return lowest_pin(state for state in self.store.states.all() if state is not config)
+
+    async def roll(self) -> None:
+        """Append the entries of topics and groups again, as the process does where retention waits for them."""
+        task = asyncio.ensure_future(self.sending.config_log.roll(self.log.written_end))
+        while not task.done():
+            self.flush()
+            await asyncio.sleep(0)
+        await task
 
     def _at_turn_end(self, work: Any) -> None:
         self._work[work] = None

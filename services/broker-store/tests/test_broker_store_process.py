@@ -227,8 +227,8 @@ def test_health_metrics_and_snapshots_answer_over_http(start):
     status, text = store.get("/metrics")
     assert status == 200
     assert (
-        b"gantry_store_append_records_total 2.0" in text
-    )  # the message, and the record its segment begins with
+        b"gantry_store_append_records_total 3.0" in text
+    )  # the message, the record its segment begins with, and that of its topic
     status, body = store.get("/snapshots?ttlSeconds=60", "POST")
     assert status == 201
     manifest = json.loads(body)

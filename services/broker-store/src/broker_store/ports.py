@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from gantry_wire.bodies.cluster import TopicConfig
-from gantry_wire.errors import WireError
+from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frames.command import Command
 
 
@@ -127,6 +127,14 @@ class TopicTable(Protocol):
 
     def is_internal(self, name: str) -> bool:
         """Whether the topic is internal and must not be listed."""
+        ...
+
+
+class Saving(Protocol):
+    """Records the changes of a table."""
+
+    def when_saved(self, answer: Callable[[RefusedRequest | None], None]) -> None:
+        """Call `answer` once all changes so far are durable, or with the reason why they may not be."""
         ...
 
 

@@ -106,7 +106,7 @@ def test_the_pin_is_the_lowest_newest_record():
     assert state.pin() == 200
     state.apply(user("b", 0), 400)
     assert state.pin() == 200, "an older entry says nothing of the newest record"
-    assert [one.name for one in state.below(250, 9)] == ["b"]
+    assert [one.name for one in state.below(250)] == ["b"]
 
 
 def test_an_unreadable_record_changes_nothing_and_is_counted():

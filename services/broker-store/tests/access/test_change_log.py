@@ -89,6 +89,7 @@ async def fill(side: AccessSide) -> None:
             side.pass_time(3601)
         side.send(ScriptedPeer(), body=b"x" * 250_000)
         side.flush()
+    await side.roll()
     for segment in side.log.segments:
         side.files.set_modified_ms(segment.path, 0)
 

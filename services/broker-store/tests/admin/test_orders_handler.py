@@ -8,6 +8,7 @@ from reading_side import ReadingSide, pull_fields
 
 from broker_store.admin.cleaning_handler import CleaningHandlers
 from broker_store.admin.replication_handler import ReplicationHandlers
+from broker_store.commit.appends import disk_full
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.requests.deferred_replies import DeferredReplies
@@ -40,7 +41,7 @@ async def side(tmp_path):
     consuming = side.consuming
     for part in (
         CleaningHandlers(side.cleaner, later),
-        ForbiddenHandlers(consuming.groups, consuming.group_saver),
+        ForbiddenHandlers(consuming.groups, consuming.group_records),
         ReplicationHandlers(lambda: 4711),
         RequestModeHandlers(side.store.topics, consuming.groups),
     ):
@@ -73,8 +74,14 @@ async def test_a_topic_is_forbidden_to_a_group_and_allowed_again_and_that_is_sav
     reply = await side.ask(11, pull)
     assert reply.code == ResponseCode.NO_PERMISSION
     assert reply.remark == "the consumer group[readers] is forbidden for topic[orders]"
-    saved = json.loads((side.directory / "config" / "subscriptionGroup.json").read_text())
-    assert saved["forbiddenTable"] == {"readers": {"orders": 4}}
+    assert side.consuming.groups.wrapper().forbidden_table == {"readers": {"orders": 4}}
+    side.records.refusal = disk_full()
+    refused = await side.ask(353, fields)
+    assert (refused.code, "the disk of this broker is full" in refused.remark) == (
+        ResponseCode.SYSTEM_ERROR,
+        True,
+    )
+    side.records.refusal = None
     await side.ask(353, {**fields, "readable": "true"})
     assert (await side.ask(11, pull)).code == ResponseCode.PULL_NOT_FOUND
     assert side.consuming.groups.forbidden == {}

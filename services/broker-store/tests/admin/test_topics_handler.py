@@ -22,7 +22,7 @@ def peer():
 
 
 async def saved(side):
-    await side.sending.topics_saver.close()
+    await side.save_topics()
     await asyncio.sleep(0)
 
 

@@ -77,6 +77,7 @@ async def test_retention_deletes_nothing_young_after_one_batch_with_a_wrong_cloc
     care = care_of(side)
     side.wall_s += 80 * HOUR
     put()
+    await side.roll()
     for segment in side.log.segments[:2]:
         side.files.set_modified_ms(segment.path, int((side.wall_s - 80 * HOUR) * 1000))
     if is_restarted:
@@ -130,6 +131,7 @@ class Days:
             self.error_s += step_s
 
     async def judge(self) -> None:
+        await self.side.roll()
         await self.care.delete_expired()
         for path, written_s in list(self.written_s.items()):
             if not self.side.files.exists(path):

@@ -88,6 +88,8 @@ async def test_messages_of_one_turn_are_one_write_and_answered_in_order(side, pe
 
 async def test_more_than_the_bound_under_way_answers_overload(peer):
     side = SendingSide(send_pending_max=3)
+    side.topics.ensure("orders", 4)
+    side.flush()
     for _ in range(5):
         side.send(peer)
     assert [answer.code for answer in peer.answers] == [ResponseCode.SYSTEM_BUSY] * 2

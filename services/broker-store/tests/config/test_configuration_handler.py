@@ -1,18 +1,17 @@
 """Requests 25 and 26: settings changed at run time and kept across a restart."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from reading_side import ReadingSide
 
+from broker_store.commit.appends import disk_full
 from broker_store.config.broker_config import NUMBERS, BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.configuration_handler import ConfigurationHandlers
-from broker_store.config.runtime_config_file import RuntimeConfigFile
+from broker_store.config_log.settings_table import SettingsChanges, SettingsFile, apply_file, setting_key
 from broker_store.log.files.real_files import RealFiles
 from broker_store.process.disk_care import read_hours
-from gantry_chassis.machine.environment import machine
 from gantry_wire.bodies.config_text import parse_config_text
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -32,17 +31,15 @@ async def side(tmp_path):
 def open_side(directory):
     """A reading side whose settings are kept in `directory`."""
     side = ReadingSide(directory)
-    side.thread = machine().workers(1, "disk")
-    side.kept = RuntimeConfigFile(side.config, RealFiles(), str(directory / "config"), side.thread)
-    side.commands.update(ConfigurationHandlers(side.kept).commands())
-    side.kept.restore()
+    changes = SettingsChanges(side.config, lambda *keys: side.changed.extend(keys), side.records.when_saved)
+    side.changed = []
+    side.commands.update(ConfigurationHandlers(changes).commands())
+    apply_file(side.config, SettingsFile(RealFiles(), str(directory / "config")))
     return side
 
 
 async def close_side(side):
-    await side.kept.close()
     await side.consuming.stop()
-    side.thread.close()
 
 
 async def test_settings_are_listed_and_changed_at_run_time(side):
@@ -108,19 +105,12 @@ async def test_an_unknown_key_differs_from_one_that_only_a_start_can_set(side):
     assert reply.remark.startswith("brokerName cannot be changed while the broker runs")
 
 
-async def test_a_change_is_on_disk_when_it_is_answered_and_holds_after_a_restart(tmp_path):
-    side = open_side(tmp_path)
-    await side.ask(25, body=b"longPollingEnable=false\n")
-    await side.ask(25, body=b"brokerPermission=4\n")
-    file = tmp_path / "config" / "broker.properties"
-    assert parse_config_text(file.read_bytes()) == {"longPollingEnable": "false", "brokerPermission": "4"}
-    await close_side(side)
-    again = open_side(tmp_path)
-    assert (again.settings.long_polling_enable, again.settings.broker_permission) == (False, 4)
-    assert parse_config_text((await again.ask(26)).body)["brokerPermission"] == "4"
-    await again.ask(25, body=b"brokerPermission=6\n")
-    assert parse_config_text(file.read_bytes()) == {"longPollingEnable": "false", "brokerPermission": "6"}
-    await close_side(again)
+async def test_every_change_is_recorded_before_it_is_answered(side):
+    await side.ask(25, body=b"longPollingEnable=false\nbrokerPermission=4\n")
+    assert (side.changed, side.records.asked) == (
+        [setting_key("longPollingEnable"), setting_key("brokerPermission")],
+        1,
+    )
 
 
 async def test_a_kept_change_that_cannot_be_applied_leaves_the_rest_active(tmp_path):
@@ -137,14 +127,10 @@ async def test_a_kept_change_that_cannot_be_applied_leaves_the_rest_active(tmp_p
 
 
 async def test_a_change_that_cannot_be_saved_applies_and_is_reported(side):
-    (side.directory / "config").mkdir(exist_ok=True)
-    (side.directory / "config" / "broker.properties").mkdir()
+    side.records.refusal = disk_full()
     reply = await side.ask(25, body=b"longPollingEnable=false\n")
     assert (reply.code, side.settings.long_polling_enable) == (ResponseCode.SYSTEM_ERROR, False)
     assert "holds until the broker stops" in reply.remark
-    (side.directory / "config" / "broker.properties").rmdir()
-    async with asyncio.timeout(60):
-        await side.kept.close()
 
 
 @pytest.mark.parametrize("name", sorted(NUMBERS))

@@ -5,7 +5,6 @@ from sending_side import ScriptedPeer
 from settling_side import SettlingSide
 
 from broker_store.config.delay_levels import DEFAULT_LEVELS, parse_levels
-from broker_store.derived import lowest_pin
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.private_requests.settling import SettleItem, SettleOutput, SettleStatus
 from gantry_wire.records.units import CONSUME_QUEUE_UNIT
@@ -52,5 +51,5 @@ async def test_waiting_messages_are_delivered_at_their_time_under_another_list(l
     side.pass_time(0.002)
     (settled,) = side.settled([item], queue_id=level - 1)
     assert settled.status == SettleStatus.SETTLED
-    assert lowest_pin(side.store.states.all()) is None
+    assert side.pin is None
     assert side.settling.delay_queues() == len(levels.split())

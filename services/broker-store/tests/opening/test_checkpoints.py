@@ -75,6 +75,7 @@ async def test_what_is_lost_at_the_beginning_is_found_after_a_retention_in_a_sto
     for number in range(14):
         side.send(ScriptedPeer(), body=b"x" * 250_000, properties={"UNIQ_KEY": f"U{number}"})
         side.flush()
+    await side.roll()
     await side.sending.checkpoints.take()
     expire_oldest(side)
     checkpoints, care = side.sending.checkpoints, side.foundation.care
@@ -101,6 +102,7 @@ async def test_a_retention_stays_work_until_a_checkpoint_has_saved_its_note():
     for _ in range(9):
         side.send(ScriptedPeer(), body=b"x" * 250_000)
         side.flush()
+    await side.roll()
     await side.sending.checkpoints.take()
     expire_oldest(side)
     assert await side.foundation.care.delete_expired() == 1

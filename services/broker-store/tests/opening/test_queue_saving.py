@@ -94,7 +94,7 @@ async def test_a_checkpoint_that_covers_much_log_writes_out_more_files():
     await life.checkpoint()
     steps = life.side.files.trace[before:]
     written = {path for step, path in steps if step == "pwrite" and "consumequeue" in path}
-    assert len(written) == QUEUES + 1, "all, and the queue of the segment records"
+    assert len(written) == QUEUES + 2, "all, and those of the segment records and of the topics"
     await life.rounds(3)
     assert life.check(life.side.files.killed()).opening.records == 0
 
@@ -164,8 +164,8 @@ async def test_a_damaged_journal_is_detected_and_the_queues_are_rebuilt(harm):
 async def test_units_of_the_journal_are_read_from_the_log_where_the_small_files_of_the_run_are_lost(lost):
     life = Life()
     await life.rounds(1)
-    for number in range(7):  # a segment for each checkpoint
-        life.send_to(range(QUEUES), f"{number}" * 600_000)
+    for number in range(11):  # a segment for each checkpoint
+        life.send_to(range(QUEUES), f"{number:x}" * 600_000)
         life.side.pass_time(10)
         await life.checkpoint()
     life.send_to(range(QUEUES), "newest")

@@ -259,7 +259,7 @@ async def test_a_waiting_half_does_not_recreate_its_deleted_topic():
     side.flush()
     checked = SettleOutput(HALF_TOPIC, 0, set={"TRANSACTION_CHECK_TIMES": "1"})
     assert side.settled([side.item(0, checked, topic=HALF_TOPIC)], topic=HALF_TOPIC)[0].status == "settled"
-    await side.sending.topics_saver.close()
+    await side.save_topics()
     again = side.reopen()
     assert len(again.records(HALF_TOPIC)) == 2
     assert again.topics.find("short") is None
@@ -276,7 +276,7 @@ async def test_queues_of_a_topic_made_again_hold_nothing_of_the_deleted_one_afte
     side.ask(peer, RequestCode.UPDATE_AND_CREATE_TOPIC, ASYNC_TOPIC | {"topic": "short"})  # with one queue
     side.send(peer, "short", body=b"new", queue_id=0)
     side.flush()
-    await side.sending.topics_saver.close()
+    await side.save_topics()
     await side.sending.checkpoints.take()
     for disk in side.files.crash_states(30, seed=2):
         cut = SendingSide(disk, START_S + 10)

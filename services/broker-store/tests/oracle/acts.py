@@ -7,12 +7,16 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from answered_config import AnsweredConfig
 from comparison import Allowed
 from leasing_side import Given, given, item
 from sending_side import ScriptedPeer
 from settling_side import LEVEL_DROP
 from store_side import WholeSide
 
+from broker_store.config_log.config_entry import Key
+from broker_store.config_log.config_entry import Kind as ConfigKind
+from broker_store.config_log.settings_table import setting_key
 from broker_store.log.errors import PositionRemoved
 from broker_store.log.files.simulated_files import Crashed
 from gantry_access.entries.entry import Entry, Kind
@@ -39,10 +43,11 @@ QUEUES = 2
 class Acts:
     """Acts on the current store."""
 
-    def __init__(self, dice: random.Random, allowed: Allowed) -> None:
+    def __init__(self, dice: random.Random, allowed: Allowed, answered: AnsweredConfig) -> None:
         self.dice = dice
         self.side: WholeSide = None  # pyright: ignore[reportAttributeAccessIssue] - `begin` gives it
         self.allowed = allowed
+        self.answered = answered
         self.number = 0
         self.peer = ScriptedPeer()
         self.leased: list[tuple[str, str, Given]] = []
@@ -69,6 +74,7 @@ class Acts:
             self.end_half: 5, self.check_half: 2, self.settle: 5, self.receive: 8, self.acknowledge: 9,
             self.extend: 1, self.commit: 3, self.make_topic: 2, self.delete_topic: 2, self.delete_group: 1,
             self.lock: 2, self.note_failures: 2, self.change_access: 4, self.roll_access: 2,
+            self.change_group: 3, self.change_setting: 2, self.forbid: 1, self.roll_config: 3,
         }  # fmt: skip
 
     # --- sends
@@ -285,6 +291,37 @@ class Acts:
     def roll_access(self) -> None:
         if self.side.care.roll_below:
             self._begin(self.side.access_log.roll(self.side.care.roll_below))
+
+    def change_group(self) -> None:
+        """Make, change or delete a group that nothing else names."""
+        name, peer = self.dice.choice(("kept-a", "kept-b")), ScriptedPeer()
+        if self.dice.random() < 0.3:
+            self.side.ask(
+                peer, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": name, "cleanOffset": "false"}
+            )
+            self.answered.note(Key(ConfigKind.GROUP, name), None, peer)
+            return
+        tries = self.dice.randrange(1, 100)
+        body = b'{"groupName":"%s","retryMaxTimes":%d}' % (name.encode(), tries)
+        self.side.ask(peer, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+        self.answered.note(Key(ConfigKind.GROUP, name), tries, peer)
+
+    def change_setting(self) -> None:
+        name = self.dice.choice(("shortPollingTimeMills", "maxTransferBytesOnMessageInMemory"))
+        value, peer = str(self.dice.randrange(2000, 50_000)), ScriptedPeer()
+        self.side.ask(peer, RequestCode.UPDATE_BROKER_CONFIG, None, f"{name}={value}\n".encode())
+        self.answered.note(setting_key(name), value, peer)
+
+    def forbid(self) -> None:
+        fields = {
+            "group": self.dice.choice(GROUPS),
+            "topic": "orders",
+            "readable": self.dice.choice(("true", "false")),
+        }
+        self.side.ask(ScriptedPeer(), RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, fields)
+
+    def roll_config(self) -> None:
+        self._begin(self.side.configuration.roll())
 
     def _begin(self, change: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(change)

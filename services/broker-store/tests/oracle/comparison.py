@@ -71,6 +71,7 @@ def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -
         *_leases(opened, rebuilt, allowed),
         *_tables("settled", _kept(opened, allowed), _kept(rebuilt, allowed)),
         *_tables("entry of access control", opened.access, rebuilt.access),
+        *_tables("entry of configuration", opened.config, rebuilt.config),
         *_topics(opened, rebuilt, allowed),
         *_tables("committed offset", opened.offsets, rebuilt.offsets),
         *_tables("offset in the log", opened.logged_offsets, rebuilt.logged_offsets),

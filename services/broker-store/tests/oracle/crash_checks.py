@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from answered_config import AnsweredConfig
 from comparison import Allowed, differences
 from derived_state import state_of
 from sending_side import DIRECTORY, HOST
@@ -23,6 +24,12 @@ DERIVED_FILES = (
     "gantry/settled.snapshot",
     "gantry/access.snapshot",
     "gantry/committed.snapshot",
+    "gantry/config.snapshot",
+    "config/topics.json",
+    "config/topics.json.bak",
+    "config/subscriptionGroup.json",
+    "config/subscriptionGroup.json.bak",
+    "config/broker.properties",
 )
 LEASES_FILE = "gantry/leases.snapshot"
 """Removed too while the log is complete. After retention only this file has the filters of groups."""
@@ -51,6 +58,7 @@ def check_disk(
     settings: dict[str, Any],
     wall_s: float,
     allowed: Allowed,
+    answered: AnsweredConfig,
     tally: Tally,
     *,
     may_rebuild: bool,
@@ -62,7 +70,7 @@ def check_disk(
     bare_opening, bare_disk = open_copy(disk, settings, wall_s, is_bare=True)
     assert bare_opening.began_at == bare_opening.store.log.min_position
     opened, rebuilt = state_of(opening, opened_disk), state_of(bare_opening, bare_disk)
-    found = differences(opened, rebuilt, allowed)
+    found = [*differences(opened, rebuilt, allowed), *answered.lost(opening.store.states.config)]
     if found:
         raise DisksDiffer("\n".join([f"began at {opening.began_at} of {opened.end}", *found]))
     tally.states += 1
@@ -75,7 +83,7 @@ def check_disk(
 def open_copy(
     disk: SimulatedFiles, settings: dict[str, Any], wall_s: float, *, is_bare: bool = False
 ) -> tuple[Opening, SimulatedFiles]:
-    """Open a copy of a disk. A bare one has the log and the configuration, and nothing derived."""
+    """Open a copy of a disk. A bare one has the log and the committed offsets, and nothing derived."""
     copy = disk.killed()
     if is_bare:
         for name in DERIVED_DIRECTORIES:

@@ -79,6 +79,8 @@ class DerivedState:
     """Decided offsets at or above the beginning of each queue, by source."""
     access: dict[Hashable, Kept[Any]]
     """Entries of users and policies, with the place of their newest record."""
+    config: dict[Hashable, Kept[Any]]
+    """Entries of topics, groups and settings, with the place of their newest record. A deletion may outlive its record in a snapshot."""
     topics: dict[str, Any]
     offsets: dict[tuple[str, str, int], int]
     """What the store begins with: from the log, or from RocketMQ's file."""
@@ -135,6 +137,11 @@ def state_of(opening: Opening, disk: SimulatedFiles) -> DerivedState:
         leases=_leases(opening, queues, offsets),
         settled=_settled(opening, queues),
         access=store.states.access.kept(),
+        config={
+            key: kept
+            for key, kept in store.states.config.kept().items()
+            if kept.entry.value is not None or kept.position >= store.log.min_position
+        },
         topics={name: msgspec.to_builtins(config) for name, config in store.topics.all().items()},
         offsets=offsets, logged_offsets=_flat(store.states.committed.all()),
         offsets_number=store.states.committed.number, offsets_origin=store.states.committed.origin, locks=LockFile(disk, f"{store.directory}/gantry/locks").load(), records=records,

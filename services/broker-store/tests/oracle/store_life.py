@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from acts import Acts
+from answered_config import AnsweredConfig
 from comparison import Allowed
 from crash_checks import Tally, check_disk
 from sending_side import START_S
@@ -40,7 +41,8 @@ class StoreLife:
         self.threads = threads
         self.tally = tally
         self.allowed = Allowed()
-        self.acts = Acts(self.dice, self.allowed)
+        self.answered = AnsweredConfig()
+        self.acts = Acts(self.dice, self.allowed, self.answered)
         self.weights = {
             act: weight * self.dice.choice((0, 1, 1, 3)) for act, weight in self.acts.all().items()
         }
@@ -97,8 +99,8 @@ class StoreLife:
         )
         if dice.random() < 0.7 and self.files.crash_after is None:
             self.files.crash_after = dice.randint(20, 600)
+        self.answered.continue_with(side.store.states.config)
         self.acts.begin(side)
-        side.sending.topics_saver.changed()
         around: dict[Callable[[], Awaitable[None] | None], int] = {
             self._flush: 12, self._end_turn: 14, self._step: 20, self._settle_down: 6, self._take_checkpoint: 6,
             self._save_offsets: 5, self._save_file: 2, self._dump_offsets: 1, self._pass_time: 4, self._delete_old: 1,
@@ -190,7 +192,7 @@ class StoreLife:
 
     async def _close_sending(self) -> None:
         sending = self.side.sending
-        await sending.topics_saver.close()
+        await self.side.configuration.save()
         await sending.checkpoints.close()
         self.side.log.close()
 
@@ -213,7 +215,13 @@ class StoreLife:
         self.wall_s += self.dice.choice((0.5, 0.5, 5, 100, -1800, 7200))
         for disk in disks:
             check_disk(
-                disk, self.settings, self.wall_s, self.allowed, self.tally, may_rebuild=self.may_rebuild
+                disk,
+                self.settings,
+                self.wall_s,
+                self.allowed,
+                self.answered,
+                self.tally,
+                may_rebuild=self.may_rebuild,
             )
         self.files = self.dice.choice(disks)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from leasing_side import LeasingSide
+from config_side import ConfigSide
 from settling_side import SettlingSide
 
 from broker_store.access.change_log import ChangeLog
@@ -18,7 +18,7 @@ KEEP_MS = 30_000
 """Segments older than this are deleted when retention runs."""
 
 
-class WholeSide(LeasingSide, SettlingSide):
+class WholeSide(ConfigSide, SettlingSide):
     """Everything that changes the log or its derived state."""
 
     def __init__(self, files: SimulatedFiles, wall_s: float, **settings: Any) -> None:

@@ -39,6 +39,7 @@ async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
             side.pass_time(3601)
         side.send(peer, body=b"x" * 250_000, properties={"UNIQ_KEY": f"U{number}"})
         side.flush()
+    await side.roll()
     old = [segment.path for segment in side.log.segments]
     assert len(old) == 4
     for path in old[:2]:
@@ -69,6 +70,7 @@ async def test_no_segment_is_removed_before_an_older_one_whose_removal_failed():
             side.pass_time(3601)
         side.send(peer, body=b"x" * 250_000)
         side.flush()
+    await side.roll()
     old = [segment.path for segment in side.log.segments[:2]]
     for path in old:
         side.files.set_modified_ms(path, side.clock.now_ms() - 3_600_001)
@@ -88,6 +90,7 @@ async def test_a_power_cut_after_the_removal_of_a_segment_makes_no_start_miss_it
     small = {"segment_bytes": MIB, "queue_file_units": 4}
     side = SendingSide(reserved_hours=1, **small)
     filled_segments(side, young_from=5)
+    await side.roll()
     await side.sending.checkpoints.take()
     assert await side.foundation.care.delete_expired() == 1
     assert len(side.files.listdir("/store/consumequeue/orders/0")) == 3
@@ -103,6 +106,7 @@ async def test_a_power_cut_after_the_removal_of_a_segment_makes_no_start_miss_it
 async def test_a_failed_sync_of_the_removal_of_a_segment_stops_the_log(error, state):
     side = SendingSide(segment_bytes=MIB, reserved_hours=1)
     filled_segments(side)
+    await side.roll()
     side.files.faults.append(Fault("sync_dir", error, "commitlog"))
     care = side.foundation.care
     with pytest.raises(OSError, match="injected"):
@@ -128,6 +132,7 @@ def filled_segments(side, young_from=9):
 async def test_a_segment_whose_age_a_failed_read_hides_stays_whatever_the_time_of_its_file_says():
     side = SendingSide(segment_bytes=MIB, reserved_hours=1)
     paths = filled_segments(side)
+    await side.roll()
     side.files.faults.append(Fault("pread", errno.EIO, paths[3]))
     assert await care_of(side).delete_expired() == 2
     assert [segment.path for segment in side.log.segments[:2]] == paths[2:]
@@ -136,6 +141,7 @@ async def test_a_segment_whose_age_a_failed_read_hides_stays_whatever_the_time_o
 async def test_a_bad_sector_at_the_start_of_a_segment_does_not_keep_the_one_before_it_for_ever():
     side = SendingSide(segment_bytes=MIB, reserved_hours=1)
     paths = filled_segments(side, young_from=13)
+    await side.roll()
     side.files.faults.append(Fault("pread", errno.EIO, paths[1], count=100))
     assert await care_of(side).delete_expired() == 3
 
@@ -145,6 +151,7 @@ async def test_a_damaged_item_that_nobody_can_decide_does_not_keep_the_log_for_e
     for key in "UV":
         side.send(ScriptedPeer(), properties={"UNIQ_KEY": key, "DELAY": "18"})
     filled_segments(side)
+    await side.roll()
     await side.sending.checkpoints.take()
     queue = side.queues.find(SCHEDULE_TOPIC, 17)
     position, size, _ = CONSUME_QUEUE_UNIT.unpack(queue.read(0, 1))
@@ -165,6 +172,7 @@ async def test_a_failed_read_decides_no_item():
     side = SendingSide(segment_bytes=MIB, reserved_hours=1)
     side.send(ScriptedPeer(), properties={"UNIQ_KEY": "U", "DELAY": "18"})
     paths = filled_segments(side)
+    await side.roll()
     await side.sending.checkpoints.take()
     side = side.reopen(reserved_hours=1)
     side.files.faults.append(Fault("pread", errno.EIO, paths[0], count=100))
@@ -182,6 +190,7 @@ async def test_a_request_deletes_what_is_expired_at_any_hour_by_the_current_rete
             side.pass_time(25 * 3600)
         side.send(peer, body=b"x" * 250_000)
         side.flush()
+    await side.roll()
     oldest = side.log.segments[0].path
     for segment in side.log.segments:
         side.files.set_modified_ms(segment.path, side.clock.now_ms())
@@ -212,8 +221,10 @@ async def test_a_segment_with_a_half_that_waits_for_its_flush_stays_until_the_ha
     first = side.log.segments[0]
     assert first.end < side.log.visible_end
     care = care_of(side)
+    side.store.states.config.clear()  # as if the topics were recorded again in a later segment
     assert await care.delete_expired() == 0
     side.flush()
+    side.store.states.config.clear()
     assert await care.delete_expired() == 0
     assert care.roll_below == first.end
     assert len(side.records(HALF_TOPIC)) == 1
@@ -226,6 +237,7 @@ async def test_a_segment_that_another_program_removed_is_reported_once_and_makes
     for _ in range(14):
         side.send(peer, body=b"x" * 250_000)
         side.flush()
+    await side.roll()
     side.pass_time(24 * 3600)
     paths = [segment.path for segment in side.log.segments]
     for path in paths:
@@ -246,6 +258,7 @@ async def test_a_removed_oldest_segment_expires_by_the_store_time_of_the_message
     for _ in range(14):
         side.send(peer, body=b"x" * 250_000)
         side.flush()
+    await side.roll()
     paths = [segment.path for segment in side.log.segments]
     side.files.remove(paths[0])
     side.pass_time(49 * 3600)

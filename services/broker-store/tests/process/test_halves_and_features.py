@@ -1,5 +1,7 @@
 """Both halves of a store, built without nameservers."""
 
+import asyncio
+
 import pytest
 from leasing_side import LeasingSide
 from sending_side import ScriptedPeer
@@ -60,5 +62,7 @@ async def test_a_changed_group_is_saved_and_its_waits_end():
     assert side.answer_to(opaque) is None
     side.consuming.groups.set_consume_enable("g", enable=False)
     assert side.answer_to(opaque) is not None
-    await side.consuming.group_saver.saved()
+    side.flush()
+    async with asyncio.timeout(60):
+        await side.halves.group_records.close()
     assert b'"g"' in side.files.read_bytes("/store/config/subscriptionGroup.json")

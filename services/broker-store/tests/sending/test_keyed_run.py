@@ -205,6 +205,8 @@ async def test_keys_of_a_run_that_was_refused_are_free_again(side, peer):
 
 async def test_a_key_refused_for_load_is_free_again(peer):
     side = SendingSide(send_pending_max=2)
+    side.topics.ensure("orders", 4)
+    side.flush()
     for opaque in range(4):
         deliver(side, peer, opaque, f"k{opaque}")
     assert [answer.code for answer in peer.answers] == [ResponseCode.SYSTEM_BUSY] * 2

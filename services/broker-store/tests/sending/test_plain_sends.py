@@ -138,6 +138,8 @@ async def test_both_paths_have_the_same_result_for_all_legal_names(steps):
 
 
 async def test_plain_messages_of_a_client_share_an_entry_and_are_answered_one_by_one(side, peer):
+    side.topics.ensure("orders", 4)
+    side.flush()
     for opaque in range(9):
         deliver(
             side, peer, opaque, queue_id=opaque % 3, body=b"%d" % opaque, kind=BINARY if opaque % 2 else JSON
@@ -150,7 +152,7 @@ async def test_plain_messages_of_a_client_share_an_entry_and_are_answered_one_by
     assert [answer.opaque for answer in peer.answers] == list(range(9))
     assert [record.body for record in side.records(queue_id=1)] == [b"1", b"4", b"7"]
     assert side.classes["send"].in_flight == 0
-    assert side.appends.written == 9 + 1  # and the segment's preamble
+    assert side.appends.written == 9 + 2  # and the segment's preamble, and the topic
     for answer, record in zip(peer.answers[1::3], side.records(queue_id=1), strict=True):
         reply = answer.read(SendReplyHeader)
         assert (reply.msg_id, reply.queue_offset) == (record.message_id, record.queue_offset)

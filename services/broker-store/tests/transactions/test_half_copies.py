@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sending_side import ScriptedPeer
 from transactions_side import CLAIM_BODY, COMMIT, ROLLBACK, TransactionsSide
 
-from broker_store.derived import lowest_pin
 from broker_store.transactions import half_copies
 from broker_store.transactions.half_copies import HalfCopies
 from broker_store.transactions.half_messages.recent_halves import RecentHalves
@@ -75,7 +74,7 @@ async def test_the_first_decision_about_a_half_that_was_sent_twice_counts(
     assert orders(side) == ([b"pay"] if first == COMMIT else [])
     side.transactions.late_copies.turn()
     await side.settled()
-    assert lowest_pin(side.store.states.all()) is None, "nothing of it keeps the log"
+    assert side.pin is None, "nothing of it keeps the log"
     assert orders(rebuilt(side)) == orders(side)
 
 
@@ -94,11 +93,11 @@ async def test_a_copy_that_comes_after_the_decision_is_recognized_and_settled():
     side, peer = TransactionsSide(), ScriptedPeer()
     await side.end(peer, await side.begin(peer, "K"), ROLLBACK)
     late = await side.begin(peer, "K")
-    assert lowest_pin(side.store.states.all()) is not None
+    assert side.pin is not None
     side = rebuilt(await checkpointed(side))
     side.transactions.late_copies.turn()
     await side.settled()
-    assert lowest_pin(side.store.states.all()) is None
+    assert side.pin is None
     assert (await side.end(peer, late, COMMIT)).code == 604
     assert (await side.end(peer, late, ROLLBACK)).code == 0
     assert orders(side) == []

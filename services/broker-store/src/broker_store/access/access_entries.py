@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 - KeyedEntries says what these arguments are
 """The users, policies and tokens of the log. A derived state.
 
 A record of GANTRY_SYS_ACCESS holds one entry. The state needs no key and decides nothing, so a store keeps it also while access control
@@ -8,7 +9,7 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 from broker_store.commit.topics import ACCESS_TOPIC
-from broker_store.state_records.keyed_entries import Codec, KeyedEntries
+from broker_store.state_records.keyed_entries import Codec, Kept, KeyedEntries
 from gantry_access.entries.entry import Entry, decode_entry, encode_entry
 from gantry_access.errors import UnreadableRecord
 
@@ -27,7 +28,7 @@ class AccessEntries(KeyedEntries[Entry]):
     """All entries. About a kilobyte each, bounded by the users and tokens that administrators make."""
 
     def __init__(self) -> None:
-        codec = Codec(encode_entry, decode_entry, Entry.replaces, UnreadableRecord, "users and policies")
+        codec = Codec(encode_entry, decode_entry, UnreadableRecord, "users and policies")
         self._came: dict[Hashable, int] = {}
         """The version at which each entry came, in the order of versions."""
         self.version = 0
@@ -42,6 +43,10 @@ class AccessEntries(KeyedEntries[Entry]):
         self._came.pop(entry.key, None)
         self._came[entry.key] = self.version
         return True
+
+    def replaces(self, entry: Entry, position: int, kept: Kept[Entry]) -> bool:
+        """Whether an entry is newer, by the stamps that all stores agree on."""
+        return entry.replaces(kept.entry)
 
     def drop(self, keys: Iterable[Hashable]) -> None:
         """Forget entries that count no more, such as tokens that ended long ago."""

@@ -50,10 +50,12 @@ class TopicRemoval:
         """Delete a topic. Calls `done` when that is durable, or with the reason why it was not done."""
         name = config.topic_name
         self._topics.removing.add(name)
-        self._topics.delete(name)
         logged = partial(self._logged, config, done)
         deletion = TopicDeletion(self._queues, name, self._now_ms(), self._appends.store_host, logged)
         self._appends.enqueue(deletion)
+        # Its configuration's deletion lies behind it in the log. The other way round, a crash between the two would
+        # leave queues without a configuration, for which the next start would make one.
+        self._topics.delete(name)
 
     def _logged(self, config: TopicConfig, done: Done, refusal: RefusedRequest | None) -> None:
         name = config.topic_name

@@ -14,8 +14,7 @@ from broker_store.commit.topics import (
     change_attributes,
     merge_attributes,
 )
-from broker_store.config.saver import Saver
-from broker_store.ports import Commands, Peer
+from broker_store.ports import Commands, Peer, Saving
 from gantry_wire.bodies.cluster import TopicConfig, TopicConfigList, TopicConfigSerializeWrapper
 from gantry_wire.bodies.json_body import decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -45,7 +44,7 @@ class TopicHandler:
     """Handles topic requests."""
 
     topics: TopicTable
-    saver: Saver
+    saver: Saving
     removal: TopicRemoval
     before_change: Callable[[], None]
     """Writes what was sent before: a change of a topic never overtakes its messages."""
@@ -178,13 +177,13 @@ class TopicHandler:
             )
 
     def _answer_when_saved(self, peer: Peer, command: Command) -> None:
-        def answer(error: OSError | None) -> None:
+        def answer(refusal: RefusedRequest | None) -> None:
             if command.flag & FLAG_ONEWAY:
                 return
-            if error is None:
+            if refusal is None:
                 self.when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
             else:
-                remark = f"the topic is active but could not be saved ({error}); the save is retried"
+                remark = f"the topic is active but could not be saved ({refusal.remark}); the save is retried"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
         self.saver.when_saved(answer)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.delay_levels import parse_levels
 from broker_store.settings import Settings
 from gantry_chassis.logs.structured import get_logger
 from gantry_wire.bodies import fastjson
-from gantry_wire.bodies.cluster import TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.bodies.cluster import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
@@ -51,9 +51,11 @@ TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
 PARKED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PARKED"
 ACCESS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}ACCESS"
 """Users, policies and tokens, one entry a record."""
+CONFIG_TOPIC = f"{GANTRY_SYSTEM_PREFIX}CONFIG"
+"""Topics, groups and changed settings, one change a record."""
 COMMITTED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}COMMITTED"
 """Committed offsets of groups, many a record."""
-STATE_TOPICS = frozenset({ACCESS_TOPIC, COMMITTED_TOPIC})
+STATE_TOPICS = frozenset({ACCESS_TOPIC, CONFIG_TOPIC, COMMITTED_TOPIC})
 """Only the store itself writes there: every start reads what they hold as its own state."""
 PINNED_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TASKS_TOPIC)
 """System queues whose undecided items retention never deletes."""
@@ -102,15 +104,30 @@ class TopicTable:
         self.version = version
         self.loaded_ms = version.value.timestamp
         """Time of the newest change that the loaded topics include."""
-        self._topics = {topic.topic_name: topic for topic in known}
+        self._topics: dict[str, TopicConfig] = {}
         self.removing: set[str] = set()
         """Topics whose deletion is being logged. They cannot be created until it is done."""
         presets = preset_topics(policy)
         self._system = frozenset(preset.topic_name for preset in presets) | {TRACE_TOPIC}
-        for preset in presets:
+        self._fill(known)
+
+    def take_over(self, known: Iterable[TopicConfig], version: DataVersion) -> None:
+        """Replace all topics, and the version. Reports nothing: no part has read them yet, except for pulls of a rebuild."""
+        self.version.value = version
+        self.loaded_ms = version.timestamp
+        self._fill(known)
+
+    def presets(self) -> dict[str, TopicConfig]:
+        """Return the topics that a broker with these settings has from the beginning."""
+        return TopicTable(self._policy, DataVersionCounter(int), (), lambda _name: None).all()
+
+    def _fill(self, known: Iterable[TopicConfig]) -> None:
+        self._topics.clear()
+        self._topics.update({topic.topic_name: topic for topic in known})
+        for preset in preset_topics(self._policy):
             self._topics.setdefault(preset.topic_name, preset)
-        self.keep_delay_queues(policy.delay_levels)
-        self.set_auto_create(enable=policy.auto_create)
+        self.keep_delay_queues(self._policy.delay_levels)
+        self._set_auto_create(enable=self._policy.auto_create)
 
     def keep_delay_queues(self, count: int) -> None:
         """Keep at least `count` queues for delay levels."""
@@ -120,10 +137,16 @@ class TopicTable:
 
     def set_auto_create(self, *, enable: bool) -> None:
         """Set whether TBW102 is a template for topics that a send creates."""
+        if self._set_auto_create(enable=enable):
+            self._changed(AUTO_CREATE_TOPIC)
+
+    def _set_auto_create(self, *, enable: bool) -> bool:
+        """As `set_auto_create`. Returns whether that changes anything."""
         perm = PERM_RW | PERM_INHERIT if enable else PERM_RW
         if self._topics[AUTO_CREATE_TOPIC].perm != perm:
             self._topics[AUTO_CREATE_TOPIC].perm = perm
-            self._changed(AUTO_CREATE_TOPIC)
+            return True
+        return False
 
     def find(self, name: str) -> TopicConfig | None:
         """Return a topic's configuration, None if it does not exist."""
@@ -242,6 +265,7 @@ def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
         new_topic(PARKED_TOPIC, 1),
         new_topic(ACCESS_TOPIC, 1),
         new_topic(COMMITTED_TOPIC, 1),
+        new_topic(CONFIG_TOPIC, 1),
     ]
     if policy.trace_topic_enable:
         topics.append(new_topic(TRACE_TOPIC, 1))
@@ -288,9 +312,9 @@ _log = get_logger()
 
 
 def load_topics(
-    file: ConfigFile, settings: Settings, clock: StoreClock, on_change: Callable[[str], None]
+    content: object | None, settings: Settings, clock: StoreClock, on_change: Callable[[str], None]
 ) -> TopicTable:
-    """Return the topics of topics.json and those that every broker has."""
+    """Return the topics of topics.json, whose content is given, and those that every broker has."""
     policy = TopicPolicy(
         settings.cluster_name,
         settings.broker_name,
@@ -302,7 +326,6 @@ def load_topics(
         len(parse_levels(settings.delay_levels).durations_ms),
     )
     wrapper = TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
-    content = file.load()
     if isinstance(content, dict):
         try:
             wrapper = decode_body(

@@ -50,6 +50,7 @@ class BrokerConfig:
     """All settings by RocketMQ's key."""
 
     def __init__(self, values: Mapping[str, str], version: DataVersionCounter) -> None:
+        self._given = dict(values)
         self._values = dict(values)
         self._changes: dict[str, list[Change]] = {}
         self.version = version
@@ -109,6 +110,13 @@ class BrokerConfig:
             except RefusedRequest as refusal:
                 refused[key] = refusal.remark
         return refused
+
+    def forget_changes(self) -> None:
+        """Give every changed setting the value of this start again."""
+        given = {key: self._given[key] for key in self.kept if key in self._given}
+        self._apply(given)
+        self._values.update(given)
+        self.kept.clear()
 
     def _check_bounds(self, changes: Mapping[str, str]) -> None:
         """Raise RefusedRequest for a number out of bounds. A start may set one outside, and it is restored unchecked."""

@@ -97,6 +97,13 @@ class DataVersionCounter:
             counter=self.value.counter + 1, state_version=self.value.state_version, timestamp=self._now_ms()
         )
 
+    def continue_after(self, counter: int) -> None:
+        """Let the next change have a greater counter than `counter`."""
+        if self.value.counter < counter:
+            self.value = DataVersion(
+                counter=counter, state_version=self.value.state_version, timestamp=self._now_ms()
+            )
+
 
 def _is_whole(content: bytes) -> bool:
     """Whether content may become the backup: a damaged file must not replace a good backup."""

@@ -5,12 +5,12 @@ Pulls that use the group's heartbeats are refused meanwhile (16).
 
 from dataclasses import dataclass
 
-from broker_store.config.saver import Saver
 from broker_store.groups.groups import GroupTable
-from broker_store.ports import Commands, Peer
+from broker_store.ports import Commands, Peer, Saving
 from gantry_wire.bodies.admin import GroupForbidden
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.headers.admin import GroupForbiddenHeader
@@ -21,7 +21,7 @@ class ForbiddenHandlers:
     """Reads and changes what a group may not read."""
 
     groups: GroupTable
-    saver: Saver
+    saver: Saving
     """The table reports every change to it."""
 
     def commands(self) -> Commands:
@@ -37,13 +37,13 @@ class ForbiddenHandlers:
             group=header.group, topic=header.topic, readable=self.groups.may_read(header.group, header.topic)
         )
 
-        def answer(error: OSError | None) -> None:
+        def answer(refusal: RefusedRequest | None) -> None:
             if command.is_oneway:
                 return
-            if error is None:
+            if refusal is None:
                 peer.send(encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body)))
             else:
-                remark = f"the change holds but could not be saved: {error}"
+                remark = f"the change holds but could not be saved: {refusal.remark}"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
         self.saver.when_saved(answer)

@@ -39,9 +39,7 @@ class GroupTable:
         self._on_change = on_change
         self.forbidden = known.forbidden_table
         """Topics a group may not read: group → topic → bits."""
-        self._groups = {group.group_name: group for group in known.subscription_group_table.values()}
-        for name in PRESET_GROUPS:
-            self._groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
+        self._fill(known)
 
     def set_auto_create(self, *, enable: bool) -> None:
         """Set whether using a group's name creates it (autoCreateSubscriptionGroup)."""
@@ -123,6 +121,18 @@ class GroupTable:
             forbidden_table=self.forbidden,
             subscription_group_table=self._groups,
         )
+
+    def take_over(self, known: SubscriptionGroupWrapper) -> None:
+        """Replace all groups, and the version. Reports nothing: no part has read them yet, except for pulls of a rebuild."""
+        self.version.value = known.data_version
+        self.forbidden.clear()
+        self.forbidden.update(known.forbidden_table)
+        self._fill(known)
+
+    def _fill(self, known: SubscriptionGroupWrapper) -> None:
+        self._groups = {group.group_name: group for group in known.subscription_group_table.values()}
+        for name in PRESET_GROUPS:
+            self._groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
 
     def _changed(self, name: str) -> None:
         self.version.bump()

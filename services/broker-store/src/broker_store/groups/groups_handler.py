@@ -3,12 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 
-from broker_store.config.saver import Saver
 from broker_store.groups.groups import GroupTable, change_group_attributes, check_group_to_put
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.metrics.store_metrics import StoreMetrics
-from broker_store.ports import Commands, Peer
+from broker_store.ports import Commands, Peer, Saving
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy
 from gantry_wire.bodies.cluster import (
@@ -30,7 +29,7 @@ class GroupHandlers:
     """Handles the requests about groups."""
 
     groups: GroupTable
-    saver: Saver
+    saver: Saving
     """The table reports every change to it."""
     offsets: OffsetTable
     keeper: OffsetKeeper
@@ -109,7 +108,7 @@ class GroupHandlers:
     async def _when_offsets_are_gone(self, command: Command) -> bytes:
         """Save the offsets too: a group created again after a crash must not find its old ones."""
         failure = await self.keeper.save()
-        saved: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        saved: asyncio.Future[RefusedRequest | None] = asyncio.get_running_loop().create_future()
         self.saver.when_saved(saved.set_result)
         return _saved_reply(command.opaque, await saved or failure)
 
@@ -117,7 +116,7 @@ class GroupHandlers:
         self.saver.when_saved(lambda error: peer.send(_saved_reply(opaque, error)))
 
 
-def _saved_reply(opaque: int, error: OSError | None) -> bytes:
+def _saved_reply(opaque: int, error: OSError | RefusedRequest | None) -> bytes:
     if error is None:
         return encode_response(ResponseCode.SUCCESS, opaque)
     remark = f"the change holds but could not be saved: {error}"

@@ -5,7 +5,7 @@ Runs in slices between sends: the loop copies memory a little at a time, and a t
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.queues import QueueEnds
@@ -51,13 +51,13 @@ class Checkpoints:
     """Takes checkpoints, one at a time."""
 
     def __init__(
-        self, store: OpenedStore, appends: Appends, save_topics: Callable[[], Awaitable[None]], thread: Workers
+        self, store: OpenedStore, appends: Appends, is_topic_owed: Callable[[], bool], thread: Workers
     ) -> None:  # fmt: skip
-        """`save_topics` returns once every change of topics is durable, or raises OSError.
+        """`is_topic_owed`: whether the log lacks a change of a topic. No checkpoint is taken meanwhile.
 
-        The next start reads no record below the checkpoint that names a topic.
+        The next start reads no record below the checkpoint that names a topic. A record that is under way lies above it.
         """
-        self._store, self._appends, self._save_topics = store, appends, save_topics
+        self._store, self._appends, self._is_topic_owed = store, appends, is_topic_owed
         self._steady = store.environment.steady
         self._lock = asyncio.Lock()
         self._yielding = LoopYielding(thread, self._steady)
@@ -153,6 +153,8 @@ class Checkpoints:
             raise OSError(errno.EMFILE, str(error)) from error
 
     async def _take(self, *, with_files: bool) -> int:
+        if self._is_topic_owed():
+            raise OSError(errno.EAGAIN, "a change of a topic is not in the log yet")
         store, in_thread = self._store, self._yielding.in_thread
         self._yielding.begin()
         # One moment for all parts: what is visible now is in the queues, the index and the window; later
@@ -165,7 +167,6 @@ class Checkpoints:
         keys, keys_end = store.window.packed(store.journal.saved_end), store.window.end
         states = await self._snapshots(position)
         await in_thread(self._sync_log)
-        await self._wait_for_topics()
         await self._saving.save(plan, position)
         if store.index is not None:
             await self._save_index(store.index)
@@ -184,12 +185,6 @@ class Checkpoints:
         await self._saving.done(plan, position, newest_ms)
         self.count += 1
         return position
-
-    async def _wait_for_topics(self) -> None:
-        try:
-            await self._save_topics()
-        except OSError as error:
-            raise OSError(errno.EAGAIN, f"the topics are not saved: {error}") from error
 
     async def _save_index(self, index: IndexFiles) -> None:
         left_s = self._store.settings.checkpoint_seconds * REST_INTERVALS_MAX

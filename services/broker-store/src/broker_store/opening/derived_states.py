@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from broker_store.access.access_entries import AccessEntries
 from broker_store.commit.queues import QueueTable
+from broker_store.config_log.config_entries import ConfigEntries
 from broker_store.derived import Derived
 from broker_store.groups.committed_offsets import CommittedOffsets
 from broker_store.leases.subscriptions import Subscriptions
@@ -19,11 +20,12 @@ class DerivedStates:
     leases: Subscriptions
     transactions: HalfCopies
     access: AccessEntries
+    config: ConfigEntries
     committed: CommittedOffsets
 
     def all(self) -> list[Derived]:
         """Return every state, in replay order."""
-        return [self.settled, self.leases, self.transactions, self.access, self.committed]
+        return [self.settled, self.leases, self.transactions, self.access, self.config, self.committed]
 
     def topic_deleted(self, topic: str) -> None:
         """Make every state forget a topic whose queues were removed."""
@@ -35,5 +37,10 @@ def make_states(queues: QueueTable) -> DerivedStates:
     """Return all states, empty."""
     settled = SettledTable(queues)
     return DerivedStates(
-        settled, Subscriptions(), HalfCopies(queues, settled), AccessEntries(), CommittedOffsets()
+        settled,
+        Subscriptions(),
+        HalfCopies(queues, settled),
+        AccessEntries(),
+        ConfigEntries(),
+        CommittedOffsets(),
     )

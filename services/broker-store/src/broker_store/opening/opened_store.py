@@ -8,6 +8,7 @@ from broker_store.commit.topics import TopicTable
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import LevelList
+from broker_store.config_log.exports import FoundFile, Origin
 from broker_store.derived import SnapshotFiles
 from broker_store.log.checkpoint.checkpoint import Checkpoint
 from broker_store.log.commit_log.commit_log import CommitLog
@@ -37,6 +38,8 @@ class OpenedStore:
     index: IndexFiles | None
     topics: TopicTable
     topics_file: ConfigFile
+    topics_found: FoundFile | None
+    """What topics.json was. None where there was none."""
     window: Window
     journal: KeyJournal
     unit_journal: UnitJournal
@@ -58,6 +61,9 @@ class OpenedStore:
     """The note that was found. None for a directory without one, or written by another broker."""
     is_whole: bool = False
     """Nothing had to be recovered: all units are in their queue files."""
+
+    topics_origin: Origin | None = None
+    """Whether topics.json or the log counted. None until the log is read to its end."""
 
     @property
     def directory(self) -> str:

@@ -15,6 +15,8 @@ from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
+from broker_store.config_log.config_entry import Table
+from broker_store.config_log.topics_table import found_file, settle_topics
 from broker_store.derived import Covered, SnapshotFiles
 from broker_store.groups.old_journal import JOURNAL_FILE, drop_older_journal
 from broker_store.log.checkpoint.checkpoint import Checkpoint
@@ -121,6 +123,7 @@ class Opening:
         if self._losses:
             self._rebuild_all(self._losses[0], note)
             yield from self._recover(note)
+        self._settle_topics()
         self._adopt_topics()
         self._open_again()
         self.store.queues.note_cut(self.store.log.min_position)
@@ -132,11 +135,24 @@ class Opening:
         """Return what a start misses before it reads queues, None if nothing. Before the first checkpoint there is neither file."""
         if note is None or note.position < covered:  # an older one does not say what this checkpoint covers
             return Loss(Reason.NOTE, "the note of the last checkpoint is missing")
-        topics = self.store.topics_file
-        if topics.exists() and topics.has_lost_newest:
-            # An older backup lacks topics that only waiting messages name, perhaps below the checkpoint.
-            return Loss(Reason.TOPICS, "topics.json is missing or damaged")
         return None
+
+    def _have_topics_gone(self) -> bool:
+        """Whether topics.json was lost and the log has no topics: a directory of an earlier version.
+
+        An older backup lacks topics that only waiting messages name, perhaps below the checkpoint.
+        """
+        store, file = self.store, self.store.topics_file
+        covered = self._checkpoint.last.position or 0
+        is_old = self._is_ours and bool(store.log.segments) and covered > store.log.min_position
+        is_lost = file.exists() and file.has_lost_newest
+        return is_old and is_lost and store.states.config.newest(Table.TOPICS) is None
+
+    def _settle_topics(self) -> None:
+        store = self.store
+        store.topics_origin = settle_topics(
+            store.topics, store.states.config, store.topics_found, was_stopped=store.was_stopped
+        )
 
     def _keep_clock(self) -> None:
         """Save the point where store time continues, so that the next start need not trust the wall clock."""
@@ -196,6 +212,7 @@ class Opening:
             return ConsumeQueue(pool, f"{directory}/consumequeue/{topic}/{queue_id}", log_settings)
 
         queues = QueueTable(open_units)
+        topics = self._topics_file.load()
         mode = Mode.SYNC if settings.flush == "sync" else Mode.ASYNC
         preambles = Preambles(queues, self._clock, self._store_host, mode, self._events.record_placed)
         log = CommitLog(
@@ -216,8 +233,9 @@ class Opening:
             log=log,
             queues=queues,
             index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
-            topics=load_topics(self._topics_file, settings, self._clock, self._events.topic_changed),
+            topics=load_topics(topics, settings, self._clock, self._events.topic_changed),
             topics_file=self._topics_file,
+            topics_found=found_file(self._topics_file, topics),
             window=Window(
                 settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max, self._clock.before
             ),
@@ -362,19 +380,21 @@ class Opening:
             leases = store.states.leases
             if store.log.min_position > 0 and (data := store.snapshots.read(leases.name)) is not None:
                 leases.load_filters(data)
-            for state in (store.states.access, store.states.committed):
+            for state in (store.states.access, store.states.config, store.states.committed):
                 if (data := store.snapshots.read(state.name)) is not None:
                     state.adopt(data)
         else:
             # marks may lie anywhere in a log that was ours
             is_needed = (self._is_ours or self._was_ours) and recovery.start > store.log.min_position
-            added = (store.states.access, store.states.committed)
+            added = (store.states.access, store.states.config, store.states.committed)
             unused = {state.name for state in added if all(never_had(note, topic) for topic in state.topics)}
             states, missing = store.snapshots.load_all(
                 store.states.all(), recovery.start if is_needed else None, unused
             )
         if missing:
             self._losses.append(Loss(Reason.SNAPSHOT, missing))
+        if not self.is_rebuild and self._have_topics_gone():
+            self._losses.append(Loss(Reason.TOPICS, "topics.json is missing or damaged"))
         read_kept_cursors(self._files, f"{self._directory}/{KEPT_FILE}", store.states.settled)
         return states
 

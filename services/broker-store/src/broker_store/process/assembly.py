@@ -14,7 +14,6 @@ from broker_store.commit.sync_thread import SyncThread
 from broker_store.config.broker_conf import describe_values
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
-from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.opening.opened_store import OpenedStore
@@ -36,6 +35,7 @@ from broker_store.process.http_routes import SnapshotRoutes
 from broker_store.process.listeners import Listeners
 from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.access import Access
+from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable, Door
@@ -84,6 +84,7 @@ class Built:
     control: "AccessControl | None"
     """None where access control is off."""
     door: Door | None
+    configuration: Configuration
 
     def commands(self) -> Commands:
         """Return every command of the fully recovered store."""
@@ -213,7 +214,6 @@ class StoreProcess:
         )  # fmt: skip
         values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
-        kept = RuntimeConfigFile(config, self._files, store.config_dir, self._thread)
         foundation = build_foundation(around, store, self._thread)
         in_loop = asyncio.get_running_loop().call_soon_threadsafe
         flusher = SyncThread(store.log.sync, in_loop, store.environment.make_thread)
@@ -229,9 +229,11 @@ class StoreProcess:
         control, door = self._access_control(around, store, sending, relays)
         access = Access(around, store, sending, foundation.care, control)
         rights = DecisionRights(_everybody_may_send if door is None else door.may_send, relays)
-        features = build_features(around, store, foundation, halves, self._thread, kept, access, rights)
-        kept.restore()
-        return Built(foundation, halves, features, hooks, control, door)
+        configuration = Configuration(around, store, foundation, sending, halves.group_records, config)
+        features = build_features(
+            around, store, foundation, halves, self._thread, configuration, access, rights
+        )
+        return Built(foundation, halves, features, hooks, control, door, configuration)
 
     async def _serve_reads(self, built: Built, opening: Opening, slices: Slices) -> None:
         """Continue the rebuild and serve pulls of what is rebuilt."""
@@ -249,6 +251,7 @@ class StoreProcess:
         table.add_quick(sending.plain.take, sending.send_one)
         built.halves.consuming.start(was_stopped=opening.store.was_stopped)
         sending.start()
+        built.configuration.begin()
         self._start_loops(built, opening)
         if built.control is not None:
             self._begin_control(built.control, table)
@@ -329,7 +332,7 @@ class StoreProcess:
         await self._listeners.close()
         await self._life.end_loops()
         if built is not None and self._is_recovered:
-            await built.halves.sending.stop()
+            await built.halves.sending.stop(built.configuration.save)
         elif self._opening is not None:
             self._opening.abandon()
         await self._pool.close()

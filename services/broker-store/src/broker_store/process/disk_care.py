@@ -83,7 +83,7 @@ class DiskCare:
         self._wake = asyncio.Event()
         self.deleted_segments = 0
         self.roll_below = 0
-        """Undecided items, entries of users and offsets below this position keep an expired segment: their owners must roll them forward.
+        """Undecided items, and state that only records below this position hold, keep an expired segment: their owners must roll them forward.
 
         0 when none do.
         """
@@ -275,7 +275,7 @@ class DiskCare:
         roll_below = self._log.segments[0].end if verdict in _HELD else 0
         if roll_below and roll_below != self.roll_below:
             _log.warning(
-                "a segment due for deletion holds undecided items, or the only records of users or offsets",
+                "a segment due for deletion holds undecided items, or the only records of users, configuration or offsets",
                 end=roll_below,
                 why=verdict.value,
             )

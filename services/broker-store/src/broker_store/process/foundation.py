@@ -8,7 +8,8 @@ from typing import Any
 from broker_store.admin.topics_handler import WhenKnown
 from broker_store.commit.topics import TopicTable
 from broker_store.config.config_files import ConfigFile
-from broker_store.config.saver import Saver
+from broker_store.config_log.exports import FoundFile
+from broker_store.config_log.topics_table import found_file
 from broker_store.groups.groups import GroupTable, groups_from
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
@@ -28,7 +29,6 @@ from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.start_refusal import StartRefused
 from gantry_link.connections.pool import ConnectionPool
-from gantry_wire.bodies import fastjson
 from gantry_wire.errors import MalformedBody
 from gantry_wire.names import SYSTEM_TOPIC_PREFIX
 
@@ -58,9 +58,10 @@ class ReadingBase:
 
     metrics: StoreMetrics
     groups: GroupTable
-    group_saver: Saver
+    groups_found: FoundFile | None
+    """What subscriptionGroup.json was. None where there was none."""
     group_thread: Workers
-    """Writes the files of groups and filters."""
+    """Writes the file of filters."""
     offsets: OffsetTable
     settings: ReadSettings
     readers: Workers
@@ -104,13 +105,13 @@ def _reading_base(around: Surroundings, store: OpenedStore) -> ReadingBase:
     environment, now_ms, topics = store.environment, around.now_ms, store.topics
     thread = environment.workers(1, "groups")
     file = ConfigFile(store.files, f"{store.config_dir}/subscriptionGroup.json")
-    groups, saver = load_groups(
-        file, now_ms, thread, auto_create=around.settings.auto_create_groups, on_change=store.events.group_changed
-    )  # fmt: skip
+    groups, found = load_groups(
+        file, now_ms, auto_create=around.settings.auto_create_groups, on_change=store.events.group_changed
+    )
     return ReadingBase(
         metrics=StoreMetrics(around.metrics, local_s(now_ms()), lambda name: kind_of(topics, name)),
         groups=groups,
-        group_saver=saver,
+        groups_found=found,
         group_thread=thread,
         offsets=OffsetTable(),
         settings=_read_settings(around),
@@ -119,14 +120,15 @@ def _reading_base(around: Surroundings, store: OpenedStore) -> ReadingBase:
 
 
 def load_groups(
-    file: ConfigFile, now_ms: Callable[[], int], thread: Workers, *, auto_create: bool, on_change: Callable[[str], None]
-) -> tuple[GroupTable, Saver]:  # fmt: skip
-    """Return the groups of a file, and what saves them. Raises StartRefused for a file of another format."""
+    file: ConfigFile, now_ms: Callable[[], int], *, auto_create: bool, on_change: Callable[[str], None]
+) -> tuple[GroupTable, FoundFile | None]:
+    """Return the groups of a file, and what the file was. Raises StartRefused for a file of another format."""
+    content = file.load()
     try:
-        groups = groups_from(file.load(), now_ms, auto_create=auto_create, on_change=on_change)
+        groups = groups_from(content, now_ms, auto_create=auto_create, on_change=on_change)
     except MalformedBody as error:
         raise StartRefused(f"{file.path}: {error}: repair the file or remove it") from error
-    return groups, Saver(file.path, lambda: fastjson.dumps(groups.wrapper()), file.store_bytes, thread)
+    return groups, found_file(file, content)
 
 
 def local_s(now_ms: int) -> int:

@@ -11,7 +11,8 @@ from typing import Protocol
 from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile
-from broker_store.config.runtime_config_file import RuntimeConfigFile
+from broker_store.config_log.table_records import TableRecords
+from broker_store.groups.group_records import GroupsFile, KeptGroups, keys_of
 from broker_store.groups.offset_record import OffsetAppends
 from broker_store.leases.leasing import Leasing
 from broker_store.opening.opened_store import OpenedStore
@@ -22,6 +23,7 @@ from broker_store.process.measuring import RuntimeReader
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.administration import Administration
 from broker_store.process.parts.client_requests import ClientRequests
+from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.leases import WaitingReaders, build_leasing
 from broker_store.process.parts.reading import Consuming
 from broker_store.process.parts.sending import Sending
@@ -45,6 +47,7 @@ class Halves:
     sending: Sending
     leasing: Leasing
     consuming: Consuming
+    group_records: TableRecords
 
 
 def build_halves(
@@ -52,13 +55,16 @@ def build_halves(
 ) -> Halves:
     """Return the halves over a sending half. `config` changes their settings."""
     leasing = build_leasing(around, store, foundation.reading, sending)
-    consuming = _build_consuming(around, store, foundation, sending, leasing)
+    groups = KeptGroups(foundation.reading.groups)
+    groups_file = ConfigFile(store.files, f"{store.config_dir}/subscriptionGroup.json")
+    group_records = sending.records_of(groups, GroupsFile(groups_file, groups.presets()))
+    consuming = _build_consuming(around, store, foundation, sending, leasing, group_records)
     bind_settings(config, consuming.settings, consuming.groups)
     sending.bind_settings(config)
     foundation.care.retention.bind(config)
     if foundation.registration is not None:
         config.bind_number("brokerPermission", foundation.registration.set_broker_permission)
-    return Halves(sending, leasing, consuming)
+    return Halves(sending, leasing, consuming, group_records)
 
 
 def listeners_of(
@@ -79,7 +85,7 @@ def listeners_of(
         topic_changed=topic_changed,
         topic_removed=[store.states.topic_deleted, consuming.topic_deleted, leasing.topic_deleted],
         group_changed=[
-            lambda _group: foundation.reading.group_saver.changed(),
+            lambda group: halves.group_records.changed(*keys_of(group)),
             publish,
             leasing.group_changed,
         ],
@@ -93,6 +99,7 @@ def _build_consuming(
     foundation: Foundation,
     sending: Sending,
     leasing: Leasing,
+    group_records: TableRecords,
 ) -> Consuming:
     return Consuming(
         log=store.log,
@@ -111,6 +118,7 @@ def _build_consuming(
         environment=store.environment,
         classes=around.classes,
         base=foundation.reading,
+        group_records=group_records,
         on_unregister=foundation.locks.unregistered,
         state=RuntimeReader(store, sending.appends, around.now_ms).read,
         before_commit=leasing.offset_set,
@@ -160,7 +168,7 @@ def build_features(
     foundation: Foundation,
     halves: Halves,
     thread: Workers,
-    kept: RuntimeConfigFile,
+    configuration: Configuration,
     access: Access,
     rights: DecisionRights,
 ) -> list[Feature]:
@@ -173,8 +181,9 @@ def build_features(
         build_transactions(around, store, sending, consuming, rights),
         halves.leasing,
         ClientRequests(around, store, sending, consuming),
-        Administration(around, store, consuming, kept, foundation.care),
+        Administration(around, store, consuming, configuration.changes, foundation.care),
         access,
+        configuration,
     ]
 
 

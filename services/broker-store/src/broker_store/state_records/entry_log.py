@@ -1,7 +1,7 @@
 """Writes the entries of a keyed state into its topic: changes, and entries whose segment must go."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -55,6 +55,8 @@ class EntryLog(Generic[E]):
         self._now_ms = now_ms
         self._on_news = on_news
         self._hint = hint
+        self._pending: dict[Hashable, int] = {}
+        """Entries of each key that are not visible or refused yet."""
         self.rolled = 0
         """Entries appended again since the start, because retention needed their segment."""
 
@@ -75,7 +77,8 @@ class EntryLog(Generic[E]):
                     ResponseCode.INVALID_PARAMETER,
                     f"the change has {len(record.body)} bytes, the limit is {BODY_BYTES_MAX}: {self._hint}",
                 )
-        for record in records:
+        for entry, record in zip(entries, records, strict=True):
+            self._pending[entry.key] = self._pending.get(entry.key, 0) + 1
             self._appends.enqueue(record, len(record.body))
 
     async def append(self, entries: Sequence[E]) -> None:
@@ -98,24 +101,36 @@ class EntryLog(Generic[E]):
         self.enqueue(entries, finish)
         await done
 
-    async def roll(self, below: int) -> int:
+    async def roll(self, below: int, changing: Container[Hashable] = ()) -> int:
         """Append again all entries whose only record lies below a position, so that its segment can go. Returns how many.
 
+        Not those with a newer entry under way, and those of the keys in `changing`: the newer record must be the later one.
         Raises RefusedRequest as `append`; what is not appended keeps its segment.
         """
         count = 0
-        while entries := self._entries.below(below, ROLLED_AT_ONCE):
+        while entries := [one for one in self._entries.below(below) if self._is_still(one, changing)][
+            :ROLLED_AT_ONCE
+        ]:
             await self.append(entries)
             count += len(entries)
         self.rolled += count
         return count
+
+    def _is_still(self, entry: E, changing: Container[Hashable]) -> bool:
+        return entry.key not in self._pending and entry.key not in changing
 
     def _record(self, queue: Queue, entry: E, answered: Answered) -> StateRecord:
         def on_visible(position: int) -> None:
             if self._entries.apply(entry, position):
                 self._on_news(entry)
 
+        def on_answer(refusal: RefusedRequest | None) -> None:
+            self._pending[entry.key] -= 1
+            if not self._pending[entry.key]:
+                del self._pending[entry.key]
+            answered(refusal)
+
         body = self._entries.codec.encode(entry)
         return StateRecord(
-            queue, body, Mode.SYNC, self._now_ms(), self._appends.store_host, on_visible, answered
+            queue, body, Mode.SYNC, self._now_ms(), self._appends.store_host, on_visible, on_answer
         )

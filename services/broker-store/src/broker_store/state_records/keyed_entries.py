@@ -38,13 +38,11 @@ E = TypeVar("E", bound=StateEntry)
 
 
 class Codec(NamedTuple, Generic[E]):
-    """How entries of one kind of state are stored, and which of two counts."""
+    """How entries of one kind of state are stored."""
 
     encode: Callable[[E], bytes]
     decode: Callable[[bytes], E]
     """Raises ValueError or one of `unreadable`."""
-    replaces: Callable[[E, E], bool]
-    """Whether the first entry counts, and not the second of the same key. In whatever order they come."""
     unreadable: type[Exception]
     what: str
     """What the entries are, for log events: "users and policies"."""
@@ -95,10 +93,14 @@ class KeyedEntries(Generic[E]):
         if kept is not None and kept.entry == entry:
             self._kept[entry.key] = Kept(kept.entry, max(kept.position, position))
             return False
-        if kept is not None and not self.codec.replaces(entry, kept.entry):
+        if kept is not None and not self.replaces(entry, position, kept):
             return False
         self._kept[entry.key] = Kept(entry, position)
         return True
+
+    def replaces(self, entry: E, position: int, kept: Kept[E]) -> bool:
+        """Whether an entry counts, and not the kept one of its key: in whatever order they come."""
+        return position > kept.position
 
     def drop(self, keys: Iterable[Hashable]) -> None:
         """Forget entries that count no more."""
@@ -109,15 +111,9 @@ class KeyedEntries(Generic[E]):
         """Forget every entry."""
         self._kept = {}
 
-    def below(self, position: int, count_max: int) -> list[E]:
+    def below(self, position: int) -> list[E]:
         """Return entries whose newest record lies below a position."""
-        found: list[E] = []
-        for kept in self._kept.values():
-            if kept.position < position:
-                found.append(kept.entry)
-                if len(found) == count_max:
-                    break
-        return found
+        return [kept.entry for kept in self._kept.values() if kept.position < position]
 
     # --- Derived ---------------------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ from sending_side import ScriptedPeer, SendingSide
 from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
-from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.process.extension_hooks import build_hooks
 from broker_store.process.halves_and_features import all_commands, build_features, build_halves, listeners_of
 from broker_store.process.parts.access import Access
+from broker_store.process.parts.configuration import Configuration
 from broker_store.transactions.producer_checks import DecisionRights, Relays
 from gantry_wire.bodies.admin import HARuntimeInfo
 from gantry_wire.bodies.json_body import decode_body
@@ -39,7 +39,7 @@ class WholeStore(SendingSide):
             self.foundation,
             self.halves,
             self.thread,
-            self.kept,
+            self.configuration,
             access,
             DecisionRights(lambda _peer, _topic: True, Relays()),
         )
@@ -48,9 +48,14 @@ class WholeStore(SendingSide):
     def build_rest(self) -> StoreListeners:
         config = BrokerConfig({}, DataVersionCounter(self.clock.now_ms))
         self.halves = build_halves(self.around, self.store, self.foundation, self.sending, config)
-        self.kept = RuntimeConfigFile(config, self.files, self.store.config_dir, self.thread)
+        self.configuration = Configuration(
+            self.around, self.store, self.foundation, self.sending, self.halves.group_records, config
+        )
         hooks = build_hooks(self.around, self.sending)
         return listeners_of(self.around, self.store, self.foundation, self.halves, hooks)
+
+    def begin_records(self) -> None:
+        self.configuration.begin()
 
 
 async def test_every_code_of_clients_and_tools_has_a_handler():

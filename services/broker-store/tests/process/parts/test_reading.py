@@ -22,14 +22,13 @@ async def side(tmp_path):
     await side.consuming.stop()
 
 
-async def test_groups_and_offsets_survive_a_stop(tmp_path):
+async def test_offsets_survive_a_stop(tmp_path):
     side = ReadingSide(tmp_path)
     side.put(b"m")
     await side.ask(11, pull_fields(0))
     side.consuming.offsets.commit("readers", "orders", 0, 1)
     await side.consuming.stop()
     again = ReadingSide(tmp_path)
-    assert again.consuming.groups.find("readers") is not None
     assert again.consuming.offsets.find("readers", "orders", 0) == 1
     await again.consuming.stop()
 

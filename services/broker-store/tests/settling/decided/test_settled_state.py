@@ -9,7 +9,6 @@ from settling_side import SettlingSide, deliver
 
 from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.config.config_files import ConfigFile
-from broker_store.derived import lowest_pin
 from broker_store.groups.offsets import OffsetTable
 from broker_store.log.errors import LogStopped
 from broker_store.log.files.simulated_files import Fault
@@ -138,12 +137,12 @@ async def test_an_op_message_of_another_broker_decides_the_halves_it_names(peer)
 
 async def test_the_lowest_undecided_item_of_a_system_queue_is_kept(peer):
     side = await half_decided(peer)
-    assert lowest_pin(side.store.states.all()) == side.unit(SCHEDULE_TOPIC, 0, 2)[0]
+    assert side.pin == side.unit(SCHEDULE_TOPIC, 0, 2)[0]
     side.settled([side.item(offset, deliver()) for offset in (2, 3, 5)])
-    assert lowest_pin(side.store.states.all()) is None
+    assert side.pin is None
     side.send(peer, "plain")
     side.flush()
-    assert lowest_pin(side.store.states.all()) is None
+    assert side.pin is None
 
 
 @pytest.mark.parametrize("decides", [True, False])
@@ -157,6 +156,7 @@ async def test_retention_asks_to_roll_forward_what_it_may_not_delete(peer, decid
     assert len(side.log.segments) == 3
     if decides:
         side.settled([side.item(0, queue_id=17)], queue_id=17)
+    await side.roll()
     care = care_of(side)
     monkeypatch.setattr("broker_store.process.disk_care.RETENTION_SECONDS", 0.001)
     monkeypatch.setattr(type(side.files), "free_bytes", lambda _self, _path: 1)  # deletion is forced

@@ -58,6 +58,8 @@ async def test_a_run_stores_and_answers_as_single_halves_do(flush, monkeypatch):
 
 async def test_halves_that_follow_each_other_wait_as_one_entry(side):
     peer = ScriptedPeer()
+    side.topics.ensure("orders", 4)
+    side.flush()
     send_halves(side, peer, range(5))
     assert len(side.appends._open) == 1
     assert side.appends.pending == 5

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 from broker_store.admin.cleaning_handler import Cleaner, CleaningHandlers
 from broker_store.admin.progress_handler import ProgressHandlers
 from broker_store.admin.replication_handler import ReplicationHandlers
-from broker_store.config.configuration_handler import ConfigurationHandlers
-from broker_store.config.runtime_config_file import RuntimeConfigFile
+from broker_store.config.configuration_handler import Changes, ConfigurationHandlers
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.metrics.statistics_handler import StatisticsHandlers
@@ -26,7 +25,7 @@ class Administration:
         around: Surroundings,
         store: OpenedStore,
         consuming: Consuming,
-        kept: RuntimeConfigFile,
+        changes: Changes,
         cleaner: Cleaner,
     ) -> None:
         self._deferred = DeferredReplies(around.classes["adminBroker"], around.now_ms)
@@ -39,10 +38,9 @@ class Administration:
         self._cleaning = CleaningHandlers(cleaner, self._deferred)
         self._replication = ReplicationHandlers(lambda: log.written_end)
         self._modes = RequestModeHandlers(store.topics, consuming.groups)
-        self._kept = kept
-        self._configuration = ConfigurationHandlers(kept)
+        self._configuration = ConfigurationHandlers(changes)
         self._statistics = StatisticsHandlers(consuming.metrics, around.settings.cluster_name)
-        self._forbidden = ForbiddenHandlers(consuming.groups, consuming.group_saver)
+        self._forbidden = ForbiddenHandlers(consuming.groups, consuming.group_records)
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -62,4 +60,3 @@ class Administration:
     async def close(self) -> None:
         """Finish running requests."""
         await self._deferred.close()
-        await self._kept.close()

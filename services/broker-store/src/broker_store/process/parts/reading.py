@@ -26,7 +26,16 @@ from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.files.files import Files
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.metrics.store_metrics import Lag
-from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
+from broker_store.ports import (
+    Commands,
+    InternalAppend,
+    KeyIndex,
+    LogReader,
+    Peer,
+    QueueTable,
+    Saving,
+    TopicTable,
+)
 from broker_store.process.foundation import ReadingBase, local_s
 from broker_store.reading.filtered.filter_keeping import Filters
 from broker_store.reading.page_cache_protection import groups_too_far_behind
@@ -74,6 +83,8 @@ class Consuming:
     environment: Environment
     classes: dict[str, RequestClass]
     base: ReadingBase
+    group_records: Saving
+    """Records the changes of groups."""
     on_unregister: Callable[[str, str], None]
     """Takes group and client id of a client that leaves a consumer group by itself."""
     before_commit: BeforeCommit
@@ -89,7 +100,6 @@ class Consuming:
         base = self.base
         self.metrics, self.groups, self.offsets = base.metrics, base.groups, base.offsets
         self.settings, self.in_thread = base.settings, base.in_thread
-        self.group_saver = base.group_saver
         self.clients = ClientTable()
         self.keeper = self._offset_keeper()
         filter_file = ConfigFile(self.files, f"{self.config_dir}/consumerFilter.json")
@@ -131,7 +141,7 @@ class Consuming:
             self.resets, self.clients,
         )  # fmt: skip
         group_handlers = GroupHandlers(
-            self.groups, self.group_saver, self.offsets, self.keeper, self._admin, self.metrics
+            self.groups, self.group_records, self.offsets, self.keeper, self._admin, self.metrics
         )
         return {
             **self.pulls.commands(),
@@ -163,7 +173,6 @@ class Consuming:
         await self._admin.close()
         await self.keeper.close()
         await self.filters.stop()
-        await self.group_saver.close()
         self.base.readers.close(wait=False)
         self.base.group_thread.close(wait=False)
 

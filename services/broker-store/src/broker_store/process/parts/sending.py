@@ -1,6 +1,7 @@
 """The sending half of a store, assembled: group commit, checks, topics, idempotency, and their loops."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from broker_store.admin.topic_removal import TopicRemoval
 from broker_store.admin.topics_handler import TopicHandler
@@ -14,6 +15,9 @@ from broker_store.commit.visible.dispatch import Dispatch
 from broker_store.commit.visible.visible_keys import VisibleKeys
 from broker_store.config.broker_config import BrokerConfig, read_switch
 from broker_store.config.saver import Saver
+from broker_store.config_log.exports import TableExport, TableFile
+from broker_store.config_log.table_records import KeptTable, TableRecords
+from broker_store.config_log.topics_table import KeptTopics, TopicsFile, topic_key
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.errors import LogStopped
 from broker_store.opening.checkpoints import Checkpoints
@@ -31,11 +35,10 @@ from broker_store.sending.keyed import KeyedSends
 from broker_store.sending.plain_sends import PlainSends
 from broker_store.sending.send_handler import SendHandler
 from broker_store.settling.settle_handler import SettlingHandlers
+from broker_store.state_records.entry_log import EntryLog
 from broker_store.transactions.half_messages.half_sends import HalfSends
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
-from gantry_wire.bodies.cluster import TopicConfigSerializeWrapper
-from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.messages.ids import UniqueIds, unpack_host
 
 LATE_CHECK_SECONDS = 0.1
@@ -81,7 +84,13 @@ class Sending:
         take_half, take_known_half = (halves.take, halves.take_known) if fast_paths else (_never, _never)
         self.special = SpecialSends(self.delays.prepare, halves.prepare, take_half, take_known_half)
         self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, now_ms)
-        self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
+        self._thread = thread
+        entries = store.states.config
+        self.config_log = EntryLog(
+            self.appends, store.queues, entries, now_ms, lambda _entry: None, "give shorter attributes"
+        )
+        topics = KeptTopics(store.topics)
+        self.topic_records = self.records_of(topics, TopicsFile(store.topics_file, topics.presets()))
         self._note_saver = Saver("queues.json", self._encode_note, self._store_note, thread)
         self.removal = TopicRemoval(
             store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms,
@@ -95,7 +104,7 @@ class Sending:
             settings.accept_sends_after_ms, store.clock.now_ms,
         )  # fmt: skip
         self.topic_commands = TopicHandler(
-            store.topics, self.topics_saver, self.removal, self.appends.flush, foundation.when_known
+            store.topics, self.topic_records, self.removal, self.appends.flush, foundation.when_known
         )
         self.settling = build_settling(
             store, self.appends, self.targets, at_turn_end, foundation.care, fast_path=fast_paths
@@ -104,7 +113,7 @@ class Sending:
             self.settling, store.clock.now_ms, any_host=settings.claim_any_host
         )
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
-        self.checkpoints = Checkpoints(store, self.appends, self.topics_saver.saved, thread)
+        self.checkpoints = Checkpoints(store, self.appends, lambda: bool(self.topic_records.owed), thread)
 
     def commands(self) -> Commands:
         """Return the table entries of this half."""
@@ -142,7 +151,16 @@ class Sending:
         self.store.log.prezero.start(self.store.environment.make_thread)
         self._flusher.start(self.appends.synced, self.appends.failed)
         self.settling.log_foreign_floors()
-        self.topics_saver.changed()
+
+    def records_of(self, table: KeptTable, file: TableFile) -> TableRecords:
+        """Return what records the changes of a table."""
+        entries = self.store.states.config
+        return TableRecords(
+            table,
+            entries,
+            self.config_log,
+            TableExport(table.table, file, entries, table.version, self._thread),
+        )
 
     async def look_after_flushes(self) -> None:
         """With asynchronous flush, sync everything within its interval, and answer entries that wait too long.
@@ -192,11 +210,14 @@ class Sending:
             self._flusher.request()
             await asyncio.sleep(0.005)
 
-    async def stop(self) -> None:
-        """Save all state and leave the directory as after an orderly stop, if the disk allows it."""
+    async def stop(self, save_configuration: Callable[[], Awaitable[None]]) -> None:
+        """Save all state and leave the directory as after an orderly stop, if the disk allows it.
+
+        `save_configuration` writes what nothing changes any more.
+        """
         self.settling.ahead.close()
         await self.drain(self.store.settings.drain_seconds)
-        await self.topics_saver.close()
+        await save_configuration()
         await self._note_saver.close()
         await asyncio.to_thread(self._flusher.stop)
         await self.checkpoints.close()
@@ -210,17 +231,11 @@ class Sending:
         return queue.min_offset <= first.queue_offset < queue.max_offset
 
     def topic_changed(self, topic: str) -> None:
-        """Save the topics. Open the queues of one that was created again."""
+        """Record a topic. Open the queues of one that was created again."""
         config = self.store.topics.find(topic)
         if config is not None:
             self.store.queues.open_again(topic, queue_count(config))
-        self.topics_saver.changed()
-
-    def _encode_topics(self) -> bytes:
-        topics = self.store.topics
-        return encode_body(
-            TopicConfigSerializeWrapper(data_version=topics.version.value, topic_config_table=topics.all())
-        )
+        self.topic_records.changed(topic_key(topic))
 
     def _encode_note(self) -> bytes:
         """Return the note of the last checkpoint with the topics deleted since.
