@@ -59,7 +59,7 @@ class OffsetsSide(LeasingSide):
         """Stop in order."""
         await self.finish(self.consuming.stop())
         await self.finish(self.leasing.close())
-        await self.finish(self.sending.topics_saver.close())
+        await self.save_topics()
         await self.finish(self.sending.checkpoints.close())
         self.log.close()
 

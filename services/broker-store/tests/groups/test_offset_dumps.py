@@ -19,6 +19,7 @@ async def test_offsets_outlive_the_segment_of_their_records():
     for number in range(30):
         side.put("x" * 8000, KEYS=str(number))
     side.consuming.offsets.remove_group("gone")
+    await side.roll()
     await side.finish(side.sending.checkpoints.take())
     care = side.foundation.care
     care.retention.value = replace(care.retention.value, keep_ms=1)

@@ -4,6 +4,7 @@ Works in slices, so that the loop can serve reads meanwhile. Never accepts a sen
 """
 
 from collections.abc import Generator, Iterator
+from functools import partial
 
 from broker_store.clocks.clock_note import store_clock_note
 from broker_store.clocks.opening import clock_file
@@ -11,12 +12,11 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
+from broker_store.commit.topics import SEGMENT_TOPIC, load_topics
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
-from broker_store.config_log.config_entry import Table
-from broker_store.config_log.topics_table import found_file, settle_topics
+from broker_store.config_log.topics_table import found_file
 from broker_store.derived import Covered, SnapshotFiles
 from broker_store.groups.old_journal import JOURNAL_FILE, drop_older_journal
 from broker_store.log.checkpoint.checkpoint import Checkpoint
@@ -33,6 +33,13 @@ from broker_store.log.recovery.recovery import Found, Hole, Recovery
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
 from broker_store.opening.derived_states import make_states
 from broker_store.opening.opened_store import OpenedStore
+from broker_store.opening.opened_topics import (
+    adopt_topics,
+    forget_topic,
+    have_topics_gone,
+    open_again,
+    settle_topics,
+)
 from broker_store.opening.queue_note import Loss, QueueNote, Reason, load_note, never_had, what_is_missing
 from broker_store.opening.recovery_report import report
 from broker_store.opening.restore import Restore
@@ -45,7 +52,6 @@ from broker_store.settling.decided.mark import records_together
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Environment
 from gantry_wire.errors import WireError
-from gantry_wire.names import SCHEDULE_TOPIC
 
 Slices = Generator[None, None, None]
 
@@ -123,9 +129,11 @@ class Opening:
         if self._losses:
             self._rebuild_all(self._losses[0], note)
             yield from self._recover(note)
-        self._settle_topics()
-        self._adopt_topics()
-        self._open_again()
+        settle_topics(self.store)
+        adopt_topics(
+            self.store, self._awaited if self._is_ours else {}
+        )  # RocketMQ does not log the deletion of a topic
+        open_again(self.store)
         self.store.queues.note_cut(self.store.log.min_position)
         self.store.queues.note_opened()
         self.store.note = None if self.is_rebuild else note
@@ -136,23 +144,6 @@ class Opening:
         if note is None or note.position < covered:  # an older one does not say what this checkpoint covers
             return Loss(Reason.NOTE, "the note of the last checkpoint is missing")
         return None
-
-    def _have_topics_gone(self) -> bool:
-        """Whether topics.json was lost and the log has no topics: a directory of an earlier version.
-
-        An older backup lacks topics that only waiting messages name, perhaps below the checkpoint.
-        """
-        store, file = self.store, self.store.topics_file
-        covered = self._checkpoint.last.position or 0
-        is_old = self._is_ours and bool(store.log.segments) and covered > store.log.min_position
-        is_lost = file.exists() and file.has_lost_newest
-        return is_old and is_lost and store.states.config.newest(Table.TOPICS) is None
-
-    def _settle_topics(self) -> None:
-        store = self.store
-        store.topics_origin = settle_topics(
-            store.topics, store.states.config, store.topics_found, was_stopped=store.was_stopped
-        )
 
     def _keep_clock(self) -> None:
         """Save the point where store time continues, so that the next start need not trust the wall clock."""
@@ -292,7 +283,7 @@ class Opening:
     def _walk(self, recovery: Recovery, states: list[Covered]) -> Generator[None, None, Restore]:
         store = self.store
         restore = Restore(
-            store.queues, store.index, store.window, self._read_system, self._forget_topic, store.levels,
+            store.queues, store.index, store.window, self._read_system, partial(forget_topic, store.topics), store.levels,
             states, store.log.read,
         )  # fmt: skip
         for event in recovery.run():
@@ -393,7 +384,11 @@ class Opening:
             )
         if missing:
             self._losses.append(Loss(Reason.SNAPSHOT, missing))
-        if not self.is_rebuild and self._have_topics_gone():
+        if (
+            not self.is_rebuild
+            and self._is_ours
+            and have_topics_gone(store, self._checkpoint.last.position or 0)
+        ):
             self._losses.append(Loss(Reason.TOPICS, "topics.json is missing or damaged"))
         read_kept_cursors(self._files, f"{self._directory}/{KEPT_FILE}", store.states.settled)
         return states
@@ -470,39 +465,6 @@ class Opening:
         except (LogError, WireError, ValueError) as error:
             _log.warning("a system record cannot be read", position=position, error=str(error))
             return None
-
-    def _forget_topic(self, topic: str, deleted_ms: int) -> None:
-        """Repeat a deletion that topics.json does not hold. One that it holds may precede a topic created again."""
-        topics = self.store.topics
-        if topics.loaded_ms < deleted_ms and topics.find(topic) is not None and not topics.is_system(topic):
-            topics.delete(topic)
-
-    def _open_again(self) -> None:
-        """Open the queues of topics that were deleted and created again, with or without a message since."""
-        for topic, config in self.store.topics.all().items():
-            self.store.queues.open_again(topic, queue_count(config))
-
-    def _adopt_topics(self) -> None:
-        """Create the configuration of topics that only the log knows: topics.json was lost, or a crash preceded its save."""
-        queues, counts = self.store.queues, dict[str, int]()
-        for topic in queues.topics():
-            of_topic = list(queues.of_topic(topic))
-            if any(queue.max_offset > queue.min_offset for queue in of_topic):
-                counts[topic] = max(queue.queue_id for queue in of_topic) + 1
-        if self._is_ours:  # RocketMQ does not log the deletion of a topic
-            for topic, count in self._awaited.items():
-                counts[topic] = max(count, counts.get(topic, 0))
-        for topic, count in counts.items():
-            self._adopt(topic, count)
-
-    def _adopt(self, topic: str, count: int) -> None:
-        if topic == SCHEDULE_TOPIC:
-            self.store.topics.keep_delay_queues(count)  # removed levels whose messages still wait
-        elif self.store.topics.find(topic) is None:
-            self.store.topics.ensure(topic, count)
-            _log.warning(
-                "topic found only in the log: configuration created again", topic=topic, queues=count
-            )
 
 
 def _is_preamble(record: ScannedRecord) -> bool:

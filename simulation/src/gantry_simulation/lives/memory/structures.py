@@ -13,6 +13,8 @@ Names = Mapping[str, str]
 
 EMPTY: Names = {
     "broker_store.commit.appends:Appends": "_waiting _open _own _placed",
+    "broker_store.config_log.table_records:TableRecords": "_under_way _owed _waiting",
+    "broker_store.state_records.entry_log:EntryLog": "_pending",
     "broker_store.commit.visible.visible_keys:VisibleKeys": "_held",
     "broker_store.groups.clients:ClientTable": "producers consumers _producer_ids _id_groups _produces _consumes",
     "broker_store.groups.clients_handler:ClientHandlers": "_changed",
@@ -94,6 +96,7 @@ FEW: Mapping[str, Names] = {
         "broker_store.commit.queues:QueueTable": "_queues _by_topic retired",
         "broker_store.commit.targets:Targets": "known _internal _changed",
         "broker_store.commit.topics:TopicTable": "_topics removing",
+        "broker_store.state_records.keyed_entries:KeyedEntries": "_kept",
         "broker_store.groups.clients:ConsumerGroup": "subscriptions clients",
         "broker_store.groups.groups:GroupTable": "_groups",
         "broker_store.groups.locks.lock_table:LockTable": "_groups _of_peer",
@@ -121,7 +124,6 @@ FEW: Mapping[str, Names] = {
     },
     "user or token: administrators bound them": {
         "broker_store.access.access_entries:AccessEntries": "_came",
-        "broker_store.state_records.keyed_entries:KeyedEntries": "_kept",
     },
     "store, nameserver or other process": {
         "gantry_link.connections.calls:Deadlines": "_watched",
@@ -163,7 +165,9 @@ FEW: Mapping[str, Names] = {
         "txn_checker.undecided:Undecided": "_entries",
     },
     "setting, route of the API or metric": {
-        "broker_store.config.broker_config:BrokerConfig": "_values _changes kept",
+        "broker_store.config.broker_config:BrokerConfig": "_given _values _changes kept",
+        "broker_store.config_log.config_entries:ConfigEntries": "_newest",
+        "broker_store.process.parts.configuration:Configuration": "_records",
         "broker_store.requests.command_table:CommandTable": "_handlers _oneway",
         "gantry_chassis.peers.budget:Budget": "refusals",
         "gantry_chassis.process:Life": "restarts _tasks",
