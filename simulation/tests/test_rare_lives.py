@@ -110,7 +110,7 @@ def test_a_list_leaves_out_tasks_of_a_store_that_the_gateway_does_not_know() -> 
     assert any("lists tasks: , without []" in line for line in life.history)
 
 
-@pytest.mark.parametrize(("number", "status"), [(5, "cancelled"), (13, "unknown")])
+@pytest.mark.parametrize(("number", "status"), [(45, "cancelled"), (129, "unknown")])
 def test_a_store_whose_index_has_a_changed_bit_need_not_find_a_message_that_was_delivered(
     number: int, status: str
 ) -> None:
@@ -166,9 +166,10 @@ def test_a_scheduler_need_not_know_a_delivered_message_whose_item_retention_has_
     acts = (
         act(300, "send by level", 3),
         *(msgspec.structs.replace(act(400, "send", 10 + number), size=LARGE_BODY) for number in range(sends)),
-        act(4_500, "disk pressure", span_ms=1_000),
-        act(4_600, "delete old"),
-        act(5_000, "cancel", 3),
+        act(4_500, "disk pressure", span_ms=3_000),
+        act(4_600, "delete old"),  # the segment has the only record of the topic: the store appends that again
+        act(6_200, "delete old"),
+        act(6_800, "cancel", 3),
     )
     shape = Shape(
         stores=(StoreShape(segment_bytes=SMALL_SEGMENT_BYTES, zero_ahead_bytes=0),),
@@ -176,7 +177,7 @@ def test_a_scheduler_need_not_know_a_delivered_message_whose_item_retention_has_
         schedulers=1,
         deletes_old=True,
     )
-    life = live(Plan(seed=1, seconds=7.0, shape=shape, acts=acts))
+    life = live(Plan(seed=1, seconds=9.0, shape=shape, acts=acts))
     assert life.violations == []
     assert any(f"cancels d3: {status}" in line for line in life.history)
 
