@@ -167,7 +167,8 @@ def test_a_scheduler_need_not_know_a_delivered_message_whose_item_retention_has_
         act(300, "send by level", 3),
         *(msgspec.structs.replace(act(400, "send", 10 + number), size=LARGE_BODY) for number in range(sends)),
         act(4_500, "disk pressure", span_ms=3_000),
-        act(4_600, "delete old"),  # the segment has the only record of the topic: the store appends that again
+        # The segment has the only record of the topic: the store appends that again first.
+        act(4_600, "delete old"),
         act(6_200, "delete old"),
         act(6_800, "cancel", 3),
     )
