@@ -90,6 +90,22 @@ def test_a_later_dump_without_files_keeps_what_the_log_has_taken_over():
     assert (state.pin(), state.origin) == (last, FILES)
 
 
+def test_a_dump_of_files_that_lacks_its_end_is_known_until_a_dump_follows():
+    state, log = CommittedOffsets(), Log()
+    log.put(state, 1, [("t", "g", {0: 1})])
+    assert state.taking is None
+    log.put(state, 2, [("t", "g", {0: 2})], DumpPart(2, 1, is_last=False), FILES)
+    log.put(state, 3, [("t", "h", {0: 2})], DumpPart(2, 2, is_last=False), FILES)
+    again = CommittedOffsets()
+    assert again.load(saved(state), 3000)
+    assert (state.taking, again.taking, state.origin) == (FILES, FILES, ("", ""))
+    assert log.replay(CommittedOffsets()).taking == FILES
+    log.put(again, 4, [("t", "i", {0: 2})], DumpPart(2, 3, is_last=True), FILES)
+    assert (again.taking, again.origin) == (None, FILES)
+    log.put(state, 5, [], DumpPart(5, 1, is_last=False))
+    assert (state.taking, state.origin) == (None, ("", ""))
+
+
 def test_a_snapshot_and_the_log_above_any_place_give_the_whole_state():
     """A snapshot may have some of what lies above the place that it covers."""
     dice, state, log = random.Random(1), CommittedOffsets(), Log()

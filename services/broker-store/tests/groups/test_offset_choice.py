@@ -6,6 +6,7 @@ import zlib
 import pytest
 from offsets_side import FILE, JOURNAL, OffsetsSide, opened, put_file, refuse_appends
 
+from broker_store.groups import offset_log
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
 
 pytestmark = pytest.mark.anyio
@@ -103,6 +104,80 @@ async def test_no_crash_during_the_move_loses_the_offsets_or_an_answered_commit(
 def opening_steps(disk):
     """The number of steps before the offsets move."""
     return next(n for n, entry in enumerate(disk.trace) if "commitlog" in str(entry)) - 1
+
+
+@pytest.mark.parametrize("damage", [None, b"", b'{"offsetTable":'])
+async def test_the_backup_moves_into_the_log_where_a_crash_of_rocketmq_left_it_alone(damage):
+    """RocketMQ removes the file before it renames the new one."""
+    disk = SimulatedFiles()
+    put_file(disk, f"{FILE}.bak", ROCKETMQS)
+    if damage is not None:
+        put_file(disk, FILE, damage)
+    side = OffsetsSide(disk)
+    assert side.offsets() == {0: 5, 1: 9}
+    await side.finish(side.keeper.save())
+    assert side.known() == {0: 5, 1: 9}
+    side.committed_now(6)
+    assert opened(disk.killed()).offsets() == {0: 6, 1: 9}
+
+
+GROUPS = [f"g{number}" for number in range(5)]
+
+
+async def edited_by_hand():
+    side = OffsetsSide()
+    for group in GROUPS:
+        side.committed_now(50, group=group)
+    await side.stop()
+    put_file(side.files, FILE, side.files.content(FILE).replace(b"0:50", b"0:10"))
+    return side.files
+
+
+async def left_by_rocketmq(name, damage=None):
+    disk = SimulatedFiles()
+    offsets = b",".join(b'"orders@%b":{0:10}' % group.encode() for group in GROUPS)
+    put_file(disk, name, b'{"offsetTable":{%b}}' % offsets)
+    if damage is not None:
+        put_file(disk, FILE, damage)
+    return disk
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    "directory",
+    [
+        edited_by_hand,
+        lambda: left_by_rocketmq(FILE),
+        lambda: left_by_rocketmq(f"{FILE}.bak"),
+        lambda: left_by_rocketmq(f"{FILE}.bak", b"{"),
+    ],
+    ids=["by hand", "RocketMQ", "backup", "damaged"],
+)
+async def test_no_crash_between_the_records_of_a_takeover_leaves_a_part_of_the_file(directory, monkeypatch):
+    monkeypatch.setattr(offset_log, "ROWS_BYTES_MAX", 40)
+    start = await directory()
+
+    async def day(step):
+        disk = start.killed()
+        begin, disk.crash_after = len(disk.trace), step
+        try:
+            side = opened(disk)
+            await side.finish(side.keeper.save())
+            side.committed_now(11, group=GROUPS[0])
+        except Crashed:
+            pass
+        steps = len(disk.trace) - begin
+        disk.crash_after = None
+        return disk, steps
+
+    _, steps = await day(None)
+    for step in range(1, steps):
+        disk, _ = await day(step)
+        for left in [disk.killed(), *disk.crash_states(2, seed=step)]:
+            again = opened(left)
+            found = [again.offsets(group) for group in GROUPS[1:]]
+            assert all(offsets == found[0] for offsets in found), f"after step {step}"
+            assert found[0] in ({0: 10}, {0: 50})
 
 
 async def test_a_takeover_that_finds_no_room_answers_the_commits_and_is_tried_again(monkeypatch):

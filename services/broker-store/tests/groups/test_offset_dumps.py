@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from offsets_side import LATER_S, OffsetsSide, refuse_appends
+from offsets_side import FILE, LATER_S, OffsetsSide, opened, put_file, refuse_appends
 
 from broker_store.commit.topics import COMMITTED_TOPIC
 
@@ -73,3 +73,17 @@ async def test_commits_beside_a_dump_are_in_it_or_behind_it():
         for _, _, offsets in rows.rows:
             found |= offsets
     assert found == side.offsets() == {0: 5, 1: 6, 2: 7, 3: 8}
+
+
+async def test_retention_before_the_first_save_takes_the_file_over():
+    """A dump that does not name the file would leave a part of it in the log if a crash ends it."""
+    side = OffsetsSide()
+    side.committed_now(5)
+    disk = side.files.killed()
+    put_file(disk, FILE, b'{"offsetTable":{"orders@g":{0:3}}}')
+    again = opened(disk)
+    await again.finish(again.keeper.roll(again.log.written_end))
+    assert again.store.states.committed.origin != side.store.states.committed.origin
+    assert (again.known(), again.keeper.dumps) == ({0: 3}, 1)
+    again.committed_now(4)
+    assert opened(disk.killed()).offsets() == {0: 4}

@@ -115,6 +115,9 @@ def file_of(number, *, origin=NEW, is_newest=True, has_lines=False):
         (file_of(4), LogContent(5, OLD), True, False, "an old file"),
         (file_of(6), LogContent(5, OLD), True, False, "the file of another store"),
         (file_of(None, is_newest=False), LogContent(5, OLD), True, False, "the file is damaged"),
+        (file_of(5), LogContent(6, OLD, NEW), False, True, "a crash in the middle of taking it over"),
+        (file_of(None, is_newest=False), LogContent(6, OLD, NEW), False, True, "the same with the backup"),
+        (file_of(5), LogContent(6, NEW, OLD), False, False, "a crash in the middle of taking another over"),
     ],
     ids=lambda value: value.replace(" ", "_") if isinstance(value, str) else "",
 )

@@ -37,6 +37,8 @@ class _Dump(NamedTuple):
     """The last part that was seen."""
     position: int
     """Where its first record lies."""
+    origin: Origin | None = None
+    """The files that it takes over."""
 
 
 class _Head(msgspec.Struct):
@@ -45,7 +47,7 @@ class _Head(msgspec.Struct):
     number: int
     origin: tuple[str, str]
     begin: int | None
-    dump: tuple[int, int, int] | None
+    dump: _Dump | None
 
 
 _decode_head = msgspec.json.Decoder(_Head).decode
@@ -69,6 +71,11 @@ class CommittedOffsets:
         self._dump: _Dump | None = None
         self.unreadable = 0
         """Records that could not be read since the opening."""
+
+    @property
+    def taking(self) -> Origin | None:
+        """The files that the log has taken over in part: a dump of theirs has begun, and its end is missing."""
+        return None if self._dump is None else self._dump.origin
 
     # --- the state -------------------------------------------------------------------------------------------
 
@@ -105,7 +112,8 @@ class CommittedOffsets:
         """Count the parts of a dump. One that lacks a part does not count: the store could not write it, or damage took it."""
         known = self._dump
         if dump.part == 1 and (known is None or known.first != dump.first):
-            known = self._dump = _Dump(dump.first, 1, position)
+            taking = None if origin is None else Origin(*origin)
+            known = self._dump = _Dump(dump.first, 1, position, taking)
         elif known is not None and known.first == dump.first and dump.part == known.part + 1:
             known = self._dump = known._replace(part=dump.part)
         else:
@@ -174,7 +182,7 @@ class CommittedOffsets:
             topic, group, of_queues = _decode_row(line)
             self._offsets[topic, group] = of_queues
         self.number, self.origin, self._begin = found.number, Origin(*found.origin), found.begin
-        self._dump = None if found.dump is None else _Dump(*found.dump)
+        self._dump = found.dump
 
     def adopt(self, data: bytes) -> None:
         """Take what a snapshot holds before the log is replayed from its start.

@@ -62,8 +62,10 @@ class OffsetCopy:
 
     def read(self, taken: Origin) -> FileContent:
         """Return what the directory has beside its log, without the journal that the log has `taken` over. Blocks."""
-        raw, journal = self._files.read_bytes(self._file.path), self._files.read_bytes(self._journal_path)
-        content = self._file.load()
+        content, journal = self._file.load(), self._files.read_bytes(self._journal_path)
+        raw = self._files.read_bytes(self._file.path)
+        if raw is None:  # a crash of RocketMQ may leave the backup alone
+            raw = self._files.read_bytes(f"{self._file.path}.bak")
         origin, offsets = Origin(digest_of(raw), digest_of(journal)), read_offsets(content)
         before = number_in(content, JOURNAL_FIELD) or 0
         lines = [] if origin.journal == taken.journal else read_lines(journal or b"")

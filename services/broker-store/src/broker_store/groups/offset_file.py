@@ -47,17 +47,19 @@ class LogContent(NamedTuple):
     """The number of the newest record, 0 if there never was one."""
     origin: Origin
     """The files that the log has taken over."""
+    taking: Origin | None = None
+    """The files that it has taken over in part, before a crash."""
 
 
 def does_file_win(file: FileContent, log: LogContent, *, was_stopped: bool) -> bool:
     """Whether a start takes the file instead of the log. `was_stopped`: this store wrote to the directory last, and stopped in order.
 
-    The file counts if the log has no offsets; if another program wrote it, and the log has not taken it over; and after an orderly stop,
-    when it has the log's number: then it is equal, unless an operator has changed it.
+    The file counts if the log has no offsets, or has taken over a part of the file; if another program wrote it, and the log has not taken
+    it over; and after an orderly stop, when it has the log's number: then it is equal, unless an operator has changed it.
     """
     if file.origin == NO_ORIGIN:
         return False
-    if not log.number or file.has_lines:
+    if not log.number or file.has_lines or file.origin == log.taking:
         return True
     if not file.is_newest:
         return False

@@ -68,7 +68,7 @@ class OffsetKeeper:
         is_equal = known == {key: of_queues for key, of_queues in file.offsets.items() if of_queues}
         if file.number == state.number and is_equal:
             self._copy.is_current(state.number)
-        if does_file_win(file, LogContent(state.number, state.origin), was_stopped=was_stopped):
+        if does_file_win(file, LogContent(state.number, state.origin, state.taking), was_stopped=was_stopped):
             self._table.replace(file.offsets)
             if file.number != state.number or not is_equal:
                 self._taken = file.origin
@@ -153,13 +153,18 @@ class OffsetKeeper:
 
     async def roll(self, below: int) -> None:
         """Write all offsets again, if the log has some of them only below a position, so that its segment can go."""
-        pin = self._state.pin()
-        if pin is None or pin >= below or not self._is_started or self._is_closed:
+        if not self._keeps(below) or not self._is_started or self._is_closed:
             return
         async with self._lock:
-            error = await self._log.dump()
+            error = await self._take_over()  # it is a dump, too
+            if error is None and self._keeps(below):
+                error = await self._log.dump()
         if error is not None:
             _log.warning("offsets keep a segment that is due for deletion", reason=str(error))
+
+    def _keeps(self, below: int) -> bool:
+        pin = self._state.pin()
+        return pin is not None and pin < below
 
     async def save_file(self) -> OSError | LogError | None:
         """Write RocketMQ's file, if the log has newer offsets. A failure is logged and returned; the next call tries again."""

@@ -177,9 +177,8 @@ class OffsetLog:
         record.moved = self._still_unsaved(chosen)
         record.rows = self._rows_of(chosen)
         dump.parts += 1
-        is_last = not dump.pending
-        record.origin = dump.origin if is_last else None
-        return DumpPart(dump.first, dump.parts, is_last)
+        record.origin = dump.origin
+        return DumpPart(dump.first, dump.parts, is_last=not dump.pending)
 
     def _rows_of(self, pieces: Iterable[Piece]) -> list[Row]:
         return [self._table.take(piece) for piece in pieces]

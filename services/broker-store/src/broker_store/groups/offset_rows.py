@@ -6,8 +6,8 @@ all records before it superfluous, so that retention may delete them. The body i
     {"number":7,"rows":[["topic","group",{"0":12,"1":null}], …],"dump":[5,3,true],"origin":["4f…",""]}
 
 `null` says that the offset is forgotten. `dump`, only in a dump: the number of its first record, the place of this record in it from 1 on,
-and whether it is the last one. `origin`, only in the last record of a dump that takes over the files of a directory: what identifies the
-file of offsets, and the journal of an earlier version (empty: there was none).
+and whether it is the last one. `origin`, only in a dump that takes over the files of a directory: what identifies the file of offsets, and
+the journal of an earlier version (empty: there was none).
 """
 
 from collections.abc import Iterator, Mapping
