@@ -127,7 +127,7 @@ class Store:
         targets, appends = self.sending.targets, self.sending.appends
         changed = [targets.forget, self.sending.topic_changed]
         opening.store.events.connect(
-            StoreListeners(appends.place_now, NoReaders(), changed, [], [], appends.work.set)
+            StoreListeners(appends.place_now, NoReaders(), changed, [], [], [], appends.work.set)
         )
         self.table = CommandTable(self.classes, KnownHeaders(), None)
         self.table.add_all(self.sending.commands())

@@ -34,7 +34,7 @@ class AccessSide(SendingSide):
             lambda _connection: True,
         )  # fmt: skip
         self.control.begin()
-        self.access = Access(self.around, self.store, self.sending, self.foundation.care, self.control)
+        self.access = Access(self.around, self.store, self.sending, self.control)
         self.table.add_all(self.access.commands())
         self.client = ScriptedPeer()
 

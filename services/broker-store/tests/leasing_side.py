@@ -57,7 +57,7 @@ class LeasingSide(SendingSide):
         self.consuming, self.leasing = self.halves.consuming, self.halves.leasing
         self.client = ScriptedPeer(port=41000)
         hooks = Hooks(Extensions([], lambda *_: None), self.clock.now_ms)
-        return listeners_of(self.around, self.store, self.foundation, self.halves, hooks)
+        return listeners_of(self.around, self.store, self.foundation, self.halves, hooks, self.rolls)
 
     def begin_records(self) -> None:
         reading, store = self.foundation.reading, self.store

@@ -68,7 +68,6 @@ class ReadingSide:
             append_internal=self.store.append_internal,
             append_offsets=self.store.append_record,
             committed=self.committed,
-            roll_below=lambda: 0,
             files=RealFiles(),
             config_dir=str(directory / "config"),
             own_dir=str(directory / "gantry"),

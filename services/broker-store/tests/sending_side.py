@@ -14,6 +14,7 @@ from broker_store.derived import lowest_pin
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation
+from broker_store.process.halves_and_features import Roll
 from broker_store.process.parts.sending import Sending
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
@@ -162,6 +163,8 @@ class SendingSide:
             fast_paths=fast_paths,
         )  # fmt: skip
         self.readers: Readers = NoReaders()
+        self.rolls: list[Roll] = []
+        """What retention calls for a segment that is due. None by default: tests roll by themselves."""
         self.store.events.connect(self.build_rest())
         self.appends = self.sending.appends
         self.table = CommandTable(self.classes, KnownHeaders() if fast_paths else None, door=None)
@@ -213,6 +216,7 @@ class SendingSide:
             [self.sending.targets.forget, self.sending.topic_changed],
             [self.store.states.topic_deleted],
             [],
+            self.rolls,
             self.sending.appends.work.set,
         )
 

@@ -102,7 +102,7 @@ async def test_retention_deletes_a_segment_only_after_its_entries_were_appended_
     with capture_logs() as logs:
         assert await care.delete_expired() == 0, "the only records of users were deleted"
     assert any("the only records of users" in line["event"] for line in logs)
-    await side.finish(side.access.roll())
+    await side.finish(side.access.roll(care.roll_below))
     assert side.access.log.rolled == 2, "an entry that another one replaced is not appended again"
     assert await care.delete_expired() == 2
     assert side.log.min_position > 0
@@ -117,6 +117,16 @@ async def test_retention_deletes_a_segment_only_after_its_entries_were_appended_
     assert again.entries == side.entries == {("user", "kept"): None, ("user", "gone"): None}
 
 
+async def test_one_request_deletes_the_segments_that_are_due_when_their_entries_can_be_appended_again():
+    side = with_old_segments()
+    await side.finish(side.access.log.append([user("kept")]))
+    await fill(side)
+    side.rolls.append(side.access.roll)
+    assert await side.finish(side.foundation.care.delete_expired()) == 2
+    assert side.access.log.rolled == 1
+    assert side.reopen().entries == side.entries
+
+
 async def test_entries_that_cannot_be_appended_again_keep_their_segment():
     side = with_old_segments()
     await side.finish(side.access.log.append([user("kept")]))
@@ -124,7 +134,7 @@ async def test_entries_that_cannot_be_appended_again_keep_their_segment():
     await side.foundation.care.delete_expired()
     side.log.stop_on(OSError(errno.EIO, "injected"))
     with capture_logs() as logs:
-        await side.access.roll()
+        await side.access.roll(side.foundation.care.roll_below)
     assert any("keep a segment" in line["event"] for line in logs)
     assert await side.foundation.care.delete_expired() == 0
 
@@ -136,7 +146,7 @@ async def test_a_disk_that_is_full_keeps_the_entries_rather_than_the_space():
     care = side.foundation.care
     care.retention.value = replace(care.retention.value, forced_free_bytes=1 << 62, keep_ms=1 << 50)
     assert await care.delete_expired() == 0
-    await side.finish(side.access.roll())
+    await side.finish(side.access.roll(care.roll_below))
     assert await care.delete_expired() > 0
     assert side.reopen().entries == side.entries
 

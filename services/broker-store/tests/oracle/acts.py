@@ -321,7 +321,7 @@ class Acts:
         self.side.ask(ScriptedPeer(), RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, fields)
 
     def roll_config(self) -> None:
-        self._begin(self.side.configuration.roll())
+        self._begin(self.side.configuration.roll(self.side.care.roll_below))
 
     def _begin(self, change: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(change)

@@ -66,7 +66,9 @@ async def running(*nameservers: Nameserver, every_seconds: float = 30.0):
     registration = Registration(
         pool, addresses, identity, topics, broker_permission=6, every_seconds=every_seconds, publish=hints.append
     )  # fmt: skip
-    events.connect(StoreListeners(_unused, NoReaders(), [registration.topic_changed], [], [], lambda: None))
+    events.connect(
+        StoreListeners(_unused, NoReaders(), [registration.topic_changed], [], [], [], lambda: None)
+    )
     task = asyncio.ensure_future(registration.run())
     try:
         yield registration, topics, hints

@@ -224,12 +224,13 @@ class StoreProcess:
         halves = build_halves(around, store, foundation, sending, config)
         watch_classes(self._metrics, self._classes, self._clock.now_ms)
         hooks = build_hooks(around, sending)
-        store.events.connect(listeners_of(around, store, foundation, halves, hooks))
         relays = Relays()
         control, door = self._access_control(around, store, sending, relays)
-        access = Access(around, store, sending, foundation.care, control)
+        access = Access(around, store, sending, control)
         rights = DecisionRights(_everybody_may_send if door is None else door.may_send, relays)
         configuration = Configuration(around, store, foundation, sending, halves.group_records, config)
+        rolls = access.roll, configuration.roll, halves.consuming.keeper.roll
+        store.events.connect(listeners_of(around, store, foundation, halves, hooks, rolls))
         features = build_features(
             around, store, foundation, halves, self._thread, configuration, access, rights
         )

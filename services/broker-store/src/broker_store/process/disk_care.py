@@ -83,7 +83,7 @@ class DiskCare:
         self._wake = asyncio.Event()
         self.deleted_segments = 0
         self.roll_below = 0
-        """Undecided items, and state that only records below this position hold, keep an expired segment: their owners must roll them forward.
+        """Undecided items below this position keep an expired segment: their owners must roll them forward.
 
         0 when none do.
         """
@@ -191,16 +191,12 @@ class DiskCare:
 
     async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
         await self._remove_dropped()
-        now_ms = self._clock.trusted_ms()
-        ages = self._ages(now_ms)
-        hour = datetime.fromtimestamp(self._clock.wall_s()).astimezone().hour
-        if any_hour:
-            hour = min(self.retention.value.delete_hours)
-        use, held_from = self.use(), lowest_pin(self._states.all())
-        verdict = judge_oldest(self.retention.value, ages, use, now_ms, hour, held_from)
-        if verdict in _HELD and await self._pass_damaged(ages[0].end):
-            held_from = lowest_pin(self._states.all())
-            verdict = judge_oldest(self.retention.value, ages, use, now_ms, hour, held_from)
+        verdict = self._judge_oldest(any_hour=any_hour)
+        if verdict in _HELD and await self._pass_damaged(self._log.segments[0].end):
+            verdict = self._judge_oldest(any_hour=any_hour)
+        if verdict in _HELD:
+            await self._events.segment_held(self._log.segments[0].end)
+            verdict = self._judge_oldest(any_hour=any_hour)
         self._ask_to_roll(verdict)
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
@@ -214,6 +210,14 @@ class DiskCare:
         self.deleted_segments += 1
         await self._remove_dropped()
         return True
+
+    def _judge_oldest(self, *, any_hour: bool) -> Verdict:
+        now_ms = self._clock.trusted_ms()
+        hour = datetime.fromtimestamp(self._clock.wall_s()).astimezone().hour
+        if any_hour:
+            hour = min(self.retention.value.delete_hours)
+        held_from = lowest_pin(self._states.all())
+        return judge_oldest(self.retention.value, self._ages(now_ms), self.use(), now_ms, hour, held_from)
 
     async def _remove_dropped(self) -> None:
         """Remove the files of dropped segments and what points into them. Raises OSError; the next call tries again.

@@ -4,7 +4,7 @@ Add a feature by one line in `build_features`. It takes what it needs from the t
 know each other.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +38,7 @@ from gantry_chassis.machine.environment import Workers
 GROUP_SUBJECT = "gantry.group"
 
 Loops = dict[str, Callable[[], Awaitable[None]]]
+Roll = Callable[[int], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,10 @@ def build_halves(
 
 
 def listeners_of(
-    around: Surroundings, store: OpenedStore, foundation: Foundation, halves: Halves, hooks: Hooks
-) -> StoreListeners:
-    """Return everything that listens to the store's events."""
+    around: Surroundings, store: OpenedStore, foundation: Foundation, halves: Halves, hooks: Hooks,
+    rolls: Sequence[Roll],
+) -> StoreListeners:  # fmt: skip
+    """Return everything that listens to the store's events. `rolls` append again what only records below a position hold."""
     sending, leasing, consuming = halves.sending, halves.leasing, halves.consuming
     topic_changed = [sending.targets.forget, sending.topic_changed]
     if foundation.registration is not None:
@@ -89,6 +91,7 @@ def listeners_of(
             publish,
             leasing.group_changed,
         ],
+        segment_held=rolls,
         log_cut=sending.appends.work.set,  # the next checkpoint notes it, also where nobody sends
     )
 
@@ -110,7 +113,6 @@ def _build_consuming(
         append_internal=sending.internal.append,
         append_offsets=OffsetAppends(sending.appends, store.queues, around.now_ms).append,
         committed=store.states.committed,
-        roll_below=lambda: foundation.care.roll_below,
         files=around.files,
         config_dir=store.config_dir,
         own_dir=f"{store.directory}/gantry",

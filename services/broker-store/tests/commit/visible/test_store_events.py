@@ -10,28 +10,35 @@ def listeners(calls):
     def note(name):
         return lambda subject: calls.append((name, subject))
 
+    async def held(below):
+        calls.append(("held", below))
+
     return StoreListeners(
         note("placed"),
         NoReaders(),
         [note("changed"), note("changed too")],
         [note("removed")],
         [note("group")],
+        [held],
         lambda: calls.append(("cut", "")),
     )
 
 
-def test_every_listener_is_called_in_order_with_the_name():
+@pytest.mark.anyio
+async def test_every_listener_is_called_in_order_with_the_name():
     events, calls = StoreEvents(), []
     events.connect(listeners(calls))
     events.topic_changed("orders")
     events.topic_removed("orders")
     events.group_changed("g")
+    await events.segment_held(7)
     events.log_cut()
     assert calls == [
         ("changed", "orders"),
         ("changed too", "orders"),
         ("removed", "orders"),
         ("group", "g"),
+        ("held", 7),
         ("cut", ""),
     ]
 
@@ -59,7 +66,16 @@ def test_listeners_are_connected_once():
 
 
 @pytest.mark.parametrize(
-    "left_out", ["record_placed", "readers", "topic_changed", "topic_removed", "group_changed", "log_cut"]
+    "left_out",
+    [
+        "record_placed",
+        "readers",
+        "topic_changed",
+        "topic_removed",
+        "group_changed",
+        "segment_held",
+        "log_cut",
+    ],
 )
 def test_no_listener_can_be_left_out(left_out):
     given = listeners([])

@@ -32,7 +32,7 @@ class WholeStore(SendingSide):
 
     def __init__(self) -> None:
         super().__init__()
-        access = Access(self.around, self.store, self.sending, self.foundation.care, None)
+        access = Access(self.around, self.store, self.sending, None)
         features = build_features(
             self.around,
             self.store,
@@ -52,7 +52,7 @@ class WholeStore(SendingSide):
             self.around, self.store, self.foundation, self.sending, self.halves.group_records, config
         )
         hooks = build_hooks(self.around, self.sending)
-        return listeners_of(self.around, self.store, self.foundation, self.halves, hooks)
+        return listeners_of(self.around, self.store, self.foundation, self.halves, hooks, self.rolls)
 
     def begin_records(self) -> None:
         self.configuration.begin()

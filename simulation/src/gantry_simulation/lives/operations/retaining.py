@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from gantry_simulation.lives.operations.doing import Doing, Operation, topic_of
 from gantry_simulation.lives.operations.reading import pull_header
 from gantry_simulation.lives.plan import Act
 from gantry_wire.codes import RequestCode, ResponseCode
 
-ROLLED_SECONDS = 1.2
-"""A store looks once a second whether retention waits for records."""
-
 
 async def delete_old(doing: Doing, act: Act) -> None:
-    """Ask a store to delete expired segments now, at any hour: again when it had time to append again what only they hold."""
-    await doing.store(act.on).ask(RequestCode.DELETE_EXPIRED_COMMITLOG, None)
-    await asyncio.sleep(ROLLED_SECONDS)
+    """Ask a store to delete expired segments now, at any hour."""
     await doing.store(act.on).ask(RequestCode.DELETE_EXPIRED_COMMITLOG, None)
     doing.history.add(doing.name, f"has {act.on} delete old segments")
 

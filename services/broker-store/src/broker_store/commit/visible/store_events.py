@@ -5,7 +5,7 @@ made with the first of them and given to each caller. Once all parts exist, `con
 listener that is left out is an error of types, and an event without listeners raises.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,6 +46,8 @@ class StoreListeners:
     """After a topic's queues are gone."""
     group_changed: Named
     """After each change of a consumer group, its deletion included."""
+    segment_held: Sequence[Callable[[int], Awaitable[None]]]
+    """Before retention leaves a segment that is due: append again what only records below its end hold. What cannot be appended keeps the segment."""
     log_cut: Callable[[], None]
     """After retention has deleted segments, and queues and index begin where the log does."""
 
@@ -88,6 +90,11 @@ class StoreEvents:
         """Report a changed group."""
         for listener in self._connected().group_changed:
             listener(group)
+
+    async def segment_held(self, below: int) -> None:
+        """Report a segment that is due and whose records are needed. It ends at `below`."""
+        for listener in self._connected().segment_held:
+            await listener(below)
 
     def log_cut(self) -> None:
         """Report that the log begins later than before."""

@@ -1,6 +1,5 @@
 """What every store does for users and policies, also where access control is off: their records do not leave the log."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
@@ -8,15 +7,12 @@ from broker_store.access.change_log import ChangeLog
 from broker_store.access.switched_off import off_commands
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
-from broker_store.process.disk_care import DiskCare
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.sending import Sending
 from gantry_access.entries.entry import Key
 from gantry_chassis.logs.structured import get_logger
 from gantry_wire.errors import RefusedRequest
 
-ROLL_SECONDS = 1.0
-"""How often the store looks whether retention waits for entries."""
 _log = get_logger()
 
 
@@ -49,11 +45,10 @@ class Access:
     """Users and policies as one feature."""
 
     def __init__(
-        self, around: Surroundings, store: OpenedStore, sending: Sending, care: DiskCare, control: Control | None
+        self, around: Surroundings, store: OpenedStore, sending: Sending, control: Control | None
     ) -> None:  # fmt: skip
         """Without `control` everybody may send everything, and requests about users are refused."""
         self._entries = entries = store.states.access
-        self._care = care
         self._control = control
         if control is None:
             log = ChangeLog(sending.appends, store.queues, entries, around.now_ms, lambda _entry: None)
@@ -75,8 +70,7 @@ class Access:
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the background loops."""
-        loops = {} if self._control is None else self._control.loops()
-        return {"access records": self._keep_in_log, **loops}
+        return {} if self._control is None else self._control.loops()
 
     def closed(self, _peer: object) -> None:
         """Do nothing: no state depends on a connection, and a follower's answer goes nowhere."""
@@ -86,19 +80,11 @@ class Access:
         if self._control is not None:
             await self._control.close()
 
-    async def _keep_in_log(self) -> None:
-        """Append entries again while retention waits for their segment. Supervised."""
-        while True:
-            await asyncio.sleep(ROLL_SECONDS)
-            await self.roll()
-
-    async def roll(self) -> None:
-        """Append again what retention waits for. What cannot be appended keeps its segment."""
-        if not self._care.roll_below:
-            return
+    async def roll(self, below: int) -> None:
+        """Append again what only records below a position hold. What cannot be appended keeps its segment."""
         if self._control is not None:
             self._entries.drop(self._control.forget())
         try:
-            await self.log.roll(self._care.roll_below)
+            await self.log.roll(below)
         except RefusedRequest as refusal:
             _log.warning("entries of users keep a segment that is due for deletion", reason=refusal.remark)

@@ -1,6 +1,5 @@
 """Topics, groups and changed settings as one part: what begins their records, keeps them in the log, and writes their files at a stop."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from broker_store.config.broker_config import BrokerConfig
@@ -16,14 +15,11 @@ from broker_store.config_log.table_records import TableRecords
 from broker_store.groups.group_records import settle_groups
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
-from broker_store.process.disk_care import DiskCare
 from broker_store.process.foundation import Foundation, Surroundings
 from broker_store.process.parts.sending import Sending
 from gantry_chassis.logs.structured import get_logger
 from gantry_wire.errors import RefusedRequest
 
-ROLL_SECONDS = 1.0
-"""How often the store looks whether retention waits for entries."""
 _log = get_logger()
 
 
@@ -38,7 +34,6 @@ class Configuration:
         self._store = store
         self._entries = entries = store.states.config
         self._reading = foundation.reading
-        self._care: DiskCare = foundation.care
         self._sending = sending
         self._config = config
         file = SettingsFile(store.files, store.config_dir)
@@ -78,8 +73,8 @@ class Configuration:
         return {}
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return the background loops."""
-        return {"configuration records": self._keep_in_log}
+        """Return nothing: retention calls `roll`."""
+        return {}
 
     def closed(self, _peer: object) -> None:
         """Do nothing: no state depends on a connection."""
@@ -92,17 +87,8 @@ class Configuration:
         for records in self._records.values():
             await records.close()
 
-    async def _keep_in_log(self) -> None:
-        """Append entries again while retention waits for their segment. Supervised."""
-        while True:
-            await asyncio.sleep(ROLL_SECONDS)
-            await self.roll()
-
-    async def roll(self) -> None:
-        """Append again what retention waits for. What cannot be appended keeps its segment."""
-        below = self._care.roll_below
-        if not below:
-            return
+    async def roll(self, below: int) -> None:
+        """Append again what only records below a position hold. What cannot be appended keeps its segment."""
         # A snapshot that is older than a deletion, and a log that has lost it, would give back what was deleted.
         self._entries.drop_deletions(min(below, self._sending.checkpoints.position))
         changing = {key for records in self._records.values() for key in records.owed}

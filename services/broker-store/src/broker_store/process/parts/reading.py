@@ -52,7 +52,6 @@ from gantry_wire.names import SYSTEM_GROUP_PREFIX
 SAMPLE_SECONDS = 1.0
 SAVE_OFFSETS_SECONDS = 1.0
 COPY_OFFSETS_SECONDS = 5.0
-ROLL_OFFSETS_SECONDS = 1.0
 EXPIRE_CLIENTS_SECONDS = 10.0
 
 _log = get_logger()
@@ -72,8 +71,6 @@ class Consuming:
     """Appends a record of committed offsets."""
     committed: CommittedOffsets
     """What the log says of them."""
-    roll_below: Callable[[], int]
-    """Returns the position below which a segment waits for deletion, 0 if none does."""
     files: Files
     config_dir: str
     own_dir: str
@@ -161,7 +158,6 @@ class Consuming:
             "samples": partial(_every, SAMPLE_SECONDS, self._sample),
             "offsets": self._save_offsets,
             "copy of offsets": self._copy_offsets,
-            "dump of offsets": self._roll_offsets,
             "clients": partial(_every, EXPIRE_CLIENTS_SECONDS, self._expire),
             **self.filters.loops(),
         }
@@ -196,11 +192,6 @@ class Consuming:
         while True:
             await asyncio.sleep(COPY_OFFSETS_SECONDS)
             await self.keeper.save_file()
-
-    async def _roll_offsets(self) -> None:
-        while True:
-            await asyncio.sleep(ROLL_OFFSETS_SECONDS)
-            await self.keeper.roll(self.roll_below())
 
     def _expire(self) -> None:
         self._client_handlers.expire()
