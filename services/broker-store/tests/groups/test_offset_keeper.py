@@ -264,3 +264,19 @@ async def test_saves_after_the_end_do_nothing():
     assert await side.keeper.save_file() is None
     await side.keeper.roll(1 << 40)
     assert opened(side.files).offsets() == {}
+
+
+async def test_a_save_that_waits_for_the_end_writes_nothing_behind_it():
+    """The file would not have it, and would lose against the log at the next start, with a change by hand."""
+    side = OffsetsSide()
+    side.committed_now(5)
+    side.keeper.commit_soon("g", "orders", 0, 6)
+    closing = asyncio.ensure_future(side.keeper.close())
+    saving = asyncio.ensure_future(side.keeper.save())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    side.end_turn()
+    side.keeper.commit_soon("g", "orders", 0, 7)
+    await side.finish(closing)
+    await side.finish(saving)
+    assert (side.known(), side.file()["gantryNumber"]) == ({0: 6}, side.rows()[-1].number)

@@ -142,9 +142,9 @@ class OffsetKeeper:
 
     async def save(self) -> OSError | None:
         """Write what has moved into the log. Returns once it is durable, or with the reason why it may not be: the next call tries again."""
-        if not self._is_started or self._is_closed:
-            return OSError("the store is starting or closing")
         async with self._lock:
+            if not self._is_started or self._is_closed:
+                return OSError("the store is starting or closing")
             if (error := await self._take_over()) is None:
                 error = await self._log.write_moved()
         if error is not None:
@@ -153,9 +153,9 @@ class OffsetKeeper:
 
     async def roll(self, below: int) -> None:
         """Write all offsets again, if the log has some of them only below a position, so that its segment can go."""
-        if not self._keeps(below) or not self._is_started or self._is_closed:
-            return
         async with self._lock:
+            if not self._keeps(below) or not self._is_started or self._is_closed:
+                return
             error = await self._take_over()  # it is a dump, too
             if error is None and self._keeps(below):
                 error = await self._log.dump()
