@@ -111,7 +111,14 @@ class TopicHandler:
                     encode_response(code, command.opaque, remark=None if refusal is None else refusal.remark)
                 )
 
-        self.removal.remove(config, answer)
+        def removed(refusal: RefusedRequest | None) -> None:
+            # A file that would count at the next start may still have the topic.
+            if refusal is None:
+                self.saver.when_saved(answer)
+            else:
+                answer(refusal)
+
+        self.removal.remove(config, removed)
         return None
 
     def all(self, _peer: Peer, command: Command) -> bytes:

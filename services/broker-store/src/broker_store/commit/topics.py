@@ -311,10 +311,25 @@ def _check_attribute(name: str, value: str) -> None:
 _log = get_logger()
 
 
+def read_topics(content: object) -> TopicConfigSerializeWrapper | None:
+    """Return what the content of topics.json says, None with a log message if it is no table of topics."""
+    if not isinstance(content, dict):
+        _log.error("topics.json has an unknown format and is ignored", reason="it is no JSON object")
+        return None
+    try:
+        return decode_body(fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper)
+    except WireError as error:
+        _log.error("topics.json has an unknown format and is ignored", reason=str(error))
+        return None
+
+
 def load_topics(
-    content: object | None, settings: Settings, clock: StoreClock, on_change: Callable[[str], None]
+    known: TopicConfigSerializeWrapper | None,
+    settings: Settings,
+    clock: StoreClock,
+    on_change: Callable[[str], None],
 ) -> TopicTable:
-    """Return the topics of topics.json, whose content is given, and those that every broker has."""
+    """Return the topics of topics.json, None without one, and those that every broker has."""
     policy = TopicPolicy(
         settings.cluster_name,
         settings.broker_name,
@@ -325,13 +340,6 @@ def load_topics(
         settings.trace_topic_enable,
         len(parse_levels(settings.delay_levels).durations_ms),
     )
-    wrapper = TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
-    if isinstance(content, dict):
-        try:
-            wrapper = decode_body(
-                fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper
-            )
-        except WireError as error:
-            _log.error("topics.json has an unknown format and is ignored", reason=str(error))
+    wrapper = known or TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
     version = DataVersionCounter(clock.now_ms, wrapper.data_version)
     return TopicTable(policy, version, wrapper.topic_config_table.values(), on_change)

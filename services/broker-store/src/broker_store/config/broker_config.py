@@ -56,6 +56,8 @@ class BrokerConfig:
         self.version = version
         self.kept: dict[str, str] = {}
         """Changes at run time, now or before a restart, to be kept."""
+        self.refused: dict[str, str] = {}
+        """Kept changes that this version does not apply. Another one may: they are kept until somebody changes the setting."""
 
     def items(self) -> dict[str, str]:
         """Return every key with its current value, by name."""
@@ -100,16 +102,19 @@ class BrokerConfig:
         for _ in changes:
             self.version.bump()
         self.kept.update(changes)
+        for key in changes:
+            self.refused.pop(key, None)
 
     def restore(self, kept: Mapping[str, str]) -> dict[str, str]:
         """Apply kept changes. Returns, by key, why one was not applied: its bounds or its meaning may have changed."""
-        refused: dict[str, str] = {}
+        why_not: dict[str, str] = {}
         for key, value in kept.items():
             try:
                 self.update({key: value})
             except RefusedRequest as refusal:
-                refused[key] = refusal.remark
-        return refused
+                self.refused[key] = value
+                why_not[key] = refusal.remark
+        return why_not
 
     def forget_changes(self) -> None:
         """Give every changed setting the value of this start again."""
@@ -117,6 +122,7 @@ class BrokerConfig:
         self._apply(given)
         self._values.update(given)
         self.kept.clear()
+        self.refused.clear()
 
     def _check_bounds(self, changes: Mapping[str, str]) -> None:
         """Raise RefusedRequest for a number out of bounds. A start may set one outside, and it is restored unchecked."""

@@ -71,7 +71,7 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
             self._kept[key] = kept._replace(entry=kept.entry._replace(value=None))
 
     def drop_deletions(self, below: int) -> None:
-        """Forget deletions whose record lies below a position, so that it need not be appended again.
+        """Forget deletions whose record lies below the position of a snapshot.
 
         Whatever they deleted lies below them. The newest change of a table stays: it holds the table's DataVersion.
         """

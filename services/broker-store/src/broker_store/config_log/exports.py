@@ -101,11 +101,13 @@ class TableExport:
         self._saver.when_saved(answer)
 
     def is_current(self, origin: Origin) -> bool:
-        """Whether an opening has found what the log says, or neither of them."""
+        """Whether an opening has found what the log says, or neither of them. Of a file that did not count only the number is known."""
         newest = self._entries.newest(self._table)
         if origin.found is None:
             return newest is None
-        return origin.found == FoundFile(is_whole=True, number=0 if newest is None else newest.counter)
+        return origin.is_file and origin.found == FoundFile(
+            is_whole=True, number=0 if newest is None else newest.counter
+        )
 
     def begin_moving(self, values: Mapping[Key, bytes]) -> None:
         """Write what is about to move into the log, without a number: a crash meanwhile lets it move again. Blocks."""

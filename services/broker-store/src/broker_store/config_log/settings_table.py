@@ -74,11 +74,12 @@ class KeptSettings:
 
     def values(self) -> Mapping[Key, bytes]:
         """See KeptTable."""
-        return {setting_key(name): msgspec.json.encode(value) for name, value in self._config.kept.items()}
+        kept = {**self._config.refused, **self._config.kept}
+        return {setting_key(name): msgspec.json.encode(value) for name, value in kept.items()}
 
     def value(self, key: Key) -> bytes | None:
         """See KeptTable."""
-        value = self._config.kept.get(key.name)
+        value = self._config.kept.get(key.name, self._config.refused.get(key.name))
         return None if value is None else msgspec.json.encode(value)
 
     def presets(self) -> Mapping[Key, bytes]:
@@ -123,7 +124,7 @@ def settle_settings(
         config.version.continue_after(newest.counter)
         return origin
     known = _settings(entries.live(Table.SETTINGS))
-    if known != config.kept:
+    if known != {**config.refused, **config.kept}:
         config.forget_changes()
         _apply(config, known, "the log")
     config.version.value = newest.data_version

@@ -3,8 +3,9 @@
 import asyncio
 import errno
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config_log.config_entries import ConfigEntries
@@ -48,7 +49,8 @@ class KeptTable(Protocol):
         ...
 
 
-class _Waiting(NamedTuple):
+@dataclass(slots=True)
+class _Waiting:
     keys: set[Key]
     """Whose newest records are not durable yet."""
     answer: Answer
@@ -152,9 +154,15 @@ class TableRecords:
 
     def _send_owed(self) -> None:
         """Send what is owed, a part at a time. What was changed back meanwhile is owed no more."""
-        parts = [key for key in self._owed if self._table.value(key) != self._recorded(key)]
-        self._owed = dict.fromkeys(parts)
-        self._send(parts[:MOVED_AT_ONCE])
+        part = list[Key]()
+        for key in list(self._owed):
+            if len(part) == MOVED_AT_ONCE:
+                break
+            if self._table.value(key) != self._recorded(key):
+                part.append(key)
+            else:
+                del self._owed[key]
+        self._send(part)
 
     def _send(self, keys: list[Key]) -> None:
         if not keys:
@@ -178,23 +186,29 @@ class TableRecords:
                 del self._under_way[key]
             if refusal is not None:
                 self._owed[key] = None
-        if not self._owed and not self._under_way:
-            self._is_moving = False
+        if refusal is None and not self._is_retry_due:
+            self._send_owed()
+        self._end_move()
         if refusal is None and not self._is_moving:
             self._export.changed()
         self._report(set(keys), refusal)
         if refusal is not None:
             self._try_again(refusal)
-        elif self._owed and not self._is_retry_due:
-            self._send_owed()
+
+    def _end_move(self) -> None:
+        if self._is_moving and not self._owed and not self._under_way:
+            self._is_moving = False
+            self._export.changed()
 
     def _report(self, keys: set[Key], refusal: RefusedRequest | None) -> None:
-        """Answer those that wait for these keys: with a refusal at once, else when they wait for no other key."""
+        """Answer those that wait for these keys: with a refusal at once, else when no key that they wait for is missing.
+
+        What was owed and is changed back is missing no more, without a record.
+        """
         ended, still = list[_Waiting](), list[_Waiting]()
-        saved = {key for key in keys if key not in self._under_way and key not in self._owed}
         for waiting in self._waiting:
             is_refused = refusal is not None and not waiting.keys.isdisjoint(keys)
-            waiting.keys.difference_update(saved)
+            waiting.keys = {key for key in waiting.keys if key in self._under_way or key in self._owed}
             (still if waiting.keys and not is_refused else ended).append(waiting)
         self._waiting = still
         for waiting in ended:
@@ -229,3 +243,5 @@ class TableRecords:
     def _retry(self) -> None:
         self._is_retry_due = False
         self._send_owed()
+        self._end_move()
+        self._report(set(), None)

@@ -17,9 +17,9 @@ from gantry_wire.errors import WireError
 _log = get_logger()
 
 
-def found_file(file: ConfigFile, content: object | None) -> FoundFile | None:
-    """Return what an opening finds of a JSON file, whose content it has just loaded."""
-    return FoundFile(not file.has_lost_newest, number_in(content)) if file.exists() else None
+def found_file(file: ConfigFile, content: object | None, *, is_table: bool = True) -> FoundFile | None:
+    """Return what an opening finds of a JSON file, whose content it has just loaded. `is_table`: the content could be read as such."""
+    return FoundFile(is_table and not file.has_lost_newest, number_in(content)) if file.exists() else None
 
 
 def numbered(number: int | None) -> dict[str, int]:

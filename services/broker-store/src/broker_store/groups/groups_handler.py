@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from broker_store.groups.groups import GroupTable, change_group_attributes, check_group_to_put
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
@@ -21,7 +23,11 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.headers.admin import AllGroupConfigHeader, DeleteGroupHeader, GroupHeader
+from gantry_wire.limits import BODY_BYTES_MAX
 from gantry_wire.names import PRESET_GROUPS
+
+GROUP_BYTES_MAX = BODY_BYTES_MAX // 4
+"""A record holds a group, as JSON, with some fields around it. RocketMQ sets no bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +102,13 @@ class GroupHandlers:
     def _put(self, peer: Peer, command: Command, groups: list[SubscriptionGroupConfig]) -> None:
         for group in groups:
             check_group_to_put(group.group_name)  # all or nothing
+            present = self.groups.find(group.group_name)
             try:
-                change_group_attributes({}, group.attributes)
+                attributes = change_group_attributes(present.attributes if present else {}, group.attributes)
             except IllegalPolicy as error:
                 remark = f"group {group.group_name}: attribute {RETRY_ATTRIBUTE}: {error}"
                 raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark) from error
+            _refuse_large(structs.replace(group, attributes=attributes))
         for group in groups:
             self.groups.put(group)
         self._answer_when_saved(peer, command.opaque)
@@ -114,6 +122,14 @@ class GroupHandlers:
 
     def _answer_when_saved(self, peer: Peer, opaque: int) -> None:
         self.saver.when_saved(lambda error: peer.send(_saved_reply(opaque, error)))
+
+
+def _refuse_large(group: SubscriptionGroupConfig) -> None:
+    """Refuse a group that no record can hold: it would be tried again for ever, and later changes would wait for it."""
+    size = len(encode_body(group))
+    if size > GROUP_BYTES_MAX:
+        remark = f"the group {group.group_name} has {size} bytes, the limit is {GROUP_BYTES_MAX}: give shorter attributes"
+        raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
 
 
 def _saved_reply(opaque: int, error: OSError | RefusedRequest | None) -> bytes:

@@ -12,7 +12,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.commit.topics import SEGMENT_TOPIC, load_topics
+from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, read_topics
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
@@ -203,7 +203,8 @@ class Opening:
             return ConsumeQueue(pool, f"{directory}/consumequeue/{topic}/{queue_id}", log_settings)
 
         queues = QueueTable(open_units)
-        topics = self._topics_file.load()
+        content = self._topics_file.load()
+        known = None if content is None else read_topics(content)
         mode = Mode.SYNC if settings.flush == "sync" else Mode.ASYNC
         preambles = Preambles(queues, self._clock, self._store_host, mode, self._events.record_placed)
         log = CommitLog(
@@ -224,9 +225,9 @@ class Opening:
             log=log,
             queues=queues,
             index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
-            topics=load_topics(topics, settings, self._clock, self._events.topic_changed),
+            topics=load_topics(known, settings, self._clock, self._events.topic_changed),
             topics_file=self._topics_file,
-            topics_found=found_file(self._topics_file, topics),
+            topics_found=found_file(self._topics_file, content, is_table=known is not None),
             window=Window(
                 settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max, self._clock.before
             ),

@@ -198,9 +198,12 @@ class Sending:
         if self.store.log.state is LogState.STOPPED:
             return
         try:
-            await self.checkpoints.take()
+            position = await self.checkpoints.take()
         except (OSError, LogStopped) as error:
             _log.warning("checkpoint failed, the last one stays valid", reason=str(error))
+        else:
+            # Topics made and deleted in a loop would fill the memory. The snapshot says that they are deleted.
+            self.store.states.config.drop_deletions(position)
 
     async def drain(self, seconds: float) -> None:
         """Wait until submitted entries are durable and answered, at most this long."""
