@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
@@ -10,14 +11,16 @@ RETRY_SECONDS = 5.0
 
 Answer = Callable[[OSError | None], None]
 
+T = TypeVar("T")
+
 _log = get_logger()
 
 
-class Saver:
-    """Writes `encode()` with `store` in a thread whenever `changed` was called."""
+class Saver(Generic[T]):
+    """Writes `encode()` with `store` in a thread whenever `changed` was called. `encode` runs on the loop, and nothing changes what it returns."""
 
     def __init__(
-        self, name: str, encode: Callable[[], bytes], store: Callable[[bytes], None], thread: Workers
+        self, name: str, encode: Callable[[], T], store: Callable[[T], None], thread: Workers
     ) -> None:
         self._name = name
         self._encode = encode

@@ -38,11 +38,7 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
 
     def live(self, table: Table) -> dict[Key, bytes]:
         """Return the values of a table that are not deleted."""
-        return {
-            entry.key: entry.value
-            for entry in self.entries()
-            if entry.value is not None and TABLE_OF[entry.kind] is table
-        }
+        return live_of(self.entries(), table)
 
     def replaces(self, entry: ConfigEntry, position: int, kept: Kept[ConfigEntry]) -> bool:
         """Whether the entry is newer. The record of the kept one counts again where the deletion of its topic preceded it."""
@@ -81,3 +77,12 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
         for entry, position in self._kept.values():
             if entry.value is None and position < below and entry.stamp != self._newest[TABLE_OF[entry.kind]]:
                 yield entry.key
+
+
+def live_of(entries: Iterable[ConfigEntry], table: Table) -> dict[Key, bytes]:
+    """Return the values of a table that are not deleted."""
+    return {
+        entry.key: entry.value
+        for entry in entries
+        if entry.value is not None and TABLE_OF[entry.kind] is table
+    }

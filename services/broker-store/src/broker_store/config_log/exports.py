@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.saver import Saver
-from broker_store.config_log.config_entries import ConfigEntries
-from broker_store.config_log.config_entry import Key, Table
+from broker_store.config_log.config_entries import ConfigEntries, live_of
+from broker_store.config_log.config_entry import ConfigEntry, Key, Stamp, Table
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
 from gantry_wire.bodies.cluster import DataVersion
@@ -74,6 +74,15 @@ class TableFile(Protocol):
         ...
 
 
+class _Content(NamedTuple):
+    """What a file is to say. The thread that writes it encodes it: ten thousand topics would hold the loop for 50 ms."""
+
+    entries: list[ConfigEntry]
+    newest: Stamp | None
+    version: DataVersion
+    """That of the table in memory."""
+
+
 class TableExport:
     """Writes the file of one table."""
 
@@ -90,7 +99,7 @@ class TableExport:
         self._file = file
         self._entries = entries
         self._version = version
-        self._saver = Saver(file.path, self._content, file.store, thread)
+        self._saver = Saver(file.path, self._content, self._store, thread)
 
     def changed(self) -> None:
         """Write the file soon."""
@@ -121,9 +130,10 @@ class TableExport:
         """Wait until the file is written. A failure was logged."""
         await self._saver.close()
 
-    def _content(self) -> bytes:
-        newest = self._entries.newest(self._table)
-        live = self._entries.live(self._table)
-        if newest is None:
-            return self._file.encode(live, self._version.value, 0)
-        return self._file.encode(live, newest.data_version, newest.counter)
+    def _content(self) -> _Content:
+        return _Content(self._entries.entries(), self._entries.newest(self._table), self._version.value)
+
+    def _store(self, content: _Content) -> None:
+        live, newest = live_of(content.entries, self._table), content.newest
+        version, number = (content.version, 0) if newest is None else (newest.data_version, newest.counter)
+        self._file.store(self._file.encode(live, version, number))
