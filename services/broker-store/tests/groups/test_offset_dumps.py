@@ -87,3 +87,17 @@ async def test_retention_before_the_first_save_takes_the_file_over():
     assert (again.known(), again.keeper.dumps) == ({0: 3}, 1)
     again.committed_now(4)
     assert opened(disk.killed()).offsets() == {0: 4}
+
+
+async def test_a_deletion_ends_on_a_full_disk_with_more_offsets_than_a_segment_holds():
+    """Each dump is several segments, of which the first are due at once."""
+    side = OffsetsSide(segment_bytes=128 * 1024)
+    side.rolls.append(side.keeper.roll)
+    for number in range(1000):
+        for queue_id in range(10):
+            side.consuming.offsets.commit(f"group-{number}", "orders", queue_id, 1_000_000)
+    await side.finish(side.keeper.save())
+    care = side.foundation.care
+    care.retention.value = replace(care.retention.value, forced_free_bytes=1 << 60)
+    assert await side.finish(care.delete_expired()) > 0
+    assert side.keeper.dumps <= 2

@@ -126,9 +126,13 @@ class DiskCare:
             await self._thread.run(expire, self._clock.now_ms())
 
     async def delete_expired(self) -> int:
-        """Delete expired segments at any hour. Returns how many."""
-        count = 0
-        while await self._delete_oldest(any_hour=True):
+        """Delete expired segments at any hour. Returns how many.
+
+        Not those that are new meanwhile: with state larger than a segment and a disk that stays full, its records would be appended and
+        deleted without end.
+        """
+        count, end = 0, self._log.segments[-1].end
+        while self._log.segments[0].end <= end and await self._delete_oldest(any_hour=True):
             count += 1
         return count
 
