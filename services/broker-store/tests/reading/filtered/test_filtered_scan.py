@@ -80,6 +80,27 @@ def test_a_scan_reports_how_it_ended():
     assert scan.found.status is PullStatus.MESSAGE_WAS_REMOVING
 
 
+def test_a_scan_continues_where_the_queue_begins_after_retention_has_removed_what_lay_ahead():
+    store, expected = store_of(["other", "other", "match", "other", "match"])
+    queue = store.find("orders", 0)
+    scan = Scan(queue, store.log, Ask(0, 32), WANTED)
+    stretch = scan.next_stretch(2)
+    assert not scan.look(stretch, store.log.read(stretch.start, stretch.size))
+    queue.min_offset = 3
+    run(store, scan, 2)
+    assert bodies_of(b"".join(scan.parts)) == expected
+    assert scan.found.next_offset == 6
+
+
+def test_a_scan_without_a_match_asks_for_another_pull_after_retention_has_removed_what_lay_ahead():
+    store, _ = store_of(["other"] * 5)
+    queue = store.find("orders", 0)
+    scan = Scan(queue, store.log, Ask(0, 32), WANTED)
+    queue.min_offset = 4
+    run(store, scan, 2)
+    assert (scan.found.status, scan.found.next_offset) == (PullStatus.MESSAGE_WAS_REMOVING, 6)
+
+
 def test_a_message_that_arrives_during_a_scan_is_looked_at_by_the_next():
     store, _ = store_of(["other"])
     scan = Scan(store.find("orders", 0), store.log, Ask(0, 32), WANTED)

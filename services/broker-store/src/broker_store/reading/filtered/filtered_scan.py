@@ -78,6 +78,10 @@ class Scan:
 
     def next_stretch(self, count: int = SLICE_UNITS) -> Stretch | None:
         """Return what to check next, at most `count` records of an ordinary filter. None when the scan is over."""
+        begin = self._queue.min_offset
+        if self.found.next_offset < begin:  # retention has removed what lay ahead since the last stretch
+            self._is_removed = True
+            self.found.next_offset = begin
         offset = self.found.next_offset
         if offset >= self._scan_end:
             self._end()
