@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from unittest.mock import Mock
 
 import pytest
 from config_side import CONFIG, ConfigSide, topic_fields, write
@@ -15,6 +16,7 @@ from broker_store.groups.groups_handler import GROUP_BYTES_MAX
 from broker_store.log.files.simulated_files import Fault
 from gantry_wire.bodies import fastjson
 from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
 
 pytestmark = pytest.mark.anyio
 SETTINGS = {"brokerPermission": "4", "longPollingEnable": "false"}
@@ -30,6 +32,7 @@ async def test_a_topic_whose_deletion_lacks_its_second_record_stays_deleted_afte
     side.send(ScriptedPeer(), body=b"one")
     side.flush()
     await side.export()
+    created = side.topics.version.value
     side.ask(ScriptedPeer(), 215, {"topic": "orders"})
     side.end_turn()
     found = list[bool]()
@@ -37,6 +40,7 @@ async def test_a_topic_whose_deletion_lacks_its_second_record_stays_deleted_afte
         first = ConfigSide(left, side.wall_s + 1)
         before = first.config_state()["topics"]
         found.append("orders" in before)
+        assert before or first.topics.version.value != created
         await first.stop()
         assert topics_of(left, side, 2) == before
     assert any(found)
@@ -167,3 +171,20 @@ async def test_a_large_table_moves_in_parts_that_are_not_compared_again(moving_b
     await first.export()
     assert len(first.store.states.config) == len(names)
     assert len(asked) < 5 * len(names)
+
+
+async def test_a_deletion_whose_second_record_is_refused_leaves_no_file_with_the_topic(monkeypatch):
+    monkeypatch.setattr(table_records, "RETRY_SECONDS", 0.01)
+    side = ConfigSide()
+    await side.make_topic("orders", 3)
+    await side.export()
+    log, full = side.sending.config_log, RefusedRequest(ResponseCode.SYSTEM_ERROR, "no space")
+    with monkeypatch.context() as refused:
+        refused.setattr(log, "enqueue", Mock(side_effect=full))
+        side.ask(ScriptedPeer(), 215, {"topic": "orders"})
+        side.flush()
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    await side.stop()
+    assert "orders" not in side.file("topics.json")["topicConfigTable"]
+    assert topics_of(side.files, side, 1) == {}

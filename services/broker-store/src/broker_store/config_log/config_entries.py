@@ -26,6 +26,8 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
 
     def __init__(self) -> None:
         self._newest: dict[Table, Stamp] = {}
+        self.unrecorded: dict[Key, None] = {}
+        """Topics that only their removal deletes: the entry's own deletion, which gives the table a new DataVersion, is not there yet."""
         super().__init__(
             "config",
             CONFIG_TOPIC,
@@ -52,12 +54,16 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
         newest = self._newest.get(table)
         if newest is None or entry.stamp.counter > newest.counter:
             self._newest[table] = entry.stamp
-        return super().apply(entry, position)
+        is_news = super().apply(entry, position)
+        if is_news:
+            self.unrecorded.pop(entry.key, None)
+        return is_news
 
     def clear(self) -> None:
         """Forget every entry."""
         super().clear()
         self._newest = {}
+        self.unrecorded = {}
 
     def topic_deleted(self, topic: str) -> None:
         """Count a topic as deleted. One that was created again has a record behind the deletion, which is replayed next."""
@@ -65,6 +71,7 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
         kept = self._kept.get(key)
         if kept is not None and kept.entry.value is not None:
             self._kept[key] = kept._replace(entry=kept.entry._replace(value=None))
+            self.unrecorded[key] = None
 
     def drop_deletions(self, below: int) -> None:
         """Forget deletions whose record lies below the position of a snapshot.

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config_log.config_entries import ConfigEntries
-from broker_store.config_log.config_entry import ConfigEntry, Key, Table, stamp_of
+from broker_store.config_log.config_entry import TABLE_OF, ConfigEntry, Key, Table, stamp_of
 from broker_store.config_log.exports import Origin, TableExport
 from broker_store.state_records.entry_log import EntryLog
 from gantry_chassis.logs.structured import get_logger
@@ -95,6 +95,9 @@ class TableRecords:
         differing = [
             key for key in {**values, **self._entries.live(table)} if values.get(key) != self._recorded(key)
         ]
+        differing += [
+            key for key in self._entries.unrecorded if TABLE_OF[key.kind] is table and key not in values
+        ]
         found = origin.found if origin.is_file else None
         if found is not None and differing and (found.number is not None or not found.is_whole):
             self._export.begin_moving(values)
@@ -112,7 +115,7 @@ class TableRecords:
     def changed(self, *keys: Key) -> None:
         """Append what changed, in this call: a topic's record lies before its first message."""
         if self._has_begun:
-            self._send([key for key in keys if self._table.value(key) != self._recorded(key)])
+            self._send([key for key in keys if self._is_news(key)])
 
     def when_saved(self, answer: Answer) -> None:
         """Call `answer` once all changes so far are durable, or with the reason why they may not be."""
@@ -145,6 +148,11 @@ class TableRecords:
             )
         await self._export.close()
 
+    def _is_news(self, key: Key) -> bool:
+        if self._table.value(key) != self._recorded(key):
+            return True
+        return key in self._entries.unrecorded and key not in self._under_way
+
     def _recorded(self, key: Key) -> bytes | None:
         """Return the value of a key that the log has, or will have."""
         if key in self._under_way:
@@ -158,7 +166,7 @@ class TableRecords:
         for key in list(self._owed):
             if len(part) == MOVED_AT_ONCE:
                 break
-            if self._table.value(key) != self._recorded(key):
+            if self._is_news(key):
                 part.append(key)
             else:
                 del self._owed[key]

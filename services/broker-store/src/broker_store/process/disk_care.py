@@ -131,6 +131,8 @@ class DiskCare:
         Not those that are new meanwhile: with state larger than a segment and a disk that stays full, its records would be appended and
         deleted without end.
         """
+        if not self._log.segments:
+            return 0
         count, end = 0, self._log.segments[-1].end
         while self._log.segments[0].end <= end and await self._delete_oldest(any_hour=True):
             count += 1
