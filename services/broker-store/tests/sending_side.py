@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from settled_threads import SettledThreads
+
 from broker_store.clocks.clock_note import load_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
@@ -131,7 +133,9 @@ class SendingSide:
     ) -> None:
         """`monotonic_s` equals the wall clock by default: no clock has stepped."""
         self.files = files or SimulatedFiles()
-        self.environment = environment or machine()
+        self._own_environment = environment or machine()
+        self.threads = SettledThreads(self._own_environment)
+        self.environment = self.threads.environment
         self.wall_s = wall_s
         self.monotonic_s = wall_s - START_S if monotonic_s is None else monotonic_s
         self.boot = boot
@@ -295,11 +299,12 @@ class SendingSide:
         return records
 
     def reopen(self, **settings: Any) -> Self:
-        """Open the same disk again as after a kill: nothing was closed."""
+        """Open the same disk again as after a kill: nothing was closed, but what its threads do has ended."""
+        self.threads.settle()
         chosen = {"segment_bytes": self.settings.segment_bytes, "flush": self.settings.flush, **settings}
         moment = (self.wall_s + 1, self.monotonic_s + 1, self.boot)
         return type(self)(
-            self.files, *moment, fast_paths=self.fast_paths, environment=self.environment, **chosen
+            self.files, *moment, fast_paths=self.fast_paths, environment=self._own_environment, **chosen
         )
 
 

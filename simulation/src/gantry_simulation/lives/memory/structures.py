@@ -96,6 +96,7 @@ FEW: Mapping[str, Names] = {
         "broker_store.commit.queues:QueueTable": "_queues _by_topic retired",
         "broker_store.commit.targets:Targets": "known _internal _changed",
         "broker_store.commit.topics:TopicTable": "_topics removing",
+        "broker_store.config_log.config_entries:ConfigEntries": "unrecorded",
         "broker_store.state_records.keyed_entries:KeyedEntries": "_kept",
         "broker_store.groups.clients:ConsumerGroup": "subscriptions clients",
         "broker_store.groups.groups:GroupTable": "_groups",
@@ -165,7 +166,7 @@ FEW: Mapping[str, Names] = {
         "txn_checker.undecided:Undecided": "_entries",
     },
     "setting, route of the API or metric": {
-        "broker_store.config.broker_config:BrokerConfig": "_given _values _changes kept",
+        "broker_store.config.broker_config:BrokerConfig": "_given _values _changes kept refused",
         "broker_store.config_log.config_entries:ConfigEntries": "_newest",
         "broker_store.process.parts.configuration:Configuration": "_records",
         "broker_store.requests.command_table:CommandTable": "_handlers _oneway",
