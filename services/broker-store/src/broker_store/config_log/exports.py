@@ -57,6 +57,31 @@ def choose(found: FoundFile | None, newest: int | None, *, was_stopped: bool) ->
     return Origin(found, found.number is None or (was_stopped and found.number == newest))
 
 
+class Settled(NamedTuple):
+    """What an opening has decided about a table."""
+
+    origin: Origin
+    taken: Stamp | None
+    """The stamp of the log's last change, if the table takes the log's values. None: it keeps those of the file."""
+
+
+def settle(
+    table: Table,
+    entries: ConfigEntries,
+    found: FoundFile | None,
+    version: DataVersionCounter,
+    *,
+    was_stopped: bool,
+) -> Settled:
+    """Let a table's file count, or the log, which is read to its end. Where the file counts, its version continues after the log's."""
+    newest = entries.newest(table)
+    origin = choose(found, None if newest is None else newest.counter, was_stopped=was_stopped)
+    if newest is None or not origin.is_file:
+        return Settled(origin, newest)
+    version.continue_after(newest.counter)
+    return Settled(origin, None)
+
+
 class TableFile(Protocol):
     """The form of a table's file."""
 

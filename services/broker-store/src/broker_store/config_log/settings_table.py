@@ -13,7 +13,7 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config_log.config_entries import ConfigEntries
 from broker_store.config_log.config_entry import Key, Kind, Table
-from broker_store.config_log.exports import NUMBER_FIELD, FoundFile, Origin, choose
+from broker_store.config_log.exports import NUMBER_FIELD, FoundFile, Origin, settle
 from broker_store.config_log.table_records import Answer
 from broker_store.log.files.files import Files
 from gantry_chassis.logs.structured import get_logger
@@ -116,18 +116,14 @@ def settle_settings(
     config: BrokerConfig, entries: ConfigEntries, found: FoundFile | None, *, was_stopped: bool
 ) -> Origin:
     """Let the file's changes count, which are applied, or those of the log. Call it when the log is read to its end."""
-    newest = entries.newest(Table.SETTINGS)
-    origin = choose(found, None if newest is None else newest.counter, was_stopped=was_stopped)
-    if newest is None:
-        return origin
-    if origin.is_file:
-        config.version.continue_after(newest.counter)
+    origin, taken = settle(Table.SETTINGS, entries, found, config.version, was_stopped=was_stopped)
+    if taken is None:
         return origin
     known = _settings(entries.live(Table.SETTINGS))
     if known != {**config.refused, **config.kept}:
         config.forget_changes()
         _apply(config, known, "the log")
-    config.version.value = newest.data_version
+    config.version.value = taken.data_version
     return origin
 
 

@@ -8,7 +8,7 @@ from broker_store.commit.topics import TopicTable
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.config_log.config_entries import ConfigEntries
 from broker_store.config_log.config_entry import Key, Kind, Table
-from broker_store.config_log.exports import NUMBER_FIELD, FoundFile, Origin, choose, number_in
+from broker_store.config_log.exports import NUMBER_FIELD, FoundFile, Origin, number_in, settle
 from gantry_chassis.logs.structured import get_logger
 from gantry_wire.bodies.cluster import DataVersion, TopicConfig
 from gantry_wire.bodies.json_body import decode_body, encode_body
@@ -31,12 +31,8 @@ def settle_topics(
     topics: TopicTable, entries: ConfigEntries, found: FoundFile | None, *, was_stopped: bool
 ) -> Origin:
     """Let the file's topics count, which the table holds, or those of the log. Call it when the log is read to its end."""
-    newest = entries.newest(Table.TOPICS)
-    origin = choose(found, None if newest is None else newest.counter, was_stopped=was_stopped)
-    if newest is None:
-        return origin
-    if origin.is_file:
-        topics.version.continue_after(newest.counter)
+    origin, taken = settle(Table.TOPICS, entries, found, topics.version, was_stopped=was_stopped)
+    if taken is None:
         return origin
     known: list[TopicConfig] = []
     for key, value in entries.live(Table.TOPICS).items():
@@ -44,7 +40,7 @@ def settle_topics(
             known.append(decode_body(value, TopicConfig))
         except WireError as error:
             _log.error("a topic in the log cannot be read", topic=key.name, reason=str(error))
-    topics.take_over(known, newest.data_version)
+    topics.take_over(known, taken.data_version)
     return origin
 
 

@@ -7,7 +7,7 @@ import msgspec
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
 from broker_store.config_log.config_entries import ConfigEntries
 from broker_store.config_log.config_entry import Key, Kind, Table
-from broker_store.config_log.exports import FoundFile, Origin, choose
+from broker_store.config_log.exports import FoundFile, Origin, settle
 from broker_store.config_log.topics_table import numbered
 from broker_store.groups.groups import GroupTable
 from gantry_chassis.logs.structured import get_logger
@@ -23,14 +23,10 @@ def settle_groups(
     groups: GroupTable, entries: ConfigEntries, found: FoundFile | None, *, was_stopped: bool
 ) -> Origin:
     """Let the file's groups count, which the table holds, or those of the log. Call it when the log is read to its end."""
-    newest = entries.newest(Table.GROUPS)
-    origin = choose(found, None if newest is None else newest.counter, was_stopped=was_stopped)
-    if newest is None:
+    origin, taken = settle(Table.GROUPS, entries, found, groups.version, was_stopped=was_stopped)
+    if taken is None:
         return origin
-    if origin.is_file:
-        groups.version.continue_after(newest.counter)
-        return origin
-    known = SubscriptionGroupWrapper(data_version=newest.data_version)
+    known = SubscriptionGroupWrapper(data_version=taken.data_version)
     for key, value in entries.live(Table.GROUPS).items():
         try:
             if key.kind is Kind.GROUP:
