@@ -10,8 +10,8 @@ from sending_side import ScriptedPeer, SendingSide
 from settling_side import SettlingSide, deliver
 
 from broker_store.commit.message import Mode
-from broker_store.leases.note_bodies import ACKS_TOPIC, LeaseNote
-from broker_store.leases.note_writer import NoteEntry
+from broker_store.leases.note_bodies import ACKS_TOPIC, LeaseNote, encode_note
+from broker_store.state_records.state_record import StateRecord
 from gantry_wire.errors import RefusedRequest
 
 pytestmark = pytest.mark.anyio
@@ -22,8 +22,14 @@ def note_of_leases(side: SendingSide, answers: list[object]) -> None:
     side.topics.ensure(ACKS_TOPIC, 1)
     queue = side.queues.open(ACKS_TOPIC, 0)
     host = side.appends.store_host
-    note = NoteEntry(
-        queue, LeaseNote("g", "orders"), Mode.SYNC, 0, host, lambda _position: None, answers.append
+    note = StateRecord(
+        queue,
+        encode_note(LeaseNote("g", "orders")),
+        Mode.SYNC,
+        0,
+        host,
+        lambda _position: None,
+        answers.append,
     )
     side.appends.enqueue(note)
 

@@ -43,7 +43,7 @@ class StateRecord(Message):
         self._on_visible(self.position)
 
     def answer(self, at: RecordWriter, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        """Report that the record is durable. A late one is reported once it is."""
+        """Report that the record is durable. A late one stays in the log, and is reported once it is."""
         if not code:
             self._finish(None)
 
