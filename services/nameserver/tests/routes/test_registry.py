@@ -312,7 +312,7 @@ class RegistryLife(RuleBasedStateMachine):
         identity=identities,
         topics=st.sets(st.sampled_from(TOPICS)),
         version=st.integers(0, 3),
-        state=st.integers(0, 1),
+        state=st.integers(0, 3),
         channel=st.integers(1, 4),
     )
     def register(self, identity, topics, version, state, channel):
@@ -356,6 +356,7 @@ class RegistryLife(RuleBasedStateMachine):
     def tables_agree(self):
         tables = self.core.tables
         assert set(tables.brokers) == {name for names in tables.clusters.values() for name in names}
+        assert set(tables.leaders) <= set(tables.brokers)
         for topic, queues in tables.topics.items():
             assert queues, f"{topic} has no queues"
             assert set(queues) <= set(tables.brokers)

@@ -16,6 +16,7 @@ from nameserver.routes.tables import (
     REQUESTED_EXPIRY_MS_MAX,
     REQUESTED_EXPIRY_MS_MIN,
     Change,
+    Leader,
     LiveBroker,
     Member,
     MinIdChanged,
@@ -59,6 +60,10 @@ class BrokerIsAlive(RegisterRefused):
     """Another connected broker holds the place. A takeover would receive what clients send to that broker."""
 
 
+class BrokerIsOutdated(RegisterRefused):
+    """Another address led this broker name in a later epoch."""
+
+
 class Registry:
     """The living brokers."""
 
@@ -73,7 +78,8 @@ class Registry:
 
         Raises RegisterRefused for a single topic of an unknown broker and for an expiry out of bounds, and
         BrokerIsAlive for the place of another connected broker, and for the name of one in another cluster. A broker that returns at another address is accepted
-        once its old connection closed or was silent for its expiry.
+        once its old connection closed or was silent for its expiry. A replica of a later epoch (`state_version`) takes the place of one of an earlier
+        epoch at once. Raises BrokerIsOutdated for a master whose name another address led in a later epoch, also while that one is away.
         """
         _check_expiry(identity)
         tables = self._tables
@@ -82,12 +88,13 @@ class Registry:
         data = tables.brokers.get(identity.broker_name)
         known = data.broker_addrs if data is not None else {}
         if data is not None:
-            self._refuse_takeover(identity, data, channel, now_ms)
+            self._refuse_takeover(identity, data, version, channel, now_ms)
         if self._is_outdated(identity, known, version):
             tables.forget(identity.place)
             return Registration(Change())
         if identity.broker_id not in known and identity.address not in known.values() and len(topics) == 1:
             raise RegisterRefused("register broker failed")
+        self._refuse_outdated_leader(identity, version)
         if identity.broker_id not in known and len(known) >= BROKER_IDS_MAX:
             raise RegisterRefused(
                 f"broker name {identity.broker_name} has {BROKER_IDS_MAX} broker ids, the maximum; unregister one first"
@@ -95,7 +102,9 @@ class Registry:
         change = Change()
         is_new = self._assign_id(identity, change)
         data = tables.brokers[identity.broker_name]
-        if identity.broker_id == MASTER_ID or self._is_prime_slave(identity, data):
+        if identity.broker_id == MASTER_ID:
+            tables.leaders[identity.broker_name] = Leader(identity.address, version.state_version)
+        if identity.broker_id == MASTER_ID or self._is_prime_slave(identity, data, version):
             self._take_topics(identity, topics, version, change, is_new=is_new)
         expiry_ms = EXPIRY_MS if identity.expiry_ms is None else identity.expiry_ms
         tables.hear(identity.place, LiveBroker(now_ms, expiry_ms, version, channel, identity.ha_address))
@@ -167,13 +176,16 @@ class Registry:
         change.lost_channels.update(late.values())
         return change
 
-    def _refuse_takeover(self, identity: BrokerIdentity, data: BrokerData, channel: int, now_ms: int) -> None:
+    def _refuse_takeover(
+        self, identity: BrokerIdentity, data: BrokerData, version: DataVersion, channel: int, now_ms: int
+    ) -> None:
         if identity.cluster != data.cluster:
             self._refuse_other_cluster(identity, data, channel, now_ms)
         occupant = data.broker_addrs.get(identity.broker_id)
         if occupant is None or occupant == identity.address:
             return
-        if not self._is_alive_elsewhere(Place(data.cluster, occupant), channel, now_ms):
+        place = Place(data.cluster, occupant)
+        if not self._is_alive_elsewhere(place, channel, now_ms) or self._is_superseded(place, version):
             return
         raise BrokerIsAlive(
             f"broker {identity.broker_name} with id {identity.broker_id} is alive at {occupant} over another connection; {identity.address} "
@@ -196,6 +208,24 @@ class Registry:
         live = self._tables.live.get(place)
         return live is not None and live.channel != channel and now_ms - live.heard_at_ms <= live.expiry_ms
 
+    def _is_superseded(self, place: Place, version: DataVersion) -> bool:
+        """Whether a registration is of a later epoch than the broker at a place: its group has another leader now.
+
+        A paused leader keeps its connection open. A broker without an epoch has no replicas, so an epoch does not take its place.
+        """
+        live = self._tables.live.get(place)
+        return live is not None and 0 < live.version.state_version < version.state_version
+
+    def _refuse_outdated_leader(self, identity: BrokerIdentity, version: DataVersion) -> None:
+        """Refuse a leader of an earlier epoch, also while the newest is away: it would take what clients send, and acknowledge nothing."""
+        newest = self._tables.leaders.get(identity.broker_name)
+        if identity.broker_id != MASTER_ID or newest is None or newest.address == identity.address:
+            return
+        if version.state_version < newest.epoch:
+            raise BrokerIsOutdated(
+                f"broker {identity.broker_name} at {identity.address} is of epoch {version.state_version}; {newest.address} led it in epoch {newest.epoch}"
+            )
+
     def _is_outdated(self, identity: BrokerIdentity, known: dict[int, str], version: DataVersion) -> bool:
         """Whether another address holds this broker id with a newer state: the registering broker was replaced."""
         occupant = known.get(identity.broker_id)
@@ -205,7 +235,7 @@ class Registry:
         return live is not None and live.version.state_version > version.state_version
 
     def _assign_id(self, identity: BrokerIdentity, change: Change) -> bool:
-        """Put the address under its broker id; return True when that id was free."""
+        """Put the address under its broker id; return True when that id was free, or the address had another."""
         tables = self._tables
         data = tables.join(identity.cluster, identity.broker_name)
         if data.enable_acting_master != bool(identity.acting_master):
@@ -215,9 +245,10 @@ class Registry:
         addresses = data.broker_addrs
         lowest_before = min(addresses, default=MASTER_ID)
         # A slave that becomes master keeps its address and moves to its new id.
-        for number in [
+        earlier = [
             n for n, address in addresses.items() if address == identity.address and n != identity.broker_id
-        ]:
+        ]
+        for number in earlier:
             tables.drop_address(data, number)
             change.topics.update(tables.topics_of(identity.broker_name))
         occupant = addresses.get(identity.broker_id)
@@ -226,10 +257,17 @@ class Registry:
             change.topics.update(tables.topics_of(identity.broker_name))
         if identity.broker_id < lowest_before:
             self._notice(data, None, identity.ha_address, change)
-        return occupant is None
+        return occupant is None or bool(earlier)
 
-    def _is_prime_slave(self, identity: BrokerIdentity, data: BrokerData) -> bool:
-        return identity.acting_master is not None and identity.broker_id == min(data.broker_addrs)
+    def _is_prime_slave(self, identity: BrokerIdentity, data: BrokerData, version: DataVersion) -> bool:
+        """Whether a slave registers topics in place of the absent master: not with those of an earlier epoch."""
+        newest = self._tables.leaders.get(identity.broker_name)
+        is_older = newest is not None and version.state_version < newest.epoch
+        return (
+            identity.acting_master is not None
+            and identity.broker_id == min(data.broker_addrs)
+            and not is_older
+        )
 
     def _take_topics(
         self,

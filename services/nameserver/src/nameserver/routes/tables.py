@@ -38,6 +38,13 @@ class LiveBroker:
     ha_address: str
 
 
+class Leader(NamedTuple):
+    """The address that registered last as the master of a broker name, and its epoch: the `stateVersion` of its topics."""
+
+    address: str
+    epoch: int
+
+
 class Tables:
     """All tables, with reverse indexes that keep the cost of an event in proportion to what it changes.
 
@@ -53,6 +60,8 @@ class Tables:
         self.clusters: dict[str, dict[str, None]] = {}
         """Cluster → broker names, in order of arrival."""
         self.live: dict[Place, LiveBroker] = {}
+        self.leaders: dict[str, Leader] = {}
+        """Broker name → its last master, also one that is away, as long as the name has an address."""
         self.filter_servers: dict[Place, list[str]] = {}
         self._topics_by_broker: dict[str, dict[str, None]] = {}
         self._clusters_by_broker: dict[str, dict[str, None]] = {}
@@ -112,6 +121,7 @@ class Tables:
         for broker_id in list(data.broker_addrs):
             self.drop_address(data, broker_id)
         del self.brokers[broker_name]
+        self.leaders.pop(broker_name, None)
         for cluster in self._clusters_by_broker.pop(broker_name, ()):
             _discard(self.clusters, cluster, broker_name)
         for topic in self.topics_of(broker_name):
