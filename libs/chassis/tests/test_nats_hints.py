@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gantry_chassis import nats_hints
+from gantry_chassis.nats_connection import servers_of
 from gantry_chassis.nats_hints import Hints
 
 SERVER = Path(sys.executable).parent / "nats-server"
@@ -83,6 +84,55 @@ def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged(port
         ]
 
     asyncio.run(scenario())
+
+
+def test_hints_continue_at_another_server_when_theirs_is_gone(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the first one of the list never answers: a list must not be its first server."""
+    monkeypatch.setattr(nats_hints, "RECONNECT_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        with socket.socket() as nobody, socket.socket() as other:
+            for held in (nobody, other):
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                held.bind(("127.0.0.1", 0))
+            gone, second = (int(held.getsockname()[1]) for held in (nobody, other))
+            urls = ", ".join(f"nats://127.0.0.1:{one}" for one in (gone, port, second))
+            hints = Hints(urls, "a", random.Random(1))
+            async with running(hints):
+                with nats_server(port):
+                    await until(lambda: hints.is_connected)
+                await until(lambda: not hints.is_connected)
+                with nats_server(second):
+                    await until(lambda: hints.is_connected)
+
+    asyncio.run(scenario())
+
+
+def test_hints_leave_a_server_that_accepts_and_says_nothing(port: int) -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            urls = f"nats://127.0.0.1:{silent.getsockname()[1]},nats://127.0.0.1:{port}"
+            hints = Hints(urls, "a", random.Random(1))
+            with nats_server(port):
+                async with running(hints):
+                    await until(lambda: hints.is_connected)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("urls", "servers"),
+    [
+        ("", ()),
+        (" , ", ()),
+        ("nats://a:1", ("nats://a:1",)),
+        ("nats://a:1, nats://b:2 ,nats://c:3,", ("nats://a:1", "nats://b:2", "nats://c:3")),
+    ],
+)
+def test_commas_separate_the_servers_of_a_setting(urls: str, servers: tuple[str, ...]) -> None:
+    assert servers_of(urls) == servers
 
 
 def test_hints_pass_over_tls_and_need_a_trusted_server(port: int, tmp_path: Path, authority: Any) -> None:

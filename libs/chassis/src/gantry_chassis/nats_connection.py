@@ -46,6 +46,11 @@ class ConnectionLost(NoAnswer):
     """The connection was lost before the answer. A connection that broke while nobody used it is noticed so."""
 
 
+def servers_of(urls: str) -> tuple[str, ...]:
+    """Return the URLs of the servers that a setting `nats_url` names, separated by commas."""
+    return tuple(filter(None, (url.strip() for url in urls.split(","))))
+
+
 class Server(NamedTuple):
     """Where a connection goes, and as what. `tls` returns the context for a new connection; a url with tls:// needs it."""
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.private_files import read_secret
-from gantry_chassis.nats_connection import NatsPlain, Server, close, connect
+from gantry_chassis.nats_connection import (
+    TRIES,
+    WAIT_SECONDS,
+    NatsPlain,
+    Server,
+    close,
+    connect,
+    servers_of,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -41,12 +49,15 @@ class Hints:
         token_file: str = "",
         tls: "Callable[[], ssl.SSLContext] | None" = None,
     ) -> None:
-        """Take the server's `url`. With an empty one there are no hints, and the slow polls do the work.
+        """Take the servers' URLs, separated by commas. Without any there are no hints, and the slow polls do the work.
 
-        A url with tls:// needs `tls`, which returns the context for a new connection.
+        The servers are one cluster: each has the hints of all. A connection that is lost or refused is followed by one to the next server.
+        A URL with tls:// needs `tls`, which returns the context for a new connection; all servers must then speak TLS.
         """
         self._tls = tls
-        self._url, self._service, self._token_file = url, service, token_file
+        self._urls, self._service, self._token_file = servers_of(url), service, token_file
+        self._turn = 0
+        """Which of the servers gets the next connection."""
         self._rng = rng
         self._client: Client | None = None
         self._subscriptions: list[tuple[str, Receive]] = []
@@ -76,7 +87,7 @@ class Hints:
 
     async def run(self) -> None:
         """Connect and send published hints until cancelled. Supervise it as a named loop."""
-        if not self._url:
+        if not self._urls:
             return
         while True:
             client = self._client = await self._connect()
@@ -85,7 +96,7 @@ class Hints:
             finally:
                 self._client = None
                 await close(client)
-            await _pause(self._rng)
+            await self._go_to_next()
 
     async def _serve(self, client: "Client") -> None:
         """Receive and send until the client closes. After a server error it never reconnects by itself."""
@@ -122,18 +133,28 @@ class Hints:
         while True:
             # An unreachable server at our start is not an error: it may start later.
             try:
-                client = await connect(self._server(), self._failed, self._closed)
+                client = await self._connect_once()
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
                 if isinstance(error, NatsPlain):
                     self._warn(str(error))
                 _log.debug("no hints yet: NATS is unreachable", error=str(error))
-                await _pause(self._rng)
+                await self._go_to_next()
             else:
                 self._refusal = ""
                 return client
 
-    def _server(self) -> Server:
-        return Server(self._url, self._service, self._read_token(), self._tls)
+    async def _connect_once(self) -> "Client":
+        """Connect to the server whose turn it is. One that refuses is asked again for a while only if there is no other."""
+        server = Server(self._urls[self._turn], self._service, self._read_token(), self._tls)
+        is_alone = len(self._urls) == 1
+        wait_seconds, tries = (WAIT_SECONDS, TRIES) if is_alone else (0, 1)
+        return await connect(server, self._failed, self._closed, wait_seconds=wait_seconds, tries=tries)
+
+    async def _go_to_next(self) -> None:
+        """Let the next server have its turn: at once, but with a pause after the last one."""
+        self._turn = (self._turn + 1) % len(self._urls)
+        if self._turn == 0:
+            await _pause(self._rng)
 
     def _read_token(self) -> str | None:
         try:

@@ -53,7 +53,7 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     nameservers: Annotated[
         str, _help("host:port;host:port, or the http address of a list; empty = none.")
     ] = ""
-    nats_url: Annotated[str, _help("NATS server for hints; empty = none.")] = ""
+    nats_url: Annotated[str, _help("URLs of NATS for hints, with commas between them; empty = none.")] = ""
     nats_token_file: Annotated[
         str, _help("File that holds the token of NATS; empty: none is needed, or nats_url contains it.")
     ] = ""

@@ -40,7 +40,11 @@ class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
         Meta(description="host:port;host:port, or an http(s):// address server that answers such a line."),
     ] = "127.0.0.1:9876"
     nats_url: Annotated[
-        str, Meta(description="NATS for hints; empty: only the slow polls.", extra={"secret": True})
+        str,
+        Meta(
+            description="URLs of NATS for hints, with commas between them; empty: only the slow polls.",
+            extra={"secret": True},
+        ),
     ] = ""
     nats_token_file: Annotated[
         str,

@@ -45,7 +45,11 @@ class NameserverSettings(AccessSettings, frozen=True, kw_only=True):
         "data/nameserver"
     )
     nats_url: Annotated[
-        str, Meta(description="URL of NATS for route hints; empty: no hints.", extra={"secret": True})
+        str,
+        Meta(
+            description="URLs of NATS for route hints, with commas between them; empty: no hints.",
+            extra={"secret": True},
+        ),
     ] = ""
     nats_token_file: Annotated[
         str,

@@ -38,7 +38,11 @@ class WorkerSettings(AccessSettings, frozen=True, kw_only=True):
         str, Meta(min_length=1, description="Cluster whose rights count at the HTTP port.")
     ] = "DefaultCluster"
     nats_url: Annotated[
-        str, Meta(description="URL of NATS for hints; empty: only slow polls.", extra={"secret": True})
+        str,
+        Meta(
+            description="URLs of NATS for hints, with commas between them; empty: only slow polls.",
+            extra={"secret": True},
+        ),
     ] = ""
     nats_token_file: Annotated[
         str,
