@@ -86,6 +86,20 @@ class DataDir(NamedTuple):
         return self.path / "secrets" / "nats" / "nats.conf"
 
     @property
+    def nats_route_password(self) -> Path:
+        """The password of the NATS servers for each other."""
+        return self.path / "secrets" / "nats-cluster" / "password"
+
+    def nats_node_config(self, node: str) -> Path:
+        """Return the configuration of one NATS server of a cluster."""
+        return self.path / "secrets" / "nats-cluster" / f"{node}.conf"
+
+    @property
+    def replication(self) -> Path:
+        """Says how many replicas each broker has, and which have a register; there is none without replication."""
+        return self.path / "replication.json"
+
+    @property
     def redis_config(self) -> Path:
         """The configuration of Valkey."""
         return self.path / "secrets" / "redis" / "redis.conf"

@@ -13,6 +13,8 @@ from gantry_launcher.errors import Refused
 from gantry_launcher.layout import ROOT
 
 BROKERS_MAX = 26
+REPLICAS = (1, 2, 3, 5)
+"""How many replicas a broker may have. One of two, or two of three and of five, may fail; a fourth would add a copy and no failure more."""
 GATEWAY_WORKERS_MAX = 64
 TEST_WORKERS_MAX = 64
 TEST_WORKERS_DEFAULT_MAX = 4
@@ -44,6 +46,8 @@ class UpOptions:
     free_ports: bool = False
     port_base: int | None = None
     brokers: int = 1
+    replicas: int | None = None
+    """Stores that keep the same log, for each broker; None: as many as the data directory has, 1 in a new one."""
     gateway_workers: int = 1
     flush: str = "sync"
     listen: str = "127.0.0.1"
@@ -87,6 +91,7 @@ def parse_up(words: list[str]) -> UpOptions:
     ports.add_argument("--free-ports", action="store_true")
     ports.add_argument("--port-base", type=_between(PORT_BASE_MIN, PORT_BASE_MAX))
     parser.add_argument("--brokers", type=_between(1, BROKERS_MAX), default=1)
+    parser.add_argument("--replicas", choices=tuple(map(str, REPLICAS)))
     parser.add_argument("--gateway-workers", type=_between(1, GATEWAY_WORKERS_MAX), default=1)
     parser.add_argument("--flush", choices=("sync", "async"), default="sync")
     parser.add_argument("--listen", default="127.0.0.1")
@@ -99,6 +104,7 @@ def parse_up(words: list[str]) -> UpOptions:
     parser.add_argument("--set", dest="sets", action="append", type=_set, default=[])
     given = parser.parse_args(words)
     words_given: dict[str, Any] = {**vars(given), "data": _data(given.data), "sets": tuple(given.sets)}
+    words_given["replicas"] = None if given.replicas is None else int(given.replicas)
     return UpOptions(**words_given)
 
 

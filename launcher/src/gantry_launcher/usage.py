@@ -8,6 +8,7 @@ usage: ./gantry COMMAND [options]
               --free-ports         use free ports instead of the well-known ones
               --port-base N        use the ports from N upward
               --brokers N          number of broker-stores (default 1)
+              --replicas N         stores that keep the same log, for each broker: 1, 2, 3 or 5 (default: as the data directory has, 1 in a new one)
               --gateway-workers N  number of gateway processes on the HTTP port (default 1)
               --flush sync|async   acknowledge sends after fdatasync (default) or after the write
               --listen ADDR        address to bind instead of 127.0.0.1; needs --access or --insecure

@@ -78,6 +78,6 @@ def test_a_ready_system_has_no_file_with_the_secret(tmp_path: Path) -> None:
 @pytest.mark.parametrize("access", AccessControl)
 def test_status_says_how_the_system_decides(access: AccessControl) -> None:
     state: dict[str, Any] = {
-        "processes": [], "http": "h", "nameserver": "n", "listen": "0.0.0.0", "accessControl": access.value,
+        "processes": [], "brokers": [], "http": "h", "nameserver": "n", "listen": "0.0.0.0", "accessControl": access.value,
     }  # fmt: skip
     assert _table(state).splitlines()[-1] == access.words("0.0.0.0")

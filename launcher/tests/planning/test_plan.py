@@ -9,6 +9,7 @@ from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import parse_up
 from gantry_launcher.planning.plan import ProcessPlan, SystemPlan, make_plan
+from gantry_launcher.planning.replicas import Replication
 
 
 class AnyPorts:
@@ -25,8 +26,11 @@ class AnyPorts:
         return port
 
 
-def plan(words: str, keys: KeyFolder | None = None) -> SystemPlan:
-    return make_plan(parse_up(["--data", "/d", *words.split()]), AnyPorts(), keys)  # type: ignore[arg-type]
+def plan(
+    words: str, keys: KeyFolder | None = None, with_register: frozenset[str] = frozenset()
+) -> SystemPlan:
+    options = parse_up(["--data", "/d", *words.split()])
+    return make_plan(options, AnyPorts(), keys, Replication(options.replicas or 1, with_register))  # type: ignore[arg-type]
 
 
 def settings(process: ProcessPlan) -> dict[str, str]:

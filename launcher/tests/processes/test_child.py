@@ -12,7 +12,7 @@ import pytest
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Check
 from gantry_launcher.planning.plan import ProcessPlan
-from gantry_launcher.processes.child import BACKOFF_SECONDS_MAX, Child
+from gantry_launcher.processes.child import BACKOFF_SECONDS_MAX, ENDS_AT_ONCE_MAX, Child
 
 
 @pytest.fixture
@@ -69,6 +69,56 @@ def test_a_death_before_ready_backs_off_longer_each_time(make) -> None:
         pauses.append(child.start_at - 100.0)
     assert pauses[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
     assert pauses[-1] == BACKOFF_SECONDS_MAX
+
+
+def test_a_replica_that_ends_as_another_one_leads_starts_again_at_once_and_has_not_crashed(make) -> None:
+    child = make("raise SystemExit(75)")
+    for _ in range(ENDS_AT_ONCE_MAX + 1):
+        child.start(100.0)
+        child.is_ready_now()
+        assert wait_for_death(child) == "exit status 75"
+        assert child.start_at == 100.0
+    child.start(100.0)
+    assert (child.restarts, child.times_not_leader, child.deaths_before_ready) == (0, 4, 0)
+    assert wait_for_death(child) == "exit status 75"
+
+
+def test_a_replica_that_ends_so_at_each_start_does_not_take_a_core(make) -> None:
+    child = make("raise SystemExit(75)")
+    pauses = []
+    for _ in range(ENDS_AT_ONCE_MAX + 3):
+        child.start(100.0)
+        wait_for_death(child)
+        pauses.append(child.start_at - 100.0)
+    assert pauses == pytest.approx([0.0] * ENDS_AT_ONCE_MAX + [0.1, 0.2, 0.4])
+    assert child.deaths_before_ready == 0
+
+
+def test_a_crash_after_such_an_end_counts_as_one(make) -> None:
+    child = make(
+        "import pathlib, sys; path = pathlib.Path('once'); sys.exit(3 if path.exists() else path.touch() or 75)"
+    )
+    for _ in range(2):
+        child.start(100.0)
+        wait_for_death(child)
+    child.start(100.0)
+    assert (child.restarts, child.deaths_before_ready) == (1, 1)
+    wait_for_death(child)
+
+
+def test_words_until_it_is_ready_are_given_until_then_and_never_again(make, tmp_path: Path) -> None:
+    child = make("import sys; open('said', 'a').write(' '.join(sys.argv[1:]) + '.')")
+    child.plan = replace(child.plan, until_ready=("--set", "ha_bootstrap=true"))
+    for _ in range(2):
+        child.start(100.0)
+        wait_for_death(child)
+    child.start(100.0)
+    child.is_ready_now()
+    wait_for_death(child)
+    child.start(100.0)
+    wait_for_death(child)
+    words = "--set ha_bootstrap=true"
+    assert (tmp_path / "trial" / "said").read_text() == f"{words}.{words}.{words}.."
 
 
 def test_a_death_after_ready_starts_it_again_at_once(make) -> None:

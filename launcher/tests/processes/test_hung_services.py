@@ -11,6 +11,7 @@ from gantry_launcher.options import UpOptions
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.plan import make_plan
 from gantry_launcher.planning.ports import Ports
+from gantry_launcher.planning.replicas import Replication
 from gantry_launcher.processes import control, supervisor
 from gantry_launcher.processes.child import Child
 from gantry_launcher.serving.serve import claim, supervisor_of
@@ -29,8 +30,8 @@ class Services(Stepped):
         data = DataDir(folder)
         options = UpOptions(folder, free_ports=True, gateway_workers=2, hung_seconds=6, asked_at=self.now)
         self.lock, self.ports = claim(data), Ports(("127.0.0.1",))
-        plan = make_plan(options, self.ports, None)
-        make_side_secrets(data)
+        plan = make_plan(options, self.ports, None, Replication(1))
+        make_side_secrets(data, plan.nats)
         self.listener, self.output = control.listen(folder), Output(data.log, echo=False)
         self.supervisor = supervisor_of(options, plan, self.output, self.lock, self.listener, self.clock)
         self._log_file = data.log

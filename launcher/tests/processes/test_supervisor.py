@@ -4,6 +4,8 @@ import os
 import re
 import socket
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,8 +38,8 @@ def make(tmp_path: Path):
 
     def supervisor(*names: tuple[str, str]) -> Supervisor:
         processes = tuple(process(tmp_path, *name) for name in names)
-        store = StorePlan("broker-a", "", "", str(tmp_path), names[0][0])
-        plan = SystemPlan(processes, "", "", "", "", (store,), "127.0.0.1", AccessControl.OFF)
+        store = StorePlan("broker-a", "", "", str(tmp_path), names[0][0], processes[0].check)
+        plan = SystemPlan(processes, "", "", (), "", (store,), "127.0.0.1", AccessControl.OFF)
         made.append(Supervisor(plan, output, lock, listener, 0.0, 30.0, Waiting([], 0.0)))
         return made[-1]
 
@@ -76,6 +78,21 @@ def test_a_restart_that_fails_is_retried_and_stops_no_other_process(supervisor: 
     assert child.pid is not None
     supervisor._stop_all()
     assert child.pid is None
+
+
+def test_a_replica_that_ends_as_another_one_leads_stops_no_start(make, tmp_path: Path) -> None:
+    supervisor = make(("broker-a-a", "broker"))
+    (child,) = supervisor._children
+    child.plan = replace(child.plan, command=(sys.executable, "-c", "raise SystemExit(75)"))
+    for _ in range(5):
+        supervisor._start(child)
+        until = time.monotonic() + 60
+        while (how := child.died(0.0)) is None and time.monotonic() < until:
+            time.sleep(0.01)
+        supervisor._on_death(child, str(how))
+    assert child.restarts == 0
+    supervisor._output.close()
+    assert (tmp_path / "gantry.log").read_text().count("broker-a-a ended as another replica leads") == 5
 
 
 def test_a_second_down_does_not_force_the_stop(supervisor: Supervisor) -> None:

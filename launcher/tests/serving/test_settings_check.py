@@ -17,7 +17,7 @@ def test_settings_of_every_service_that_exist_are_taken() -> None:
         Set("broker-b", "flush", "sync"),
         Set("gateway", "request_timeout_ms", "100"),
         Set("nats", "port", "4222"),
-    ), has_access=False)  # fmt: skip
+    ), has_access=False, replicas=1)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_settings_of_every_service_that_exist_are_taken() -> None:
 )
 def test_any_other_is_refused_in_the_services_own_words(wrong: Set, words: str) -> None:
     with pytest.raises(Refused, match=words):
-        refuse_wrong_sets((wrong,), has_access=False)
+        refuse_wrong_sets((wrong,), has_access=False, replicas=1)
 
 
 def test_what_needs_access_control_is_taken_where_the_launcher_switches_it_on() -> None:
@@ -42,9 +42,9 @@ def test_what_needs_access_control_is_taken_where_the_launcher_switches_it_on() 
         *(Set("broker-store", *one) for one in shared),
         Set("broker-a", "tls_users", "true"),
     )
-    refuse_wrong_sets(sets, has_access=True)
+    refuse_wrong_sets(sets, has_access=True, replicas=1)
     with pytest.raises(Refused, match="needs access_key_file"):
-        refuse_wrong_sets(sets, has_access=False)
+        refuse_wrong_sets(sets, has_access=False, replicas=1)
 
 
 def test_a_wrong_name_is_one_line_and_makes_no_data_directory(

@@ -16,6 +16,7 @@ from gantry_launcher.layout import ROOT, DataDir, nats_server
 from gantry_launcher.options import UpOptions
 from gantry_launcher.planning.plan import child_environment, make_plan
 from gantry_launcher.planning.ports import Ports
+from gantry_launcher.planning.replicas import Replication
 from gantry_launcher.serving.side_secrets import STOPS, main, make_side_secrets
 
 
@@ -49,7 +50,7 @@ def test_secrets_are_new_each_time_private_and_those_of_the_configuration(tmp_pa
     data = DataDir(tmp_path)
     seen: set[str] = set()
     for _ in range(2):
-        make_side_secrets(data)
+        make_side_secrets(data, ())
         token, password = data.nats_token.read_text(), data.redis_password.read_text()
         assert f'token: "{token}"' in data.nats_config.read_text()
         assert data.redis_config.read_text() == f"requirepass {password}\n"
@@ -65,12 +66,12 @@ def test_secrets_are_new_each_time_private_and_those_of_the_configuration(tmp_pa
 def test_secrets_that_cannot_be_written_refuse_the_start(tmp_path: Path) -> None:
     (tmp_path / "secrets").write_text("")
     with pytest.raises(Refused, match=r"cannot write .*secrets/nats/token"):
-        make_side_secrets(DataDir(tmp_path))
+        make_side_secrets(DataDir(tmp_path), ())
 
 
 def test_what_reads_the_secret_of_nats_needs_no_folder_that_holds_the_one_of_redis(tmp_path: Path) -> None:
     data = DataDir(tmp_path)
-    make_side_secrets(data)
+    make_side_secrets(data, ())
     assert data.nats_token.parent == data.nats_config.parent
     assert data.redis_password.parent == data.redis_config.parent
     nats = "".join(path.read_text() for path in data.nats_token.parent.iterdir())
@@ -184,13 +185,13 @@ def test_the_program_stays_until_it_is_stopped_where_it_should(tmp_path: Path, s
 
 def test_no_secret_stands_in_a_command_line(tmp_path: Path) -> None:
     data = DataDir(tmp_path)
-    make_side_secrets(data)
+    make_side_secrets(data, ())
     ports = Ports(("127.0.0.1",))
     first = switch_on(data, KeyFolder(tmp_path.parent / "keys"), "admin")
     keys = keys_in_use(data)
     assert first is not None
     assert keys is not None
-    plan = make_plan(UpOptions(tmp_path, free_ports=True), ports, keys)
+    plan = make_plan(UpOptions(tmp_path, free_ports=True), ports, keys, Replication(1))
     ports.close()
     key = keys.key_file.read_text().split()[-1]
     secrets = {data.nats_token.read_text(), data.redis_password.read_text(), first.secret, key}

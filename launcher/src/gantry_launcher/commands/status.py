@@ -11,8 +11,10 @@ from typing import Any
 from gantry_launcher.access.exposure import AccessControl
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
+from gantry_launcher.output.replica_lines import lines_of
 from gantry_launcher.output.terminal import say, write_out
 from gantry_launcher.planning.health import Check, ask
+from gantry_launcher.planning.roles import View, add_roles, view_of
 from gantry_launcher.processes import control
 from gantry_launcher.serving.ending import STOP_SECONDS_MAX, end_launcher, unresponsive
 
@@ -29,7 +31,9 @@ def status(data: Path, *, as_json: bool) -> int:
         return _no_state(data, answer, as_json=as_json)
     state = answer.state
     answer.connection.close()
-    state["processes"] = _processes(state["processes"])
+    known = state["processes"]
+    state["processes"] = _processes(known)
+    _add_roles(state["brokers"], known)
     state["ready"] = all(process["health"] == "ready" for process in state["processes"])
     write_out(json.dumps(state) + "\n" if as_json else _table(state))
     return 0
@@ -110,6 +114,20 @@ def _processes(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return list(pool.map(_process, known))
 
 
+def _add_roles(brokers: list[dict[str, Any]], known: list[dict[str, Any]]) -> None:
+    """Ask all replicas at once who leads."""
+    replicas = {one["process"] for broker in brokers for one in broker.get("replicas", [])}
+    checks = {one["name"]: Check(**one["check"]) for one in known if one["name"] in replicas}
+    if checks:
+        with ThreadPoolExecutor(len(checks)) as pool:
+            views = pool.map(_view, checks.values())
+            add_roles(brokers, dict(zip(checks, views, strict=True)))
+
+
+def _view(check: Check) -> View | None:
+    return view_of(check, HEALTH_SECONDS_MAX)
+
+
 def _process(known: dict[str, Any]) -> dict[str, Any]:
     pid = known["pid"]
     health = "down" if pid is None else ask(Check(**known["check"]), HEALTH_SECONDS_MAX).message
@@ -146,6 +164,7 @@ def _table(state: dict[str, Any]) -> str:
         lines.append(
             f"{process['name']:<14}{process['pid'] or '-':>8}  {memory:>9}  {process['restarts']:>8}  {process['health']}"
         )
+    lines += [line for broker in state["brokers"] for line in lines_of(broker)]
     lines += [f"HTTP {state['http']}   nameserver {state['nameserver']}"]
     lines += [AccessControl(state["accessControl"]).words(state["listen"])]
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import DEFAULT_USER, UpOptions
 from gantry_launcher.output.terminal import Terminal, say
+from gantry_launcher.serving.replica_record import replication_of
 from gantry_launcher.serving.serve import OTHERS, claim, serve, unclaim
 from gantry_launcher.serving.settings_check import refuse_wrong_sets
 
@@ -20,8 +21,9 @@ def up(options: UpOptions) -> int:
     data = DataDir(options.data)
     has_access = keys_in_use(data) is not None
     refuse_exposed(options, has_access=has_access or options.access)
+    replicas = replication_of(data, options.replicas).replicas
     install.ensure(install.RUN_LOCK, say)
-    refuse_wrong_sets(options.sets, has_access=has_access or options.access)
+    refuse_wrong_sets(options.sets, has_access=has_access or options.access, replicas=replicas)
     os.umask(OTHERS)  # only the user may read the data of the system; .venv above may be readable
     if options.access and not has_access:
         _switch_on(data)

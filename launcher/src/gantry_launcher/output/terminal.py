@@ -10,6 +10,7 @@ from typing import Any
 
 from gantry_launcher.errors import OutputLost
 from gantry_launcher.output.lines import Lines
+from gantry_launcher.output.replica_lines import lines_of
 
 STDOUT, STDERR = 1, 2
 
@@ -86,6 +87,7 @@ def _state_text(state: dict[str, Any], *, as_json: bool) -> str:
             f"  HTTP        {state['http']}   (calls at {state['http']}/docs)",
             f"  nameserver  {state['nameserver']}",
             *(f"  {one['name']:<11} {one['address']}   in {one['store']}" for one in state["brokers"]),
+            *(f"  {line}" for broker in state["brokers"] for line in lines_of(broker)),
         ]
     return "\n".join(lines) + "\n"
 

@@ -1,14 +1,17 @@
 """Checks the health of a process with one short request over 127.0.0.1, in its own protocol."""
 
+import contextlib
 import json
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Generator
 
 ANSWER_BYTES_MAX = 65536
+HTTP_OK = 200
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,32 @@ def ask(check: Check, timeout_seconds: float) -> Health:
         return Health(ready=False, message=f"no answer ({error})", body={}, answered=not silent)
 
 
+def fetch(check: Check, path: str, timeout_seconds: float) -> dict[str, Any]:
+    """Return the JSON object that a service answers at a path with status 200; empty without one. This never raises.
+
+    Whether the port speaks TLS alone is known after `ask`.
+    """
+    try:
+        if check in _speaks_tls:
+            with _secure(check, timeout_seconds) as connection:
+                status, rest = _get(connection, path)
+        else:
+            with _plain(check, timeout_seconds) as connection:
+                status, rest = _get(connection, path)
+        body: Any = json.loads(rest) if status == HTTP_OK else {}
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+
+
 def _asked(check: Check, timeout_seconds: float) -> Health:
-    with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
-        connection.settimeout(timeout_seconds)
+    with _plain(check, timeout_seconds) as connection:
         return _ASK[check.kind](connection)
+
+
+def _plain(check: Check, timeout_seconds: float) -> socket.socket:
+    """Return a connection whose every step waits so long. Raises OSError."""
+    return socket.create_connection((check.host, check.port), timeout_seconds)
 
 
 def speaks_tls(check: Check) -> bool:
@@ -81,11 +106,16 @@ def tls_context(check: Check) -> "ssl.SSLContext":
 
 
 def _asked_by_tls(check: Check, timeout_seconds: float) -> Health:
+    with _secure(check, timeout_seconds) as connection:
+        return _ASK[check.kind](connection)
+
+
+@contextlib.contextmanager
+def _secure(check: Check, timeout_seconds: float) -> "Generator[ssl.SSLSocket]":
+    """Connect over TLS. Raises OSError."""
     context = tls_context(check)
-    with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
-        connection.settimeout(timeout_seconds)
-        with context.wrap_socket(connection) as secure:
-            return _ASK[check.kind](secure)
+    with _plain(check, timeout_seconds) as connection, context.wrap_socket(connection) as secure:
+        yield secure
 
 
 def _show(context: "ssl.SSLContext", check: Check) -> None:
@@ -116,7 +146,7 @@ def _ask_http(connection: socket.socket) -> Health:
     if not status and not rest:
         return Health(ready=False, message="it closes the connection", body={}, is_cut=True)
     body: dict[str, Any] = json.loads(rest) if rest.startswith(b"{") else {}
-    ready = status == 200
+    ready = status == HTTP_OK
     return Health(ready, "ready" if ready else _reason(body) or f"HTTP status {status}", body)
 
 

@@ -3,7 +3,9 @@
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from gantry_launcher import layout
@@ -12,20 +14,32 @@ from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import Set, UpOptions
 from gantry_launcher.planning.health import Check
+from gantry_launcher.planning.nats_nodes import LOOPBACK, NODES, NatsNode, urls_of
 from gantry_launcher.planning.ports import STORE_BLOCK, Ports
+from gantry_launcher.planning.replicas import STORES_MAX, Replication, Seat, seats
 
-GATEWAY_PORT, NAMESERVER_PORT, STORE_PORT = 8080, 9876, 10911
+GATEWAY_PORT, NAMESERVER_PORT = 8080, 9876
 SCHEDULER_PORT, CHECKER_PORT = 10921, 10931
 WORKER_BLOCK = (0, 2)
 """A scheduler or checker derives: HTTP +2."""
-STORE_PORT_STEP = 100  # broker-b is 11011: 10921 and 10931 belong to other services
 ROLES = ("nats", "redis", "nameserver", "scheduler", "txn-checker", "gateway")
-LOOPBACK = "127.0.0.1"
-NATS_ADVICE = "Plaintext passwords detected"
-"""NATS would rather have a hash of its token; the file that holds it is for its user alone."""
-SET_BY_LAUNCHER = frozenset(
-    {"log_file", "health_port", "worker_ports", "access_key_file", "access_initial_user_file"}
+NATS_STEPS = (3, 280, 281)
+NATS_ROUTE_STEPS = (285, 286, 287)
+"""Distances of the servers of a cluster from --port-base: behind the stores, except for the first."""
+NATS_SILENT = (
+    "[INF]",
+    "Plaintext passwords detected",  # it would rather have a hash of its token; the file that holds it is for its user alone
+    "Error trying to connect to route (attempt 1)",  # the servers of a cluster start together
+    "Waiting for routing to be established",
+    "Metalayer blocking snapshot",
 )
+"""Lines of NATS that are not shown."""
+SET_BY_LAUNCHER = frozenset({
+    "log_file", "health_port", "worker_ports", "access_key_file", "access_initial_user_file",
+    "replica", "replicas", "register_servers", "ha_bootstrap",
+})  # fmt: skip
+OF_ONE_STORE = frozenset({"port", "http_port", "fast_port", "store_dir"})
+"""Settings that no two stores may share."""
 OWN_VARIABLES = ("NAMESERVER_", "BROKER_STORE_", "SCHEDULER_", "TXN_CHECKER_", "GATEWAY_", "GANTRY_")
 """Prefixes of variables that are settings and may be secrets: a process gets only its own."""
 
@@ -52,6 +66,8 @@ class ProcessPlan:
     """Whether the process rotates its log itself."""
     dump_signal: int | None = signal.SIGUSR1
     """The signal that makes it log the stacks of its threads, even while it spins."""
+    until_ready: tuple[str, ...] = ()
+    """Words that its command has only until it was ready for the first time."""
 
     @property
     def watched(self) -> Check:
@@ -68,6 +84,18 @@ class StorePlan:
     http: str
     directory: str
     process: str
+    check: Check
+    replica: str = ""
+    """Its name among the replicas of its broker; empty without replication."""
+
+    @property
+    def broker(self) -> str:
+        """Its broker as the launcher names it, whatever `broker_name` is."""
+        return self.process.removesuffix(f"-{self.replica}") if self.replica else self.process
+
+    def shown(self, pid: int | None) -> dict[str, Any]:
+        """Return what `up --json` prints about where it is."""
+        return {"address": self.address, "http": self.http, "pid": pid, "store": self.directory}
 
 
 @dataclass(frozen=True)
@@ -77,58 +105,71 @@ class SystemPlan:
     processes: tuple[ProcessPlan, ...]
     http: str
     nameserver: str
-    nats: str
+    nats: tuple[NatsNode, ...]
     redis: str
     stores: tuple[StorePlan, ...]
     listen: str
     access: AccessControl
 
-    def addresses(self) -> dict[str, Any]:
-        """Return the fixed part of the object that `up --json` prints."""
-        brokers = [
-            {
-                "name": store.name,
-                "address": store.address,
-                "http": store.http,
-                "pid": None,
-                "store": store.directory,
-            }
-            for store in self.stores
-        ]
+    def addresses(self, pids: Mapping[str, int | None]) -> dict[str, Any]:
+        """Return the fixed part of the object that `up --json` prints, with the pids of the processes by name.
+
+        A broker with replicas lists them, and has itself the place of the first: who leads is known by asking them.
+        """
+        brokers: list[dict[str, Any]] = []
+        for _, group in groupby(self.stores, lambda store: store.broker):
+            stores = list(group)
+            broker = {"name": stores[0].name, **stores[0].shown(pids[stores[0].process])}
+            if stores[0].replica:
+                broker["replicas"] = [
+                    {"name": one.replica, "process": one.process, **one.shown(pids[one.process])}
+                    for one in stores
+                ]
+            brokers.append(broker)
         return {
             "http": self.http,
             "nameserver": self.nameserver,
             "brokers": brokers,
-            "nats": self.nats,
+            "nats": urls_of(self.nats),
             "redis": self.redis,
             "listen": self.listen,
             "accessControl": self.access.value,
         }
 
 
-def make_plan(options: UpOptions, ports: Ports, keys: KeyFolder | None) -> SystemPlan:
+def make_plan(
+    options: UpOptions, ports: Ports, keys: KeyFolder | None, replication: Replication
+) -> SystemPlan:
     """Return the plan; with keys its access control is on. Raises Refused for contradicting options and for ports that are taken."""
-    return _Planner(options, ports, keys).plan()
+    return _Planner(options, ports, keys, replication).plan()
 
 
 class _Planner:
-    def __init__(self, options: UpOptions, ports: Ports, keys: KeyFolder | None) -> None:
-        self._options, self._ports, self._keys = options, ports, keys
+    def __init__(
+        self, options: UpOptions, ports: Ports, keys: KeyFolder | None, replication: Replication
+    ) -> None:
+        self._options, self._ports, self._keys, self._replication = options, ports, keys, replication
         self._data = layout.DataDir(options.data)
-        self._names = [f"broker-{chr(ord('a') + index)}" for index in range(options.brokers)]
+        self._seats = seats(options.brokers, replication.replicas)
+        if len(self._seats) > STORES_MAX:
+            raise Refused(
+                f"--brokers {options.brokers} with {replication.replicas} replicas each: at most {STORES_MAX} stores"
+            )
+        self._layers = {one.process: ("broker-store", one.broker, one.process) for one in self._seats}
+        """Each store, and the names under which its settings can be given; a later one wins."""
         self._near = _reachable_from_here(options.listen)
         self._refuse_unknown_sets()
 
     def plan(self) -> SystemPlan:
-        nats, redis = self._side_port("nats", 3), self._side_port("redis", 4)
-        nats_url, redis_url = f"nats://{LOOPBACK}:{nats}", f"redis://{LOOPBACK}:{redis}/0"
+        nodes, redis = self._nats_nodes(), self._side_port("redis", 4)
+        nats_url, redis_url = urls_of(nodes), f"redis://{LOOPBACK}:{redis}/0"
         nameserver, address = self._nameserver(nats_url)
-        stores = [self._store(index, address, nats_url) for index in range(self._options.brokers)]
+        stores = self._stores(address, nodes)
         scheduler = self._worker("scheduler", "scheduler", SCHEDULER_PORT, 5, address, nats_url)
         checker = self._worker("txn-checker", "txn_checker", CHECKER_PORT, 6, address, nats_url)
         gateways, http = self._gateways(address, nats_url, redis_url)
         processes = [
-            self._nats(nats),
+            *(self._nats(node) for node in nodes),
             self._redis(redis),
             nameserver,
             *(process for process, _ in stores),
@@ -143,15 +184,28 @@ class _Planner:
             is_permissive=is_permissive(self._options.sets),
         )
         listen = self._options.listen
-        return SystemPlan(tuple(processes), http, address, nats_url, redis_url, plans, listen, access)
+        return SystemPlan(tuple(processes), http, address, nodes, redis_url, plans, listen, access)
 
-    def _nats(self, port: int) -> ProcessPlan:
-        config = str(self._data.nats_config)
-        command = (str(layout.nats_server()), "-c", config, "-a", LOOPBACK, "-p", str(port))
-        check = Check("nats", LOOPBACK, port)
+    def _nats_names(self) -> list[str]:
+        return [f"nats-{at + 1}" for at in range(NODES)] if self._replication.replicas > 1 else ["nats"]
+
+    def _nats_nodes(self) -> tuple[NatsNode, ...]:
+        names = self._nats_names()
+        ports = [self._side_port(name, step) for name, step in zip(names, NATS_STEPS, strict=False)]
+        if len(names) == 1:
+            return (NatsNode(names[0], LOOPBACK, ports[0]),)
+        return tuple(
+            NatsNode(name, LOOPBACK, port, self._derived_port(f"the cluster of {name}", step))
+            for name, port, step in zip(names, ports, NATS_ROUTE_STEPS, strict=True)
+        )
+
+    def _nats(self, node: NatsNode) -> ProcessPlan:
+        config = str(self._data.nats_node_config(node.name) if node.route_port else self._data.nats_config)
+        command = (str(layout.nats_server()), "-c", config, "-a", node.host, "-p", str(node.port))
+        check = Check("nats", node.host, node.port)
         # Go writes its stacks at SIGQUIT, and ends.
         return ProcessPlan(
-            "nats", "nats", command, self._folder("nats"), check, 3, 4, self._log("nats"), ("[INF]", NATS_ADVICE),
+            node.name, "nats", command, self._folder(node.name), check, 3, 4, self._log(node.name), NATS_SILENT,
             rolls_log=False, dump_signal=signal.SIGQUIT,
         )  # fmt: skip
 
@@ -196,15 +250,42 @@ class _Planner:
         """Return the setting of the cluster whose rights count: that of the stores."""
         if self._keys is None:
             return {}
-        return {"access_cluster": self._asked(self._names[0], "cluster_name", "DefaultCluster")}
+        return {"access_cluster": self._asked(self._seats[0].process, "cluster_name", "DefaultCluster")}
 
-    def _store(self, index: int, nameserver: str, nats_url: str) -> tuple[ProcessPlan, StorePlan]:
-        process = self._names[index]
-        offset = index * (10 if self._options.port_base else STORE_PORT_STEP)
-        port = self._port(process, STORE_PORT + offset, 12 + offset, STORE_BLOCK)
+    def _stores(self, nameserver: str, nodes: tuple[NatsNode, ...]) -> list[tuple[ProcessPlan, StorePlan]]:
+        ports = {
+            one.process: self._port(one.process, one.known_port, one.base_step, STORE_BLOCK)
+            for one in self._seats
+        }
+        return [self._store(one, ports, nameserver, nodes) for one in self._seats]
+
+    def _store_address(self, process: str, port: int) -> str:
+        """Return the address that a store tells clients and its other replicas."""
+        advertise = self._asked(process, "advertise", _reachable_from_outside(self._options.listen))
+        return _joined(advertise, port)
+
+    def _replica(self, seat: Seat, ports: Mapping[str, int]) -> dict[str, Any]:
+        """Return the settings of a store that is one of a broker's replicas."""
+        if not seat.replica:
+            return {}
+        group = [one for one in self._seats if one.broker == seat.broker]
+        places = (f"{one.replica}={self._store_address(one.process, ports[one.process])}" for one in group)
+        return {"replica": seat.replica, "replicas": ";".join(places), "register_servers": NODES}
+
+    def _bootstrap(self, seat: Seat) -> tuple[str, ...]:
+        """Return what lets a store make the first record of its broker's register: one of them may, while there is none."""
+        is_first = seat.replica == next(one.replica for one in self._seats if one.broker == seat.broker)
+        may = bool(seat.replica) and is_first and seat.broker not in self._replication.with_register
+        return ("--set", "ha_bootstrap=true") if may else ()
+
+    def _store(
+        self, seat: Seat, ports: Mapping[str, int], nameserver: str, nodes: tuple[NatsNode, ...]
+    ) -> tuple[ProcessPlan, StorePlan]:
+        process, port = seat.process, ports[seat.process]
         http_port = int(self._asked(process, "http_port", str(port + 2)))
-        name = self._asked(process, "broker_name", process)
-        directory = self._asked(process, "store_dir", self._folder(process))
+        name = self._asked(process, "broker_name", seat.broker)
+        folder = str(self._data.path.joinpath(*seat.folder))
+        directory = self._asked(process, "store_dir", folder)
         advertise = self._asked(process, "advertise", _reachable_from_outside(self._options.listen))
         settings = {
             "listen": self._options.listen,
@@ -215,18 +296,22 @@ class _Planner:
             "broker_name": name,
             "nameservers": nameserver,
             "flush": self._options.flush,
-            "nats_url": nats_url,
+            # Each prefers a server of its own, as on machines of their own.
+            "nats_url": urls_of(nodes, seat.index),
             "nats_token_file": self._data.nats_token,
+            **self._replica(seat, ports),
             **self._access(process),
         }
         if self._keys is not None:
             settings["access_initial_user_file"] = self._keys.initial_user
         check = self._http_check(http_port, process)
         log = self._log(process)
-        command = self._python("broker_store", {**settings, "log_file": log}, process, "broker-store")
-        plan = ProcessPlan(process, "broker", command, self._folder(process), check, 1, 25, log)
-        http = self._url(process, http_port)
-        return plan, StorePlan(name, _joined(advertise, port), http, directory, process)
+        command = self._python("broker_store", {**settings, "log_file": log}, *self._layers[process])
+        plan = ProcessPlan(
+            process, "broker", command, folder, check, 1, 25, log, until_ready=self._bootstrap(seat)
+        )
+        http, address = self._url(process, http_port), self._store_address(process, port)
+        return plan, StorePlan(name, address, http, directory, process, check, seat.replica)
 
     def _worker(
         self, service: str, module: str, known: int, step: int, nameserver: str, nats_url: str
@@ -287,8 +372,8 @@ class _Planner:
         return f"{scheme}://{_joined(self._near, port)}"
 
     def _python(self, module: str, settings: dict[str, Any], *services: str) -> tuple[str, ...]:
-        """Return the command of one of our services. Settings of the user override ours."""
-        asked = {one.key: one.value for service in reversed(services) for one in self._sets(service)}
+        """Return the command of one of our services. Settings of the user override ours; those of a later name override those of one before."""
+        asked = {one.key: one.value for service in services for one in self._sets(service)}
         pairs = {**settings, **asked}
         words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
         return (str(layout.PYTHON), "-P", "-m", module, *words)
@@ -300,7 +385,7 @@ class _Planner:
 
     def _set_anywhere(self, process: str, key: str) -> str:
         """Return a setting of a process: by an option, or else by a variable of its service."""
-        service = "broker-store" if process in self._names else process
+        service = "broker-store" if process in self._layers else process
         variable = f"{service}_{key}".upper().replace("-", "_")
         return self._asked(process, key, os.environ.get(variable, ""))
 
@@ -330,15 +415,17 @@ class _Planner:
         asked = self._asked(service, "port", "")
         if asked:
             return self._ports.fixed(int(asked), service)
+        return self._derived_port(service, step)
+
+    def _derived_port(self, words: str, step: int) -> int:
         base = self._options.port_base
-        return self._ports.free() if base is None else self._ports.fixed(base + step, service)
+        return self._ports.free() if base is None else self._ports.fixed(base + step, words)
 
     def _asked(self, service: str, key: str, default: str) -> str:
         """Return what the user set for a process, else the default. Refuses a port that is no number."""
         found = default
-        services = ("broker-store", service) if service in self._names else (service,)
-        for one in self._options.sets:
-            if one.service in services and one.key == key:
+        for one in (one for name in self._layers.get(service, (service,)) for one in self._sets(name)):
+            if one.key == key:
                 found = one.value
                 if key.endswith("port") and not (found.isdigit() and 3 <= int(found) <= 65530):
                     raise Refused(f"--set {one.service}.{key}={found}: not a port")
@@ -354,18 +441,23 @@ class _Planner:
         return str(self._data.log_of(process))
 
     def _refuse_unknown_sets(self) -> None:
-        known = [*ROLES, "broker-store", *self._names]
+        nats, groups = self._nats_names(), list(dict.fromkeys(one.broker for one in self._seats))
+        others = [role for role in ROLES if role != "nats"]
+        known = list(dict.fromkeys([*nats, *others, "broker-store", *groups, *self._layers]))
         for one in self._options.sets:
             if one.service not in known:
                 raise Refused(
                     f"--set {one.service}.{one.key}: no service of that name; there are {', '.join(known)}"
                 )
-            own = one.key in {"port", "http_port", "fast_port", "store_dir", "broker_name"}
-            if own and one.service == "broker-store" and len(self._names) > 1:
-                raise Refused(f"--set broker-store.{one.key}: say which of {', '.join(self._names)} is meant")
+            meant = [process for process, names in self._layers.items() if one.service in names]
+            if one.key in OF_ONE_STORE and len(meant) > 1:
+                raise Refused(f"--set {one.service}.{one.key}: say which of {', '.join(meant)} is meant")
+            named = list(dict.fromkeys(self._layers[process][1] for process in meant))
+            if one.key == "broker_name" and (len(named) > 1 or one.service not in {*groups, "broker-store"}):
+                raise Refused(f"--set {one.service}.{one.key}: say which of {', '.join(groups)} is meant")
             if one.key in SET_BY_LAUNCHER:
                 raise Refused(f"--set {one.service}.{one.key}: the launcher itself sets it")
-            if one.service in {"nats", "redis"} and one.key != "port":
+            if one.service in {*nats, "redis"} and one.key != "port":
                 raise Refused(f"--set {one.service}.{one.key}: only {one.service}.port can be set")
 
 

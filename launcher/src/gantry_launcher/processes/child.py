@@ -1,6 +1,7 @@
 """One process of the system: started, watched, started again on its old ports.
 
-A process that was ready and died is started again at once; one that dies before it is ready, after a back-off.
+A process that was ready and died is started again at once; one that dies before it is ready, after a back-off. A replica that ends because
+another one leads is started again at once, too, and has not died.
 """
 
 import contextlib
@@ -22,6 +23,10 @@ BACKOFF_SECONDS_MAX = 5.0
 ASK_SECONDS = 0.15
 """The time a process that is not ready has to answer a health check; the supervisor extends it for a busy one."""
 TAIL_LINES_MAX = 20
+EXIT_NOT_LEADER = 75
+"""The exit status of a replica that ends because another one leads, or because the register says so."""
+ENDS_AT_ONCE_MAX = 3
+"""A replica that ends so more often in a row, without being ready between, gets pauses."""
 NOT_ASKED = "it has just been started"
 PR_SET_PDEATHSIG = 1
 # The line each service logs when it serves, as text or as JSON.
@@ -41,6 +46,8 @@ class Child:
         self.was_ready_once = False
         self.starts = 0
         self.deaths_before_ready = 0
+        self.times_not_leader = 0
+        """How often it ended because another replica leads. Those ends are no crashes."""
         self.started_at = 0.0
         self.start_at: float | None = None
         self.ask_seconds = ASK_SECONDS
@@ -48,6 +55,7 @@ class Child:
         self.kill_at: float | None = None
         """When the process is killed, unless it answers before."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._ends_before_ready = 0
         self._output, self._lock = output, lock
         self._log = Tail(Path(plan.log))
 
@@ -58,8 +66,8 @@ class Child:
 
     @property
     def restarts(self) -> int:
-        """The number of restarts."""
-        return max(0, self.starts - 1)
+        """The number of restarts, without those of a replica that ended because another one leads."""
+        return max(0, self.starts - 1 - self.times_not_leader)
 
     def start(self, now: float) -> None:
         """Start the process. After an OSError another start is planned."""
@@ -77,7 +85,7 @@ class Child:
         log = self._log.open_for_process()
         try:
             self._process = subprocess.Popen(
-                self.plan.command,
+                self.plan.command if self.was_ready_once else (*self.plan.command, *self.plan.until_ready),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -106,7 +114,9 @@ class Child:
         status = self._process.returncode
         self._process, self.kill_at = None, None
         self.start_at = now
-        if not self.ready:
+        if status == EXIT_NOT_LEADER:
+            self._plan_as_follower(now)
+        elif not self.ready:
             self._plan_after_failure(now)
         self.ready = False
         return signal.Signals(-status).name if status < 0 else f"exit status {status}"
@@ -114,7 +124,7 @@ class Child:
     def is_ready_now(self) -> None:
         """Record that the process answered that it is ready."""
         self.ready = self.was_ready_once = True
-        self.deaths_before_ready = 0
+        self.deaths_before_ready = self._ends_before_ready = 0
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal; SIGKILL goes to its workers too."""
@@ -132,8 +142,14 @@ class Child:
 
     def _plan_after_failure(self, now: float) -> None:
         self.deaths_before_ready += 1
-        doubled = BACKOFF_SECONDS_MIN * 2 ** min(self.deaths_before_ready - 1, 10)
-        self.start_at = now + min(doubled, BACKOFF_SECONDS_MAX)
+        self.start_at = now + _backoff(self.deaths_before_ready)
+
+    def _plan_as_follower(self, now: float) -> None:
+        """Start again at once: a group without this replica has one copy less. Pauses keep one that ends at each start from taking a core."""
+        self.times_not_leader += 1
+        self._ends_before_ready += 1
+        too_many = self._ends_before_ready - ENDS_AT_ONCE_MAX
+        self.start_at = now + (_backoff(too_many) if too_many > 0 else 0.0)
 
     def _say(self, line: bytes) -> None:
         if not line.strip():
@@ -143,6 +159,11 @@ class Child:
         self.tail.append(text)
         if not any(words in text for words in self.plan.silent):
             self._output.line(self.plan.name, text)
+
+
+def _backoff(failures: int) -> float:
+    """Return the seconds of the pause after so many failures in a row."""
+    return min(BACKOFF_SECONDS_MIN * 2 ** min(failures - 1, 10), BACKOFF_SECONDS_MAX)
 
 
 def _end_with_launcher(launcher: int) -> None:

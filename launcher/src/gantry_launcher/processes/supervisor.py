@@ -17,7 +17,7 @@ from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Health, ask
 from gantry_launcher.planning.plan import ROLES, SystemPlan
 from gantry_launcher.processes import control
-from gantry_launcher.processes.child import ASK_SECONDS, Child
+from gantry_launcher.processes.child import ASK_SECONDS, EXIT_NOT_LEADER, Child
 from gantry_launcher.processes.waiting import Waiting
 from gantry_launcher.processes.watch import STARTING_FACTOR, Watch
 
@@ -87,11 +87,8 @@ class Supervisor:
         state: dict[str, Any] = {
             "ready": self._seconds is not None,
             "seconds": self._seconds,
-            **self._plan.addresses(),
+            **self._plan.addresses({child.plan.name: child.pid for child in self._children}),
         }
-        pids = {child.plan.name: child.pid for child in self._children}
-        for broker, store in zip(state["brokers"], self._plan.stores, strict=True):
-            broker["pid"] = pids[store.process]
         by_role: dict[str, list[int | None]] = {"launcher": [os.getpid()]}
         for role in ROLES:
             by_role[role] = [child.pid for child in self._children if child.plan.role == role]
@@ -171,6 +168,11 @@ class Supervisor:
 
     def _on_death(self, child: Child, how: str) -> None:
         self._watches[child].forget()
+        if how == f"exit status {EXIT_NOT_LEADER}":
+            self._output.line(
+                "gantry", f"{child.plan.name} ended as another replica leads; starting it again as a follower"
+            )
+            return
         if self._seconds is None and not child.was_ready_once:
             message = child.tail[-1] if child.tail else "it said nothing"
             if how == f"exit status {EXIT_REFUSED}":
@@ -211,7 +213,8 @@ class Supervisor:
         if child.plan.role != "gateway":
             return ""
         stores: dict[str, str] = health.body.get("stores") or {}
-        unseen = [store.name for store in self._plan.stores if stores.get(store.name) != "ok"]
+        names = dict.fromkeys(store.name for store in self._plan.stores)
+        unseen = [name for name in names if stores.get(name) != "ok"]
         if unseen and self._seconds is None:
             return f"no message has made the round trip through {', '.join(unseen)}"
         shared = sum(other.plan.role == "gateway" for other in self._children) > 1

@@ -23,6 +23,8 @@ from gantry_launcher.processes import control
 from gantry_launcher.processes.supervisor import Supervisor
 from gantry_launcher.processes.waiting import Waiting
 from gantry_launcher.serving.ending import unresponsive
+from gantry_launcher.serving.replica_record import record, replication_of
+from gantry_launcher.serving.replicas_ready import Replicas
 from gantry_launcher.serving.side_secrets import make_side_secrets
 
 DYING_SECONDS_MAX = 45.0
@@ -103,14 +105,17 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
     output: Output | None = None
     try:
         keys = keys_in_use(DataDir(options.data))
-        plan = make_plan(options, ports, keys)
-        make_side_secrets(DataDir(options.data))
+        replication = replication_of(DataDir(options.data), options.replicas)
+        plan = make_plan(options, ports, keys, replication)
+        record(DataDir(options.data), replication)
+        make_side_secrets(DataDir(options.data), plan.nats)
         if keys is not None:
             _make_audit_folder(DataDir(options.data))
         listener = _listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
         supervisor = supervisor_of(options, plan, output, lock, listener)
-        supervisor.run(_on_ready(plan, keys, output, reporter), reporter.say)
+        replicas = Replicas(DataDir(options.data), plan, replication, output)
+        supervisor.run(_on_ready(plan, keys, output, reporter, replicas), reporter.say)
         output.line("gantry", "stopped")
     finally:
         ports.close()
@@ -170,12 +175,13 @@ def _refuse_beside_launcher(data: DataDir) -> None:
 
 
 def _on_ready(
-    plan: SystemPlan, keys: KeyFolder | None, output: Output, reporter: Reporter
+    plan: SystemPlan, keys: KeyFolder | None, output: Output, reporter: Reporter, replicas: Replicas
 ) -> Callable[[dict[str, Any]], None]:
     def report(state: dict[str, Any]) -> None:
         output.line("gantry", f"ready after {state['seconds']} s at {plan.http}")
         if keys is not None:
             forget_first_user(keys)
+        replicas.note_ready(state)
         if plan.access is not AccessControl.OFF:
             message = plan.access.words(plan.listen)
             output.line("gantry", message)

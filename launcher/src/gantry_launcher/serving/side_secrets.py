@@ -15,19 +15,28 @@ from pathlib import Path
 from gantry_launcher.access.private_files import write_private
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.layout import DataDir
+from gantry_launcher.planning.nats_nodes import NatsNode, cluster_config
 
 SECRET_BYTES = 32
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
-def make_side_secrets(data: DataDir, *, keep: bool = False, nats_health: str = "") -> None:
-    """Write secrets, and the configuration of the two servers that names them. Raises Refused.
+def make_side_secrets(
+    data: DataDir, nats: Sequence[NatsNode], *, keep: bool = False, nats_health: str = ""
+) -> None:
+    """Write secrets, and the configuration of the servers that names them: of one NATS server, or of each of a cluster. Raises Refused.
 
     `keep` leaves a secret that is there. `nats_health` is where NATS answers health checks over HTTP: host:port, or empty for nowhere.
     """
-    nats, redis = _secret(data.nats_token, keep=keep), _secret(data.redis_password, keep=keep)
+    token, redis = _secret(data.nats_token, keep=keep), _secret(data.redis_password, keep=keep)
     health = f'http: "{nats_health}"\n' if nats_health else ""
-    write_private(data.nats_config, f'authorization {{ token: "{nats}" }}\n{health}')
+    clients = f'authorization {{ token: "{token}" }}\n{health}'
+    write_private(data.nats_config, clients)
+    if len(nats) > 1:
+        password = _secret(data.nats_route_password, keep=keep)
+        for node in nats:
+            own = cluster_config(node, nats, str(data.of(node.name)), password)
+            write_private(data.nats_node_config(node.name), clients + own)
     write_private(data.redis_config, f"requirepass {redis}\n")
 
 
@@ -56,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS if options.stay else ())
     try:
         make_spark_secret(DataDir(options.data))
-        make_side_secrets(DataDir(options.data), keep=True, nats_health=options.nats_health)
+        make_side_secrets(DataDir(options.data), (), keep=True, nats_health=options.nats_health)
     except Refused as refused:
         sys.stderr.write(f"side_secrets: {refused}\n")
         return EXIT_REFUSED
