@@ -88,6 +88,9 @@ class NoMetrics:
 class CountedSyncs:
     """Counts requests for a sync, which the benchmark makes."""
 
+    holds_all = False
+    accepts_sends = True
+
     def __init__(self) -> None:
         self.wanted = 0
 
@@ -97,7 +100,7 @@ class CountedSyncs:
     def start(self, on_synced: Synced, on_failed: Failed) -> None:
         pass
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         pass
 
 

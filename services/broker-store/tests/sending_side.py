@@ -75,6 +75,9 @@ class ScriptedPeer:
 class Wishes:
     """Counts requests for a sync, which the test makes."""
 
+    holds_all = False
+    accepts_sends = True
+
     def __init__(self) -> None:
         self.count = 0
 
@@ -84,7 +87,7 @@ class Wishes:
     def start(self, _on_synced: object, _on_failed: object) -> None:
         pass
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         pass
 
 

@@ -20,7 +20,7 @@ from gantry_chassis.logs.structured import flush, get_logger
 from gantry_chassis.machine.descriptors import raise_limit
 from gantry_chassis.machine.environment import Environment, machine
 from gantry_chassis.machine.private_files import make_private
-from gantry_chassis.start_refusal import StartRefused, refuse_start
+from gantry_chassis.start_refusal import EXIT_RESTART, RestartNeeded, StartRefused, refuse_start
 
 BACKOFF_SECONDS_MIN = 0.1
 BACKOFF_SECONDS_MAX = 10.0
@@ -90,7 +90,7 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
     """Run `main` until it returns (it should, once `life.stopping` is set), then end the process.
 
     Raises the limit of open files as far as the machine allows. Exit status 0; 2 after StartRefused (one line on
-    stderr); 1 after any other exception. A second signal ends it at once, without drain. SIGUSR1 logs the stacks of
+    stderr); 75 after RestartNeeded; 1 after any other exception. A second signal ends it at once, without drain. SIGUSR1 logs the stacks of
     all threads, even in a busy loop.
     """
     faulthandler.register(signal.SIGUSR1, file=STDERR)
@@ -105,6 +105,9 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
     except StartRefused as refused:
         flush()
         refuse_start(service, str(refused))
+    except RestartNeeded as needed:
+        _log.info("process ends, to be started again", reason=str(needed))
+        status = EXIT_RESTART
     except Exception:  # noqa: BLE001 - the last place that can say it
         _log.exception("process failed")
         status = 1

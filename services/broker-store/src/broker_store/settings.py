@@ -57,6 +57,37 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     nats_token_file: Annotated[
         str, _help("File that holds the token of NATS; empty: none is needed, or nats_url contains it.")
     ] = ""
+    replica: Annotated[
+        str,
+        Meta(max_length=64),
+        _help(
+            "Name of this store within its broker group, whose name is broker_name. One name belongs to one directory. Empty: the store has no replicas."
+        ),
+    ] = ""
+    replicas: Annotated[
+        str,
+        _help("All stores of the group with their remoting addresses: a=host:port;b=host:port;c=host:port."),
+    ] = ""
+    register_servers: Annotated[
+        int, Meta(ge=1, le=5), _help("NATS servers that keep the group's register; 1 for trials.")
+    ] = 3
+    min_in_sync: Annotated[
+        int,
+        Meta(ge=0, le=9),
+        _help(
+            "Stores that must have a message before it is acknowledged; with fewer, sends are refused. 0: 2 of 3, 1 of 2, 3 of 5."
+        ),
+    ] = 0
+    lease_ms: Annotated[
+        int, Meta(ge=200, le=60_000), _help("A follower silent for this long leaves the in-sync set.")
+    ] = 1000
+    grace_ms: Annotated[
+        int, Meta(ge=300, le=120_000), _help("A leader silent for this long is replaced; more than lease_ms.")
+    ] = 1500
+    ha_bootstrap: Annotated[
+        Switch,
+        _help("Make the register of a new group. For one store of the group, at its first start only."),
+    ] = False
     register_seconds: Annotated[
         float, Meta(ge=0.05, le=60), _help("Interval of registrations with the nameservers.")
     ] = 30.0

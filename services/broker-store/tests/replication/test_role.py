@@ -207,7 +207,6 @@ def test_a_candidate_that_comes_second_follows_what_the_register_has():
     other = Registered(6, "g", 3, "c", ("a", "c"), 3, "c.1-1")
     shell.step(RegisterRefused(write.operation, other))
     assert shell.role.state is ReplicaState.FOLLOWER
-    shell.step(Tick())
     assert [order.peer for order in shell.all_of(Send)] == ["c"]
 
 

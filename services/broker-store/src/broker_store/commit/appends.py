@@ -70,6 +70,15 @@ def unknown() -> RefusedRequest:
     )
 
 
+def too_few_replicas() -> RefusedRequest:
+    """Return the refusal when fewer replicas are in sync than an answer promises. The message is not stored; a retry may succeed."""
+    return RefusedRequest(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "fewer replicas of this broker are in sync than min_in_sync: nothing was stored, try again, or start the other replicas",
+        {"gantryCode": "TOO_FEW_REPLICAS"},
+    )
+
+
 OPEN_BYTES_MAX = 16 * 1024 * 1024
 """A batch with more body bytes than this is written before the turn ends. Bounds memory, not durability."""
 WAITING_BYTES_MAX = 256 * 1024 * 1024
@@ -94,6 +103,10 @@ class CommitCalls:
     on_disk_full: Callable[[], None]
     """Called when a write fails because the disk is full."""
     metrics: CommitMetrics
+    holds_all: bool
+    """Whether every entry waits for its sync, whatever its mode: an answer of a replicated store promises that its followers have it."""
+    accepts_sends: Callable[[], bool]
+    """Whether enough replicas are in sync. Always true of a store without replicas."""
 
 
 class _Waiting(NamedTuple):
@@ -126,6 +139,7 @@ class Appends:
         self.records = RecordWriter(log, store_host)
         self._metrics = calls.metrics
         self._request_sync = calls.request_sync
+        self._holds_all, self._accepts_sends = calls.holds_all, calls.accepts_sends
         self._call_later = calls.call_later
         self._on_disk_full = calls.on_disk_full
         self._dispatch = dispatch
@@ -186,6 +200,8 @@ class Appends:
         if self.is_overloaded:
             self.sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+        if self._holds_all and not self._accepts_sends():
+            raise too_few_replicas()
         self._take(entry, body_bytes)
 
     def enqueue(self, entry: Entry, body_bytes: int = 0) -> None:
@@ -335,7 +351,7 @@ class Appends:
 
     def _after_write(self, start: int, placed: list[Entry]) -> None:
         end = self.log.written_end
-        now = [entry for entry in placed if entry.mode == Mode.ASYNC]
+        now = [] if self._holds_all else [entry for entry in placed if entry.mode == Mode.ASYNC]
         if now:
             is_all = len(now) == len(placed)
             self._make_visible(end, now, self.visible_end if is_all or self._waiting else start)
@@ -345,7 +361,7 @@ class Appends:
                 return
             placed = [entry for entry in placed if entry.mode != Mode.ASYNC]
         for entry in placed:
-            if entry.mode == Mode.EARLY:
+            if entry.mode == Mode.EARLY and not self._holds_all:
                 entry.answer(self.records)
         if not self._waiting:
             self._pace.began(self._clock.monotonic())
@@ -373,7 +389,8 @@ class Appends:
             if now_s - self._names_checked_s >= NAMES_SECONDS:
                 self._names_checked_s = now_s
                 self.log.check_names(position)
-            self.log.set_confirm(position)
+            if position > self.log.confirm:  # a replica has noted what its group confirmed
+                self.log.set_confirm(position)
         except LogStopped as error:
             self._refuse(entries, unknown())
             self.failed(error)
@@ -394,7 +411,7 @@ class Appends:
         self._resume()
 
     def answer_late(self) -> None:
-        """Answer FLUSH_DISK_TIMEOUT to entries that waited too long.
+        """Answer FLUSH_DISK_TIMEOUT to entries that waited too long, FLUSH_SLAVE_TIMEOUT where only followers lack them.
 
         They stay in the log and become visible when flushed.
         """
@@ -403,8 +420,10 @@ class Appends:
         for waiting in self._waiting:
             if waiting.opened_s > latest_s:
                 break
+            is_here = waiting.end <= self.log.durable_end
+            code = ResponseCode.FLUSH_SLAVE_TIMEOUT if is_here else ResponseCode.FLUSH_DISK_TIMEOUT
             for entry in waiting.entries:
-                entry.answer(self.records, ResponseCode.FLUSH_DISK_TIMEOUT)
+                entry.answer(self.records, code)
 
     def _make_visible(self, visible_end: int, entries: list[Entry], visible_below: int) -> None:
         self.log.set_visible(visible_end, visible_below)

@@ -1,8 +1,9 @@
-"""The only thread that calls fdatasync.
+"""The only thread that calls fdatasync on the log, but for the parts of a replica (`replication/shell.py`).
 
 Each call covers every request made before it; the loop then gets the position reached.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -32,8 +33,18 @@ class Flusher(Protocol):
         """Answer requests from now on, those made before included, with one of these calls in the loop."""
         ...
 
-    def stop(self) -> None:
-        """Stop after the running sync. Blocks until then."""
+    @property
+    def holds_all(self) -> bool:
+        """Whether nothing may be answered or shown before it is synced, whatever its topic asks for: a leader's followers need it first."""
+        ...
+
+    @property
+    def accepts_sends(self) -> bool:
+        """Whether sends may be appended now. False while too few followers are in sync."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop after the running sync, and return then."""
         ...
 
 
@@ -46,6 +57,7 @@ class SyncThread:
         self._on_synced: Synced | None = None
         self._on_failed: Failed | None = None
         self._has_failed = False
+        self.holds_all, self.accepts_sends = False, True
         self._thread = make_thread(self._step, "sync")
         self.request: Callable[[], None] = self._thread.wake
 
@@ -54,9 +66,9 @@ class SyncThread:
         self._on_synced, self._on_failed = on_synced, on_failed
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop after the running sync. Blocks until then."""
-        self._thread.stop()
+    async def stop(self) -> None:
+        """Stop after the running sync, and return then."""
+        await asyncio.to_thread(self._thread.stop)
 
     def _step(self) -> float | None:
         assert self._on_synced is not None

@@ -7,7 +7,6 @@ import asyncio
 import errno
 from collections.abc import Callable
 
-from broker_store.commit.appends import Appends
 from broker_store.commit.queues import QueueEnds
 from broker_store.derived import Snapshot
 from broker_store.log.checkpoint.checkpoint_file import Times
@@ -51,24 +50,31 @@ class Checkpoints:
     """Takes checkpoints, one at a time."""
 
     def __init__(
-        self, store: OpenedStore, appends: Appends, is_topic_owed: Callable[[], bool], thread: Workers
-    ) -> None:  # fmt: skip
-        """`is_topic_owed`: whether the log lacks a change of a topic. No checkpoint is taken meanwhile.
+        self,
+        store: OpenedStore,
+        visible_ms: Callable[[], int],
+        is_topic_owed: Callable[[], bool],
+        thread: Workers,
+        earlier: "Checkpoints | None" = None,
+    ) -> None:
+        """`visible_ms`: store time of the newest visible record. `earlier` took the checkpoints so far, as the store followed, and has ended.
 
-        The next start reads no record below the checkpoint that names a topic. A record that is under way lies above it.
+        `is_topic_owed`: whether the log lacks a change of a topic. No checkpoint is taken meanwhile. The next start reads no record below
+        the checkpoint that names a topic. A record that is under way lies above it.
         """
-        self._store, self._appends, self._is_topic_owed = store, appends, is_topic_owed
+        self._store, self._visible_ms, self._is_topic_owed = store, visible_ms, is_topic_owed
         self._steady = store.environment.steady
         self._lock = asyncio.Lock()
         self._yielding = LoopYielding(thread, self._steady)
         self.position = store.checkpoint.position
-        self._saving = QueueSaving(
+        self.saving = QueueSaving(
             store.files, store.log.directory, store.log.settings, store.queues, store.unit_journal, self._yielding,
             self.position, is_whole=store.is_whole,
-        )  # fmt: skip
-        self.note = store.note
+        ) if earlier is None else earlier.saving  # fmt: skip
+        """Which files of queues lack what. It lasts longer than these checkpoints where a replica takes over."""
+        self.note = store.note if earlier is None else earlier.note
         """The note of the last checkpoint, from the moment it is to be written."""
-        self._noted_cut = None if store.note is None else store.note.min_position
+        self._noted_cut = None if self.note is None else self.note.min_position
         """Where queues and index began at the last complete checkpoint. None before the first one of a directory without a note."""
         self.count = 0
         self._broken = ""
@@ -88,7 +94,8 @@ class Checkpoints:
         A start finds what is lost at the beginning of queues and index only if the note names the place where the log begins.
         """
         is_cut = self._noted_cut is not None and self._noted_cut != self._store.queues.cut_to
-        return self.behind_bytes > 0 or self._saving.needs_files or is_cut
+        is_behind = self._store.log.visible_below > self.position
+        return is_behind or self.saving.needs_files or is_cut
 
     @property
     def longest_turn_s(self) -> float:
@@ -115,12 +122,16 @@ class Checkpoints:
         async with self._lock:
             return await self._take_unless_broken()
 
-    async def close(self) -> None:
-        """Take the last checkpoint of an orderly stop. Everything must be written and answered before."""
-        store = self._store
+    async def end(self) -> None:
+        """Wait for a running checkpoint. Take no further one."""
         self._hurry.set()
         if self._under_way:
             await asyncio.wait(self._under_way)
+
+    async def close(self) -> None:
+        """Take the last checkpoint of an orderly stop. Everything must be written and answered before."""
+        store = self._store
+        await self.end()
         async with self._lock:
             try:
                 position = await self._take_unless_broken(with_files=True)
@@ -159,15 +170,15 @@ class Checkpoints:
         self._yielding.begin()
         # One moment for all parts: what is visible now is in the queues, the index and the window; later
         # records do not matter.
-        position, newest_ms = self._appends.visible_end, self._appends.visible_ms
+        position, newest_ms = store.log.visible_below, self._visible_ms()
         ends = QueueEnds(position, is_all=store.log.visible_end <= position)
-        plan = self._saving.plan(ends, with_files=with_files)
+        plan = self.saving.plan(ends, with_files=with_files)
         oldest_ms = store.clock.ago_ms(store.settings.idempotency_window_seconds * 1000)
         note = take_note(store.queues, store.index, ends)
         keys, keys_end = store.window.packed(store.journal.saved_end), store.window.end
         states = await self._snapshots(position)
         await in_thread(self._sync_log)
-        await self._saving.save(plan, position)
+        await self.saving.save(plan, position)
         if store.index is not None:
             await self._save_index(store.index)
         await in_thread(lambda: store.journal.append(keys, keys_end, position))
@@ -178,11 +189,11 @@ class Checkpoints:
         await in_thread(lambda: save_note(store.note_file, content, self.position))
         await in_thread(lambda: store.journal.drop_before(oldest_ms))  # the note needs none of them
         confirm, end = store.log.confirm, store.log.written_end
-        files_ms = self._saving.files_ms
+        files_ms = self.saving.files_ms
         times = Times(newest_ms, newest_ms if files_ms is None else files_ms, newest_ms)
         await in_thread(lambda: self._note(position, end, confirm, times))
         self.position, self._noted_cut = position, note.min_position
-        await self._saving.done(plan, position, newest_ms)
+        await self.saving.done(plan, position, newest_ms)
         self.count += 1
         return position
 
@@ -217,5 +228,5 @@ class Checkpoints:
         store.files.remove(f"{store.snapshots.directory}/{KEPT_FILE}")  # the snapshots include its content
 
     def _times(self) -> Times:
-        newest_ms = self._appends.visible_ms
+        newest_ms = self._visible_ms()
         return Times(newest_ms, newest_ms, newest_ms)

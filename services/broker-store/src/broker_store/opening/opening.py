@@ -1,6 +1,8 @@
 """Opens a store directory: lock, configuration, log, queues, index, key window. Recovers them, and rebuilds what was lost.
 
 Works in slices, so that the loop can serve reads meanwhile. Never accepts a send.
+
+The opening of a replica lasts as long as it follows: it replays what its group confirms (`replay`), and ends when the replica leads (`finish`).
 """
 
 from collections.abc import Generator, Iterator
@@ -9,29 +11,22 @@ from functools import partial
 from broker_store.clocks.clock_note import store_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.message import Mode
-from broker_store.commit.queues import Queue, QueueTable
-from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, read_topics
+from broker_store.commit.queues import Queue
+from broker_store.commit.system_records import SegmentOffsets, TopicDeleted, read_system_record
+from broker_store.commit.topics import SEGMENT_TOPIC
 from broker_store.commit.visible.store_events import StoreEvents
 from broker_store.config.config_files import ConfigFile
-from broker_store.config.delay_levels import parse_levels
-from broker_store.config_log.topics_table import found_file
-from broker_store.derived import Covered, SnapshotFiles
+from broker_store.derived import Covered
 from broker_store.groups.old_journal import JOURNAL_FILE, drop_older_journal
 from broker_store.log.checkpoint.checkpoint import Checkpoint
-from broker_store.log.commit_log.commit_log import CommitLog
-from broker_store.log.commit_log.scan import ScannedRecord
-from broker_store.log.consume_queues.consume_queue import ConsumeQueue
-from broker_store.log.consume_queues.unit_journal import NOT_USED, Run, UnitJournal
+from broker_store.log.consume_queues.unit_journal import NOT_USED, Run
 from broker_store.log.errors import LogError, LogUnreadable
-from broker_store.log.files.file_pool import FilePool
 from broker_store.log.files.files import Files
 from broker_store.log.files.names import parse_file_name
 from broker_store.log.index.index import IndexFiles
+from broker_store.log.recovery.continued_walk import ContinuedWalk
 from broker_store.log.recovery.recovery import Found, Hole, Recovery
-from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
-from broker_store.opening.derived_states import make_states
+from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.opened_topics import (
     adopt_topics,
@@ -43,8 +38,7 @@ from broker_store.opening.opened_topics import (
 from broker_store.opening.queue_note import Loss, QueueNote, Reason, load_note, never_had, what_is_missing
 from broker_store.opening.recovery_report import report
 from broker_store.opening.restore import Restore
-from broker_store.sending.idempotency import Window
-from broker_store.sending.key_journal import KeyJournal
+from broker_store.opening.store_parts import Directory, is_preamble, open_parts
 from broker_store.settings import Settings
 from broker_store.settling.claims import raise_boot_count
 from broker_store.settling.cursor_copies import KEPT_FILE, keep_foreign_cursors, read_kept_cursors
@@ -56,11 +50,13 @@ from gantry_wire.errors import WireError
 Slices = Generator[None, None, None]
 
 _log = get_logger()
-_PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
 
 
 class Opening:
-    """One start of a store. `run` yields between slices. `store` is complete when it has ended."""
+    """One start of a store. `run` yields between slices. `store` is complete when it has ended.
+
+    With `settings.replica`: `recover`, `replay` as often as needed, `finish`.
+    """
 
     def __init__(
         self,
@@ -96,6 +92,9 @@ class Opening:
         self._awaited: dict[str, int] = {}
         self._deleted_topics: set[str] = set()
         """Topics whose deletion the walk met."""
+        self._restore: Restore | None = None
+        self._walk_on: ContinuedWalk | None = None
+        """Continues the walk of a replica."""
 
     @property
     def _is_ours(self) -> bool:
@@ -107,7 +106,12 @@ class Opening:
         return bool(self._files.listdir(f"{self._directory}/consumequeue/{SEGMENT_TOPIC}"))
 
     def run(self) -> Slices:
-        """Recover, and rebuild what the note of the last checkpoint misses.
+        """Recover everything, and complete the store. Raises LogError when the log cannot be opened."""
+        yield from self.recover()
+        self.finish()
+
+    def recover(self) -> Slices:
+        """Recover, and rebuild what the note of the last checkpoint misses; of a replica, what its group has confirmed.
 
         Raises LogError when the log cannot be opened.
         """
@@ -129,6 +133,35 @@ class Opening:
         if self._losses:
             self._rebuild_all(self._losses[0], note)
             yield from self._recover(note)
+        self.store.note = None if self.is_rebuild else note
+
+    def replay(self, limit: int) -> Slices:
+        """Replay what the log of a replica has below `limit`, the end of a record or of a segment. Raises LogError, OSError."""
+        assert self._restore is not None
+        assert self._walk_on is not None
+        for found in self._walk_on.run(limit):
+            self._restore.take(found.records)
+            yield
+
+    @property
+    def replayed_end(self) -> int:
+        """Everything below is replayed."""
+        return self.store.log.end if self._walk_on is None else self._walk_on.position
+
+    @property
+    def replayed_ms(self) -> int:
+        """Store time of the newest record that was replayed."""
+        return (
+            self.store.recovered_ms
+            if self._restore is None
+            else max(self.store.recovered_ms, self._restore.newest_store_ms)
+        )
+
+    def finish(self, boots: int = 0) -> None:
+        """Complete the store, once everything is replayed: it may append from now on. `boots`: boot count of its group, if it has one."""
+        self.store.boot_count = max(boots, self.store.boot_count)
+        if self._walk_on is not None and self._restore is not None:
+            self._note_replayed(self._restore)
         settle_topics(self.store)
         adopt_topics(
             self.store, self._awaited if self._is_ours else {}
@@ -136,7 +169,6 @@ class Opening:
         open_again(self.store)
         self.store.queues.note_cut(self.store.log.min_position)
         self.store.queues.note_opened()
-        self.store.note = None if self.is_rebuild else note
         self._keep_clock()
 
     def _lost_before(self, note: QueueNote | None, covered: int) -> Loss | None:
@@ -186,60 +218,10 @@ class Opening:
                 self._files.remove_dir(directory)
 
     def _open(self) -> OpenedStore:
-        settings, files, directory = self._settings, self._files, self._directory
-        log_settings = LogSettings(
-            segment_bytes=settings.segment_bytes,
-            queue_file_units=settings.queue_file_units,
-            index_slots=settings.index_slots,
-            index_entries=settings.index_entries,
-            prezero_bytes=settings.zero_ahead_bytes,
-            free_bytes_min=settings.free_bytes_min,
-            reserve_bytes=settings.ballast_bytes,
-            checkpoint_bytes=settings.checkpoint_bytes,
-        )
-        pool = FilePool(files)
-
-        def open_units(topic: str, queue_id: int) -> ConsumeQueue:
-            return ConsumeQueue(pool, f"{directory}/consumequeue/{topic}/{queue_id}", log_settings)
-
-        queues = QueueTable(open_units)
-        content = self._topics_file.load()
-        known = None if content is None else read_topics(content)
-        mode = Mode.SYNC if settings.flush == "sync" else Mode.ASYNC
-        preambles = Preambles(queues, self._clock, self._store_host, mode, self._events.record_placed)
-        log = CommitLog(
-            files,
-            f"{directory}/commitlog",
-            log_settings,
-            preambles.build,
-            preambles.on_placed,
-            self._checkpoint,
-        )
-        return OpenedStore(
-            settings=settings,
-            files=files,
-            clock=self._clock,
-            environment=self._environment,
-            store_host=self._store_host,
-            checkpoint=self._checkpoint,
-            log=log,
-            queues=queues,
-            index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
-            topics=load_topics(known, settings, self._clock, self._events.topic_changed),
-            topics_file=self._topics_file,
-            topics_found=found_file(self._topics_file, content, is_table=known is not None),
-            window=Window(
-                settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max, self._clock.before
-            ),
-            journal=KeyJournal(files, f"{directory}/gantry/keys"),
-            unit_journal=UnitJournal(files, f"{directory}/gantry/units"),
-            note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),
-            events=self._events,
-            levels=parse_levels(settings.delay_levels),
-            states=make_states(queues),
-            snapshots=SnapshotFiles(files, directory),
-            boot_count=self._boot_count,
-        )
+        return open_parts(
+            Directory(self._settings, self._files, self._clock, self._store_host, self._environment),
+            self._checkpoint, self._events, self._topics_file, self._boot_count,
+        )  # fmt: skip
 
     def _recover(self, note: QueueNote | None) -> Slices:
         store = self.store
@@ -247,10 +229,11 @@ class Opening:
             store.log,
             self._checkpoint.last,
             rebuild=self.is_rebuild,
-            is_preamble=_is_preamble,
+            is_preamble=is_preamble,
             records_together=records_together,
             units_from=self._units_from(note),
             again_ms=self._settings.idempotency_window_seconds * 1000 if self._was_ours else 0,
+            confirms_end=not self._settings.replica,
         )
         is_index_whole = self._load(recovery, note)
         states = self._load_states(recovery, note)
@@ -274,6 +257,8 @@ class Opening:
         self.began_at = recovery.start
         restore = yield from self._walk(recovery, states)
         self._record_losses(restore, states, losses)
+        if self._settings.replica:
+            self._restore, self._walk_on = restore, ContinuedWalk(store.log, recovery.replayed_end)
 
     def _units_from(self, note: QueueNote | None) -> int:
         """Return the position below which the queue files are complete, NOT_USED where nothing says that they lack units."""
@@ -300,8 +285,6 @@ class Opening:
     def _record_losses(self, restore: Restore, states: list[Covered], losses: list[Loss]) -> None:
         """Record what the walk found. `losses` were known before it."""
         store = self.store
-        for queue in store.queues.all():
-            queue.next_offset = max(queue.next_offset, queue.units.max_offset)
         if any(covered > store.log.end for _, covered in states) and not self.is_rebuild:
             self._losses.append(Loss(Reason.SNAPSHOT, "a snapshot is ahead of the log"))
         self._deleted_topics = restore.deleted
@@ -309,15 +292,22 @@ class Opening:
         if store.index is not None and not self._losses:
             self._drop_stale_keys(store.index)
         store.rebuild_reason, store.recovery_start = self.rebuild_reason, self.began_at
-        self.records += restore.records
+        self._note_replayed(restore)
+
+    def _note_replayed(self, restore: Restore) -> None:
+        """Record what was replayed. Doing so again after more was replayed is right, too."""
+        store = self.store
+        for queue in store.queues.all():
+            queue.next_offset = max(queue.next_offset, queue.units.max_offset)
+        self.records = restore.records
         self._awaited = restore.awaited
-        store.holes += restore.holes
+        store.holes = restore.holes
         store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
         self._clock.advance_to(store.recovered_ms)
 
     def _drop_stale_keys(self, index: IndexFiles) -> None:
         try:
-            index.drop_from(self.store.log.end)
+            index.drop_from(self.store.log.visible_end)
         except OSError as error:
             detail = f"the index cannot be cut to the end of the log ({error}): check the disk"
             raise LogUnreadable(detail) from error
@@ -466,7 +456,3 @@ class Opening:
         except (LogError, WireError, ValueError) as error:
             _log.warning("a system record cannot be read", position=position, error=str(error))
             return None
-
-
-def _is_preamble(record: ScannedRecord) -> bool:
-    return record[7] == _PREAMBLE_TOPIC

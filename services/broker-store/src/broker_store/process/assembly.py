@@ -21,7 +21,9 @@ from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.disk import Disk, refusing_start
 from broker_store.process.extension_hooks import Hooks, build_hooks
+from broker_store.process.follower_table import FollowerTable
 from broker_store.process.foundation import Foundation, Surroundings, build_foundation
+from broker_store.process.group_settings import GroupSettings, group_settings
 from broker_store.process.halves_and_features import (
     Feature,
     Halves,
@@ -31,9 +33,10 @@ from broker_store.process.halves_and_features import (
     build_halves,
     listeners_of,
 )
-from broker_store.process.http_routes import SnapshotRoutes
+from broker_store.process.http_routes import ReplicationRoute, SnapshotRoutes
 from broker_store.process.listeners import Listeners
 from broker_store.process.measuring import count_puts, register_metrics
+from broker_store.process.membership import Membership, open_membership
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
@@ -128,10 +131,18 @@ class StoreProcess:
         self._fast_paths = fast_paths
         self._known_headers = KnownHeaders() if fast_paths else None
         self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
-        routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
+        self._replication_route = ReplicationRoute()
+        routes = {
+            **health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes(), **self._replication_route.routes(),
+        }  # fmt: skip
         budget = settings.make_budget(life.environment.steady)
         show_budget(self._metrics, "gantry_store", budget)
         self._guard = guard = open_guard(settings, SERVICE, self._metrics, life.environment)
+        self._group = group_settings(settings)
+        if self._group is not None and guard is not None:
+            raise StartRefused(
+                "a store with replicas cannot check users yet: unset access_key_file, or replica"
+            )
         self._listeners = Listeners(
             settings, routes, budget, self._closed, life.environment.listening_socket,
             None if guard is None else guard.own_port_door(SERVICE, settings.cluster_name),
@@ -140,9 +151,8 @@ class StoreProcess:
         self._user_files = _user_files(settings)
         introduce = None if guard is None else guard.introducer
         outgoing = OutgoingFiles(self._metrics, "gantry_store")
-        self._pool = ConnectionPool(
-            rng=life.environment.rng, introduce=introduce, tls=outgoing.open(outgoing_tls, settings)
-        )
+        tls = outgoing.open(outgoing_tls, settings)
+        self._pool = ConnectionPool(rng=life.environment.rng, introduce=introduce, tls=tls)
         self._hints = Hints(
             settings.nats_url,
             SERVICE,
@@ -150,6 +160,14 @@ class StoreProcess:
             settings.nats_token_file,
             outgoing.open(hints_tls, settings),
         )
+        self._make_membership = partial(
+            open_membership, settings, life,
+            lambda on_lost, limits: ConnectionPool(
+                limits=limits, rng=life.environment.rng, introduce=introduce, tls=tls, on_lost=on_lost
+            ),
+            outgoing.open(hints_tls, settings),
+        )  # fmt: skip
+        self._membership: Membership | None = None
         self._opening: Opening | None = None
         self._built: Built | None = None
         self._is_recovered = False
@@ -165,6 +183,8 @@ class StoreProcess:
         finally:
             await self._stop()
             lock.release()
+        if self._membership is not None:
+            self._membership.raise_end()
 
     @property
     def _host(self) -> str:
@@ -181,11 +201,13 @@ class StoreProcess:
         store_host = pack_host(_resolve(self._host), port)
         with refusing_start(settings.store_dir):
             self._opening = Opening(settings, self._files, self._clock, store_host, self._life.environment)
-            slices = self._opening.run()
-            if not await self._recover(self._opening, slices, until_rebuild=True):
+            slices = self._opening.run() if self._group is None else self._opening.recover()
+            if not await self._recover(self._opening, slices, until_rebuild=self._group is None):
+                return
+            if self._group is not None and not await self._lead(self._opening, self._group):
                 return
             self._built = built = self._build(self._opening)
-            if self._opening.is_rebuild and not self._life.stopping.is_set():
+            if self._opening.is_rebuild and not self._is_recovered and not self._life.stopping.is_set():
                 await self._serve_reads(built, self._opening, slices)
         if not self._life.stopping.is_set():
             await self._serve(built, self._opening)
@@ -206,19 +228,33 @@ class StoreProcess:
         self._is_recovered = True
         return True
 
+    async def _lead(self, opening: Opening, group: GroupSettings) -> bool:
+        """Follow the leader of the group until this store leads. False when asked to stop meanwhile."""
+        self._membership = membership = self._make_membership(group, opening, self._thread)
+        self._replication_route.open(membership.describe)
+        self._listeners.admit(FollowerTable(membership.commands(), membership.leader_address))
+        self._listeners.wait_for("following the leader of its group")
+        if not await membership.lead():
+            return False
+        opening.finish(membership.boots)
+        self._is_recovered = True
+        return True
+
     def _build(self, opening: Opening) -> Built:
         settings, store = self._settings, opening.store
         around = Surroundings(
             settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
-            self._address, self._index_trouble,
+            self._address, self._index_trouble, self._membership.epoch if self._membership is not None else 0,
         )  # fmt: skip
         values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
         foundation = build_foundation(around, store, self._thread)
         in_loop = asyncio.get_running_loop().call_soon_threadsafe
-        flusher = SyncThread(store.log.sync, in_loop, store.environment.make_thread)
+        membership = self._membership
+        flusher = membership or SyncThread(store.log.sync, in_loop, store.environment.make_thread)
+        earlier = None if membership is None else membership.checkpoints
         sending = Sending(
-            store, self._classes, foundation, Turn.current().at_end, flusher, self._thread,
+            store, self._classes, foundation, Turn.current().at_end, flusher, self._thread, earlier,
             fast_paths=self._fast_paths,
         )  # fmt: skip
         halves = build_halves(around, store, foundation, sending, config)
@@ -248,7 +284,10 @@ class StoreProcess:
     async def _serve(self, built: Built, opening: Opening) -> None:
         sending, settings = built.halves.sending, self._settings
         table = CommandTable(self._classes, self._known_headers, built.door)
-        table.add_all(built.hooks.commands(built.commands()))
+        commands = built.hooks.commands(built.commands())
+        if self._membership is not None:
+            commands = self._membership.guard(commands)
+        table.add_all(commands)
         table.add_quick(sending.plain.take, sending.send_one)
         built.halves.consuming.start(was_stopped=opening.store.was_stopped)
         sending.start()
@@ -326,14 +365,16 @@ class StoreProcess:
         """Stop accepting, answer held and running requests, flush, close the log."""
         self._listeners.shut("stopping")
         built = self._built
-        if built is not None:
+        if built is not None and not self._has_ended:
             await built.close()
             if self._is_recovered:
                 await built.halves.sending.drain(self._settings.drain_seconds)
         await self._listeners.close()
         await self._life.end_loops()
-        if built is not None and self._is_recovered:
+        if built is not None and self._is_recovered and not self._has_ended:
             await built.halves.sending.stop(built.configuration.save)
+        elif self._membership is not None:
+            await self._membership.leave()
         elif self._opening is not None:
             self._opening.abandon()
         await self._pool.close()
@@ -341,7 +382,14 @@ class StoreProcess:
             self._guard.audit.close()
         self._thread.close()
 
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the group has ended this life of a replica: it says nothing more."""
+        return self._membership is not None and self._membership.has_ended
+
     def _not_ready(self) -> str | None:
+        if self._built is None and self._membership is not None and self._membership.is_copying:
+            return None
         if not self._listeners.reason and self._built is not None:
             log = self._built.halves.sending.store.log
             if log.state is LogState.STOPPED:

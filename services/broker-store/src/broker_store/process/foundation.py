@@ -50,6 +50,8 @@ class Surroundings:
     address: str
     """host:port as advertised to clients."""
     index_trouble: Callable[[], str | None]
+    epoch: int = 0
+    """In which this store leads its group; 0 for a store without replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,11 @@ def _registration(around: Surroundings, store: OpenedStore) -> Registration | No
         return None
     host, _, port = around.address.rpartition(":")
     identity = Identity(
-        settings.cluster_name, settings.broker_name, around.address, f"{host}:{int(port) + 1}"
+        settings.cluster_name,
+        settings.broker_name,
+        around.address,
+        f"{host}:{int(port) + 1}",
+        epoch=around.epoch,
     )
     return Registration(
         around.pool,

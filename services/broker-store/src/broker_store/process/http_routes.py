@@ -1,6 +1,7 @@
-"""The store's HTTP side: health, metrics, snapshots for programs that read the files."""
+"""The store's HTTP side: health, metrics, snapshots for programs that read the files, its place in its broker group."""
 
 from collections.abc import Callable
+from typing import Any
 
 from broker_store.log.errors import LogError
 from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
@@ -63,6 +64,27 @@ class SnapshotRoutes:
         except (LogError, OSError) as error:
             return json_response({"error": str(error)}, 500)
         return Response(204)
+
+
+class ReplicationRoute:
+    """GET /v1/replication: what this store is for its broker group."""
+
+    def __init__(self) -> None:
+        self._describe: Callable[[], dict[str, Any]] | None = None
+
+    def open(self, describe: Callable[[], dict[str, Any]]) -> None:
+        """Answer from now on."""
+        self._describe = describe
+
+    def routes(self) -> Routes:
+        """Return the table entries."""
+        return {("GET", "/v1/replication"): self.show}
+
+    async def show(self, _request: Request) -> Response:
+        """Return it as JSON."""
+        if self._describe is None:
+            return json_response({"error": "this store has no replicas, or recovers its log"}, 404)
+        return json_response(self._describe())
 
 
 def _not_open() -> Response:

@@ -4,10 +4,11 @@ Opened first, so that a taken port fails at once; admission follows later.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Protocol
 
-from broker_store.requests.command_table import NOT_ON_FAST_PORT, CommandTable
+from broker_store.requests.command_table import NOT_ON_FAST_PORT
 from broker_store.settings import Settings
 from gantry_chassis.http.authorizing import Authorizer
 from gantry_chassis.http.server import HttpServer, Routes
@@ -25,6 +26,18 @@ from gantry_wire.frames.frame_stream import RawFrame
 CLOSE_SECONDS = 1.0
 
 
+class Table(Protocol):
+    """What a port serves."""
+
+    def receive(self, peer: Peer, raw: RawFrame) -> None:
+        """Handle one frame. Raises WireError to refuse."""
+        ...
+
+    def without(self, codes: Iterable[int]) -> "Table":
+        """Return the same table without some codes."""
+        ...
+
+
 class Listeners:
     """All listeners of one store."""
 
@@ -39,8 +52,8 @@ class Listeners:
     ) -> None:
         """`listen` opens the HTTP port; `authorizer` decides about its calls, None: access control is off."""
         self._settings = settings
-        self._main: CommandTable | None = None
-        self._fast: CommandTable | None = None
+        self._main: Table | None = None
+        self._fast: Table | None = None
         self.reason = "starting"
         """Why requests are refused, empty once the store serves."""
         self.port = self.fast_port = 0
@@ -72,7 +85,7 @@ class Listeners:
         except OSError as error:
             raise StartRefused(f"a port of {settings.listen} cannot be opened: {error}") from error
 
-    def admit(self, table: CommandTable) -> None:
+    def admit(self, table: Table) -> None:
         """Serve the commands of this table."""
         self._main, self._fast = table, table.without(NOT_ON_FAST_PORT)
 

@@ -12,7 +12,12 @@ from gantry_chassis.logs.structured import get_logger
 from gantry_link.clients.nameservers import NameserverClient, Registered
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
-from gantry_wire.bodies.cluster import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.bodies.cluster import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from gantry_wire.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 
 WATCH_SECONDS = 0.5
@@ -33,6 +38,8 @@ class Identity(NamedTuple):
     address: str
     ha_address: str
     broker_id: int = 0
+    epoch: int = 0
+    """Of the leader, which nameservers compare; 0 for a store without replicas."""
 
 
 class Registration:
@@ -169,9 +176,12 @@ class Registration:
             for name, topic in self._topics.all().items()
             if not self._topics.is_internal(name)
         }
-        wrapper = TopicConfigSerializeWrapper(
-            data_version=self._topics.version.value, topic_config_table=topics
-        )
+        version = self._topics.version.value
+        if self._identity.epoch:
+            version = DataVersion(
+                counter=version.counter, state_version=self._identity.epoch, timestamp=version.timestamp
+            )
+        wrapper = TopicConfigSerializeWrapper(data_version=version, topic_config_table=topics)
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
 
     def _masked(self, topic: TopicConfig) -> TopicConfig:

@@ -13,6 +13,9 @@ from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, 
 from broker_store.replication.replica import Replica
 from broker_store.replication.steps import CutLog, EndReason, ShipmentReceived, Show, WriteShipment
 
+ASKED_BEATS = 2
+"""A leader that does not answer within so many beats is asked again: the question, or the answer, met no connection."""
+
 
 class Stage(Enum):
     """How far a session is."""
@@ -75,7 +78,9 @@ class Following:
         if newest is None or newest.leader == replica.settings.name or self.is_cutting:
             return
         patience = replica.settings.lease_ms
-        asked = self._asked_at is not None and replica.now - self._asked_at <= patience
+        is_unanswered = self._copying is None or self._copying.stage is Stage.ASKED
+        wait = ASKED_BEATS * replica.settings.beat_ms if is_unanswered else patience
+        asked = self._asked_at is not None and replica.now - self._asked_at <= wait
         if asked or (self._copying is not None and not self.is_silent(patience)):
             return
         session = Session(replica.life, replica.new_number())

@@ -1,6 +1,7 @@
 """Connections of a replica to the others of its group: one to each, over which everything leaves in order, one-way.
 
-What cannot leave now is dropped: the role says everything again, and shipping goes back after a loss. Nothing waits here.
+What cannot leave now is dropped: the role says everything again, and shipping goes back after a loss. Nothing waits here. Connections are kept
+open while there is nothing to say, so that no takeover waits for one.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from gantry_wire.frames.encode import encode_request
 LIMITS = LinkLimits(output_bytes_max=2 * SHIPMENT_BYTES_MAX)
 """A shipment is queued as a whole."""
 CONNECTION_CLASS = "replication"
+RETRY_SECONDS = 0.1
 
 OnLost = Callable[[Connection, str], None]
 MakePool = Callable[[OnLost, LinkLimits], ConnectionPool]
@@ -33,8 +35,10 @@ class Links:
         self._pool = make_pool(self._lost, LIMITS)
 
     def start(self, on_lost: Callable[[str], None]) -> None:
-        """Connect from now on; call this with the name of a replica when its connection ended."""
+        """Connect from now on, and again after each loss; call this with the name of a replica when its connection ended."""
         self._on_lost = on_lost
+        for peer, address in self._addresses.items():
+            self._connect(peer, address)
 
     def send(self, peer: str, code: int, bodies: Sequence[bytes]) -> bool:
         """Queue one-way requests to a peer: all of them, or none. They leave at the end of this turn. False: there is no connection, or it is full."""
@@ -68,12 +72,16 @@ class Links:
             task.add_done_callback(lambda _: self._connecting.pop(peer))
 
     async def _open(self, address: str) -> None:
-        try:
-            await self._pool.get(address, CONNECTION_CLASS)
-        except LinkError:
-            return  # the pool pauses before its next attempt; the next send asks for one
+        while True:
+            try:
+                await self._pool.get(address, CONNECTION_CLASS)
+            except LinkError:
+                await asyncio.sleep(RETRY_SECONDS)  # the pool pauses between its attempts, too
+            else:
+                return
 
     def _lost(self, connection: Connection, _connection_class: str) -> None:
         name = self._names.get(connection.address)
         if name is not None and self._on_lost is not None:
             self._on_lost(name)
+            self._connect(name, connection.address)

@@ -24,6 +24,8 @@ class RoleSettings:
     """A replica reads the register that often when nothing happens."""
     bootstrap: bool = False
     """Make the first record of an empty register."""
+    boots: int = 0
+    """How often this replica's directory was opened: a leader's boot count is higher than that of any leader before, and higher than this."""
 
     def __post_init__(self) -> None:
         assert 0 < self.beat_ms < self.lease_ms < self.grace_ms

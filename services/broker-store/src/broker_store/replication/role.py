@@ -174,6 +174,7 @@ class Role:
             self.replica.become(state)
         self.replica.persist(replace(self.replica.kept, newest=record))
         self.replica.emit(BecomeFollower(record, state is ReplicaState.FOLLOWER))
+        self.following.tick()
 
     def _state_by(self, record: Registered | None) -> ReplicaState:
         """Return the state that a record gives. A directory that never belonged to a group is no member: the log of that name is lost."""
@@ -201,9 +202,9 @@ class Role:
         newest, settings, nonce = self.replica.kept.newest, self.replica.settings, self.replica.new_nonce()
         name = settings.name
         if newest is None:
-            return Registered(1, settings.group, 1, name, (name,), 1, nonce)
+            return Registered(1, settings.group, 1, name, (name,), settings.boots + 1, nonce)
         members = tuple(member for member in newest.members if member == name or member != newest.leader)
-        version, epoch, boots = newest.version + 1, newest.epoch + 1, newest.boots + 1
+        version, epoch, boots = newest.version + 1, newest.epoch + 1, max(newest.boots, settings.boots) + 1
         return Registered(version, settings.group, epoch, name, members, boots, nonce)
 
     def _promise(self) -> None:

@@ -15,8 +15,8 @@ from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, decode_comman
 from gantry_wire.frames.frame_stream import JSON, RawFrame
 from gantry_wire.frames.known_headers import KnownHeaders, KnownSend
 
-BOUNDED_BEFORE = frozenset({"send"})
-"""Classes that bound one-way requests themselves, by the requests in flight."""
+BOUNDED_BEFORE = frozenset({"send", "replication"})
+"""Classes that bound one-way requests themselves: sends by the requests in flight, replicas by their window of shipments."""
 
 NOT_ON_FAST_PORT = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The fast port serves everything but pulls, so that held pulls never share a port with sends."""

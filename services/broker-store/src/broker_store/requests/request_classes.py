@@ -37,6 +37,7 @@ LIMITS: dict[str, ClassLimits] = {
     "endTransaction": ClassLimits(100_000, 3_000),
     "adminBroker": ClassLimits(10_000, 5_000),
     "loadBalance": ClassLimits(100_000, 5_000),
+    "replication": ClassLimits(100_000, 5_000),
 }
 
 

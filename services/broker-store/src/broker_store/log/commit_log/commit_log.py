@@ -117,6 +117,11 @@ class CommitLog(LogReader):
             self._limit = self._tail.end - BLANK_BYTES
             self.prezero.follow(self._tail, end)
 
+    def hide_above(self, position: int) -> None:
+        """Allow reads below this position only. For the log of a replica, right after `start_at`."""
+        assert self.min_position <= position <= self.end
+        self.visible_end = self.visible_below = position
+
     @property
     def room(self) -> int:
         """Most bytes that can be reserved in this segment. Below 0 when the log has none yet, or is stopped."""

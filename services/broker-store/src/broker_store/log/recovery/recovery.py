@@ -6,7 +6,7 @@ bad record is damage, reported as a hole. Above it the first bad record is the e
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
@@ -79,7 +79,8 @@ class Recovery:
     rest and adds it after `load_queue`. In a log that another program wrote last, the walk begins there at the
     latest, and at least the records of the last `again_ms` are walked: the caller keeps of them what no file has.
 
-    With `confirms_end` false the confirm offset stays where it is: the log is that of a replica, whose leader may still cut what lies above.
+    With `confirms_end` false the log is that of a replica, whose leader may still cut what lies above the confirm offset. That is checked,
+    but neither replayed nor shown: it is replayed as the group confirms it (`ContinuedWalk`), from `replayed_end` on.
     """
 
     def __init__(
@@ -105,6 +106,8 @@ class Recovery:
         self.confirm = last.confirm
         self._units_from = units_from
         self.start = log.min_position if rebuild else self._find_start()
+        self.replayed_end = self.start
+        """The records below were found. The end of the log, unless the confirm offset bounds it."""
         self._units_end = self.start if units_from < 0 else min(self.start, units_from)
         if not log.segments:
             log.begin_at(self.start)
@@ -151,9 +154,12 @@ class Recovery:
                 queue.truncate_to_position(end)
         for queue, next_offset in self._reserved.items():
             queue.start_at(next_offset)
-        log.start_at(end, min(end, self.confirm))
         if self._confirms_end:
+            log.start_at(end, min(end, self.confirm))
             log.set_confirm(end)
+        else:
+            log.start_at(end, min(end, self.target))
+            log.hide_above(self.replayed_end)
         yield Recovered(self.start, end, self._holes)
 
     # --- where to begin ------------------------------------------------------------------------------------
@@ -251,7 +257,7 @@ class Recovery:
                         whole = 0  # the next start would drop it, and must end the log where this one does
                     held, held_fault = found[whole:], "records that belong together are incomplete"
                     if whole:
-                        yield self._take(found[:whole], held[0][0] if held else position)
+                        yield from self._take(found[:whole], held[0][0] if held else position)
             if stop in (Stop.MORE, Stop.BLANK):
                 continue
             if position >= self.confirm:
@@ -279,10 +285,15 @@ class Recovery:
             at += together
         return len(found)
 
-    def _take(self, found: list[ScannedRecord], position: int) -> Found:
+    def _take(self, found: list[ScannedRecord], position: int) -> Iterator[Found]:
         self._log.first_read.trust(found[0][0], found[-1][0] + found[-1][1])
         self._log.show(position)
-        return Found(found, position)
+        if not self._confirms_end and position > self.target:
+            found = [record for record in found if record[0] + record[1] <= self.target]
+            position = min(position, self.target)
+        if found:
+            self.replayed_end = position if self._confirms_end else found[-1][0] + found[-1][1]
+            yield Found(found, position)
 
     def _leave_hole(self, start: int, end: int) -> int:
         self._holes += 1
@@ -290,6 +301,7 @@ class Recovery:
         for queue, offset in self._leftovers.offsets_used(start, end).items():
             self._reserved[queue] = offset
         self._log.show(end)
+        self.replayed_end = max(self.replayed_end, end)
         return units
 
     # --- the end -------------------------------------------------------------------------------------------

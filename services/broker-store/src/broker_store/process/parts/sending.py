@@ -57,9 +57,9 @@ class Sending:
 
     def __init__(
         self, store: OpenedStore, classes: dict[str, RequestClass], foundation: Foundation,
-        at_turn_end: AtTurnEnd, flusher: Flusher, thread: Workers, *, fast_paths: bool,
+        at_turn_end: AtTurnEnd, flusher: Flusher, thread: Workers, earlier: Checkpoints | None = None, *, fast_paths: bool,
     ) -> None:  # fmt: skip
-        """Without `fast_paths` every message is its own entry of the group commit."""
+        """Without `fast_paths` every message is its own entry of the group commit. `earlier`: the checkpoints of a replica that has followed."""
         settings = store.settings
         self.store = store
         self.dispatch = Dispatch(None if store.index is None else VisibleKeys(store.index), store.events)
@@ -113,7 +113,7 @@ class Sending:
             self.settling, store.clock.now_ms, any_host=settings.claim_any_host
         )
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
-        self.checkpoints = Checkpoints(store, self.appends, lambda: bool(self.topic_records.owed), thread)
+        self.checkpoints = Checkpoints(store, self._visible_ms, self._is_topic_owed, thread, earlier)
 
     def commands(self) -> Commands:
         """Return the table entries of this half."""
@@ -222,9 +222,15 @@ class Sending:
         await self.drain(self.store.settings.drain_seconds)
         await save_configuration()
         await self._note_saver.close()
-        await asyncio.to_thread(self._flusher.stop)
+        await self._flusher.stop()
         await self.checkpoints.close()
         self.store.log.close()
+
+    def _visible_ms(self) -> int:
+        return self.appends.visible_ms
+
+    def _is_topic_owed(self) -> bool:
+        return bool(self.topic_records.owed)
 
     def _is_readable(self, topic: str, first: Remembered) -> bool:
         """Whether a key's first message still exists: neither its topic was deleted nor its part of the log."""
@@ -262,7 +268,7 @@ def _build_appends(
     sends.set_wait_ms_max(settings.send_wait_ms_max)
     calls = CommitCalls(
         at_turn_end, asyncio.get_running_loop().call_later, flusher.request, foundation.care.disk_full_met,
-        foundation.reading.metrics,
+        foundation.reading.metrics, flusher.holds_all, lambda: flusher.accepts_sends,
     )  # fmt: skip
     return Appends(
         store.log, dispatch, store.clock, calls, sends, store.store_host, settings.flush_timeout_ms / 1000,

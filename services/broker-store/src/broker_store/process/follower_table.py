@@ -1,0 +1,76 @@
+"""What a replica serves that does not lead: the messages of its group. Everything else is refused with the name of the leader."""
+
+from collections.abc import Callable, Iterable
+
+from broker_store.ports import Commands, Handler
+from broker_store.ports import Peer as StorePeer
+from gantry_link.serving.peer import Peer
+from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, decode_command
+from gantry_wire.frames.frame_stream import RawFrame
+
+GRANTS = frozenset({RequestCode.LOCK_BATCH_MQ, GantryCode.CLAIM_QUEUES, GantryCode.RECEIVE})
+"""Requests that grant what lives in memory: only while no other replica can lead."""
+
+
+class FollowerTable:
+    """The table of a replica that does not lead."""
+
+    def __init__(self, commands: Commands, leader_address: Callable[[], str]) -> None:
+        """`leader_address`: host:port of the leader, empty if none is known."""
+        self._commands, self._leader_address = commands, leader_address
+
+    def without(self, _codes: Iterable[int]) -> "FollowerTable":
+        """Return the table of a port without some codes: none of them is here."""
+        return self
+
+    def receive(self, peer: Peer, raw: RawFrame) -> None:
+        """Handle one frame. Raises RefusedRequest."""
+        command = decode_command(raw)
+        entry = self._commands.get(command.code)
+        if entry is not None:
+            entry[1](peer, command)
+        elif not command.flag & (FLAG_ONEWAY | FLAG_RESPONSE):
+            raise not_leader(self._leader_address())
+
+
+def not_leader(address: str) -> RefusedRequest:
+    """Return the refusal of a replica that does not lead. `address`: of the leader, empty if none is known."""
+    leads = f"{address} leads" if address else "no leader is known yet, try again in a moment"
+    fields = {"gantryCode": "NOT_LEADER", **({"leader": address} if address else {})}
+    return RefusedRequest(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        f"this replica does not lead its broker: nothing was stored; {leads}",
+        fields,
+    )
+
+
+def no_lease() -> RefusedRequest:
+    """Return the refusal of a grant by a leader whose lease is not whole."""
+    return RefusedRequest(
+        ResponseCode.SYSTEM_BUSY,
+        "this leader has just taken over, or does not hear all replicas in sync: nothing is granted now, try again in a moment",
+        {"gantryCode": "NO_LEASE"},
+    )
+
+
+def with_lease(commands: Commands, may_grant: Callable[[], bool]) -> Commands:
+    """Return the commands of a leader, which grants only while `may_grant` says so."""
+    guarded_commands: Commands = dict(commands)
+    for code in GRANTS & commands.keys():
+        class_name, handler = commands[code]
+        guarded_commands[code] = (class_name, _Granting(handler, may_grant))
+    return guarded_commands
+
+
+class _Granting:
+    """A handler that grants, and is asked only with the lease."""
+
+    def __init__(self, handler: Handler, may_grant: Callable[[], bool]) -> None:
+        self._handler, self._may_grant = handler, may_grant
+
+    def __call__(self, peer: StorePeer, command: Command) -> bytes | None:
+        if not self._may_grant():
+            raise no_lease()
+        return self._handler(peer, command)

@@ -1,0 +1,341 @@
+"""A store as a replica of its broker group: what its role decides, carried to the opening, the group commit and the ports.
+
+A follower is a store whose opening has not ended: it replays what the group confirms, and ends its opening when it leads. A leader's group commit
+answers what the group has confirmed: this is its flusher. Another leader ends the process; nothing in memory of an old leader survives.
+"""
+
+import asyncio
+from typing import Any, NamedTuple, Protocol
+
+from broker_store.commit.sync_thread import Failed, Synced
+from broker_store.log.errors import LogError, LogStopped
+from broker_store.opening.checkpoints import Checkpoints
+from broker_store.opening.opening import Opening
+from broker_store.ports import Commands, Peer
+from broker_store.process.follower_table import with_lease
+from broker_store.process.group_settings import GroupSettings
+from broker_store.replication.frames import CODES
+from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
+from broker_store.replication.links import Links, MakePool
+from broker_store.replication.register.jetstream_register import JetStreamRegister
+from broker_store.replication.register.port import Register
+from broker_store.replication.register.record import Registered
+from broker_store.replication.replica_log import ReplicaLog
+from broker_store.replication.shell import Shell, ShellCalls
+from broker_store.replication.shipping import ShippingSettings
+from broker_store.replication.states import ReplicaState
+from broker_store.replication.steps import EndReason
+from broker_store.settings import Settings
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
+from gantry_chassis.nats_connection import NatsRequests, Tls
+from gantry_chassis.process import Life
+from gantry_chassis.start_refusal import RestartNeeded, StartRefused
+from gantry_link.connections.turn import Turn
+from gantry_wire.frames.command import Command
+
+REPLAY_SECONDS = 0.01
+"""Pause between two replays of a follower: nobody waits for them, and they gather more."""
+REGISTER_SECONDS = 3.0
+"""An operation of the register without an answer for so long counts as lost."""
+
+_log = get_logger()
+
+
+class Closing(Protocol):
+    """Something that is closed."""
+
+    async def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class GroupRegister(NamedTuple):
+    """The register of a group, and its connection."""
+
+    register: Register
+    requests: Closing
+
+
+class Membership:
+    """One life of this store in its group, from its recovered log on."""
+
+    holds_all = True
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        opening: Opening,
+        thread: Workers,
+        kept: KeptFile,
+        links: Links,
+        register: GroupRegister,
+        life: Life,
+    ) -> None:
+        """`thread` does the work of checkpoints."""
+        store = opening.store
+        assert isinstance(store.log, ReplicaLog)
+        self.settings = settings
+        self._opening, self._log, self._links, self._register, self._life = (
+            opening,
+            store.log,
+            links,
+            register,
+            life,
+        )
+        self.checkpoints = Checkpoints(store, lambda: opening.replayed_ms, lambda: False, thread)
+        loop = asyncio.get_running_loop()
+        self._shell = Shell(
+            settings.role(store.boot_count), list(settings.others), store.log, kept, register.register,
+            ShellCalls(life.environment, links.send, Turn.current().at_end, loop.call_later, self),
+            shipping=ShippingSettings(), register_seconds=REGISTER_SECONDS,
+        )  # fmt: skip
+        self._wake = asyncio.Event()
+        self._limit = self._log.confirm
+        """Everything below is confirmed."""
+        self._leads: Registered | None = None
+        self._lead_from = 0
+        self._on_synced: Synced | None = None
+        self._on_failed: Failed | None = None
+        self._is_over = False
+        self._end: Exception | None = None
+        """Why this life is over."""
+
+    # --- following -----------------------------------------------------------------------------------------
+
+    async def lead(self) -> bool:
+        """Follow until this replica leads, its log is replayed to the end and confirmed there. False: asked to stop."""
+        self._links.start(self._shell.lost)
+        self._shell.start()
+        stop = asyncio.ensure_future(self._life.stopping.wait())
+        checkpoints = asyncio.ensure_future(self._take_checkpoints())
+        try:
+            while not await self._replayed_all():
+                if self._life.stopping.is_set():
+                    return False
+                waiting = asyncio.ensure_future(self._wake.wait())
+                await asyncio.wait([waiting, stop], return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                self._wake.clear()
+                await asyncio.sleep(0 if self._leads else REPLAY_SECONDS)
+        finally:
+            stop.cancel()
+            checkpoints.cancel()
+            await self.checkpoints.end()
+        return True
+
+    async def _replayed_all(self) -> bool:
+        """Replay what is confirmed, a leader everything. Say whether this replica may serve."""
+        end = self._log.written_end if self._leads else self._limit
+        try:
+            for _ in self._opening.replay(end):
+                await asyncio.sleep(0)
+                if self._life.stopping.is_set():
+                    return False
+        except (LogError, OSError) as error:
+            self.failed(error)
+            return False
+        return self._leads is not None and self._limit >= self._lead_from
+
+    async def _take_checkpoints(self) -> None:
+        settings, checkpoints = self._opening.store.settings, self.checkpoints
+        steady = self._life.environment.steady
+        taken_s = steady()
+        while True:
+            await asyncio.sleep(min(settings.checkpoint_seconds, 0.25))
+            if self._leads is not None:
+                return
+            is_due = steady() - taken_s >= settings.checkpoint_seconds
+            if not (
+                checkpoints.has_work and (is_due or checkpoints.behind_bytes >= settings.checkpoint_bytes)
+            ):
+                continue
+            taken_s = steady()
+            try:
+                await checkpoints.take()
+            except (OSError, LogStopped) as error:
+                _log.warning("checkpoint failed, the last one stays valid", reason=str(error))
+
+    @property
+    def boots(self) -> int:
+        """The boot count of the group: higher than that of any leader before."""
+        assert self._leads is not None
+        return self._leads.boots
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the leader that this replica knows, its own if it leads. 0: none."""
+        newest = self._shell.role.replica.kept.newest
+        return newest.epoch if newest else 0
+
+    # --- a flusher of the group commit ---------------------------------------------------------------------
+
+    def request(self) -> None:
+        """See Flusher: ship and sync what was written."""
+        self._shell.appended()
+
+    def start(self, on_synced: Synced, on_failed: Failed) -> None:
+        """See Flusher."""
+        self._on_synced, self._on_failed = on_synced, on_failed
+
+    async def stop(self) -> None:
+        """See Flusher: the replica leaves its group without a word."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Leave the group. Repeated calls are safe."""
+        if not self._is_over:
+            self._is_over = True
+            await self._shell.close()
+            await self._links.close()
+            await self._register.requests.close()
+
+    async def leave(self) -> None:
+        """Leave the group, and the directory as after an orderly stop; after the end of this life as after a crash."""
+        await self.close()
+        if self.has_ended:
+            self._opening.abandon()
+        else:
+            await self.checkpoints.close()
+            self._log.close()
+
+    # --- the end -------------------------------------------------------------------------------------------
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether this life is over: nothing more is answered, and nothing is written."""
+        return self._end is not None
+
+    def raise_end(self) -> None:
+        """Raise why this life is over, if it is: RestartNeeded, or StartRefused where an operator decides. Otherwise do nothing."""
+        if self._end is not None:
+            raise self._end
+
+    # --- what others say -----------------------------------------------------------------------------------
+
+    def commands(self) -> Commands:
+        """Return the table entries of the messages between replicas."""
+        return {int(code): ("replication", self._receive) for code in CODES}
+
+    def _receive(self, _peer: Peer, command: Command) -> None:
+        self._shell.receive(command.code, command.body)
+
+    def guard(self, commands: Commands) -> Commands:
+        """Return the commands of a leader: it grants only with its lease, and hears its followers."""
+        return {**with_lease(commands, lambda: self._shell.may_grant), **self.commands()}
+
+    @property
+    def accepts_sends(self) -> bool:
+        """Whether enough replicas are in sync."""
+        return self._shell.role.accepts_sends
+
+    def leader_address(self) -> str:
+        """Return host:port of the leader that this replica knows, empty for none or itself."""
+        newest = self._shell.role.replica.kept.newest
+        return self.settings.others.get(newest.leader, "") if newest else ""
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether this replica has what its leader confirms."""
+        role = self._shell.role
+        return role.leading is None and role.following.is_copying
+
+    def describe(self) -> dict[str, Any]:
+        """Return what GET /v1/replication answers."""
+        role, settings = self._shell.role, self.settings
+        newest, leading = role.replica.kept.newest, role.leading
+        return {
+            "group": settings.group, "name": settings.name, "role": role.state.value, "epoch": self.epoch,
+            "version": newest.version if newest else 0, "leader": newest.leader if newest else "",
+            "members": list(newest.members) if newest else [], "minInSync": settings.min_in_sync,
+            "confirmOffset": self._limit, "endOffset": self._log.written_end, "isServing": self._on_synced is not None,
+            "acceptsSends": role.accepts_sends, "hasLease": self._shell.may_grant, "registerFault": self._shell.register.fault,
+            "replicas": [] if leading is None else [self._describe(name, newest) for name in settings.others],
+        }  # fmt: skip
+
+    def _describe(self, name: str, newest: Registered | None) -> dict[str, Any]:
+        behind = self._shell.shipping.behind().get(name)
+        return {
+            "name": name, "address": self.settings.others[name], "behindBytes": behind,
+            "endOffset": None if behind is None else self._log.written_end - behind,
+            "isInSync": newest is not None and name in newest.members,
+        }  # fmt: skip
+
+    # --- what the role decides -----------------------------------------------------------------------------
+
+    def acknowledged(self, up_to: int) -> None:
+        """See ShellEvents."""
+        self._limit = max(self._limit, up_to)
+        if self._on_synced is not None:
+            self._on_synced(up_to)
+        else:
+            self._wake.set()
+
+    def shown(self, up_to: int) -> None:
+        """See ShellEvents."""
+        self._limit = max(self._limit, min(up_to, self._log.written_end))
+        self._wake.set()
+
+    def leads(self, record: Registered, start: int) -> None:
+        """See ShellEvents."""
+        _log.info("this replica leads", epoch=record.epoch, start=start, members=list(record.members))
+        self._leads, self._lead_from = record, start
+        self._wake.set()
+
+    def follows(self, record: Registered, *, counted: bool) -> None:
+        """See ShellEvents."""
+        _log.info("this replica follows", leader=record.leader, epoch=record.epoch, is_in_sync=counted)
+
+    def ended(self, reason: EndReason) -> None:
+        """See ShellEvents."""
+        said = f"this replica ends: {reason.value}"
+        self._end_life(RestartNeeded(said) if reason is EndReason.DEPOSED else StartRefused(said))
+
+    def failed(self, error: Exception) -> None:
+        """See ShellEvents."""
+        if self._on_failed is not None:
+            self._on_failed(error if isinstance(error, LogStopped) else LogStopped(str(error)))
+        self._end_life(error)
+
+    def stuck(self, peer: str, error: Exception) -> None:
+        """See ShellEvents."""
+        _log.warning("a replica cannot get what it needs", replica=peer, reason=str(error))
+
+    def _end_life(self, why: Exception) -> None:
+        if self._end is None:
+            self._end = why
+            _log.warning("this replica ends", reason=str(why))
+            self._wake.set()
+            self._life.stop()
+
+    @property
+    def state(self) -> ReplicaState:
+        """What this replica is for its group."""
+        return self._shell.role.state
+
+
+def open_membership(
+    settings: Settings,
+    life: Life,
+    make_pool: MakePool,
+    hints_tls: Tls | None,
+    group: GroupSettings,
+    opening: Opening,
+    thread: Workers,
+) -> Membership:
+    """Return the membership of a store whose log is recovered. Raises StartRefused where the promises of an earlier life cannot be read."""
+    store = opening.store
+    try:
+        kept = KeptFile(store.files, store.directory)
+    except KeptUnreadable as error:
+        raise StartRefused(f"{store.directory}/{NAME} {error}") from error
+    rng = life.environment.rng
+    requests = NatsRequests(
+        settings.nats_url.split(","), f"replica {group.name} of {group.group}", rng, settings.nats_token_file, hints_tls
+    )  # fmt: skip
+    newest = kept.kept.newest
+    register = JetStreamRegister(
+        requests, group.group, group.register_servers, newest.version if newest else 0
+    )
+    links = Links(group.others, make_pool)
+    return Membership(group, opening, thread, kept, links, GroupRegister(register, requests), life)

@@ -1,0 +1,173 @@
+"""The stores of one broker group as real processes, over real NATS servers."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from nats_nodes import Ports
+from sending_side import send_header
+from test_broker_store_process import SOURCES
+
+from gantry_wire.frames.command import decode_command
+from gantry_wire.frames.encode import encode_request
+from gantry_wire.frames.frame_stream import FrameDecoder
+from gantry_wire.headers.messages import PullHeader
+
+START_SECONDS_MAX = 60
+EXIT_RESTART = 75
+
+
+class Replica:
+    """One store of the group. A supervisor's work, starting it again, is the test's."""
+
+    def __init__(self, group: "StoreGroup", name: str, port: int, http_port: int) -> None:
+        self.group, self.name, self.port, self.http_port = group, name, port, http_port
+        self.directory = group.folder / name
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, **settings: object) -> None:
+        group = self.group
+        chosen = {
+            "store_dir": self.directory, "port": self.port, "http_port": self.http_port, "fast_port": self.port + 10_000,
+            "replica": self.name, "replicas": group.replicas, "nats_url": group.nats_url, "register_servers": group.servers,
+            "ha_bootstrap": str(self.name == "a" and not self.directory.exists()).lower(), "send_wait_ms_max": 60_000,
+            "log_file": group.folder / f"{self.name}.log", **group.settings, **settings,
+        }  # fmt: skip
+        arguments = [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
+        self.process = subprocess.Popen([sys.executable, "-m", "broker_store", *arguments], env=environment)
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(60)
+
+    def get(self, path: str, seconds: float = 5.0) -> tuple[int, dict]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=seconds)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            data = answer.read()
+            return answer.status, json.loads(data) if data[:1] in (b"{", b"[") else {"text": data.decode()}
+        finally:
+            connection.close()
+
+    def state(self) -> dict:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            status, answer = self.get("/v1/replication", 1.0)
+            return answer if status == 200 else {}
+        return {}
+
+    @property
+    def is_serving(self) -> bool:
+        return bool(self.state().get("isServing"))
+
+
+class StoreGroup:
+    """All stores of a group."""
+
+    def __init__(
+        self, folder: Path, nats_url: str, servers: int, names: str = "abc", **settings: object
+    ) -> None:
+        self.folder, self.nats_url, self.servers, self.settings = folder, nats_url, servers, settings
+        self.ports = Ports()
+        ports = {name: (self.ports.one(), self.ports.one()) for name in names}
+        self.replicas = ";".join(f"{name}=127.0.0.1:{port}" for name, (port, _) in ports.items())
+        self.stores = {name: Replica(self, name, *both) for name, both in ports.items()}
+
+    def start(self) -> None:
+        for store in self.stores.values():
+            store.start()
+
+    def close(self) -> None:
+        for sender in Sender.opened:
+            sender.close()
+        Sender.opened.clear()
+        for store in self.stores.values():
+            store.kill()
+        self.ports.close()
+
+    def wait(self, is_so, what: str, seconds: float = START_SECONDS_MAX) -> None:
+        until = time.monotonic() + seconds
+        while not is_so():
+            assert time.monotonic() < until, f"{what}: {[store.state() for store in self.stores.values()]}"
+            time.sleep(0.02)
+
+    def leader(self, seconds: float = START_SECONDS_MAX) -> Replica:
+        """Wait for a leader that serves."""
+        found: list[Replica] = []
+
+        def leads() -> bool:
+            found[:] = [
+                store
+                for store in self.stores.values()
+                if store.process is not None and store.process.poll() is None and store.is_serving
+            ]
+            return bool(found)
+
+        self.wait(leads, "no leader", seconds)
+        return found[0]
+
+    def wait_for_set(self, count: int) -> None:
+        """Wait until the in-sync set has so many members."""
+        self.wait(lambda: len(self.leader().state().get("members", [])) == count, f"no set of {count}")
+
+    def restart_ended(self) -> None:
+        """Start every store again that ended, as a supervisor does."""
+        for store in self.stores.values():
+            if store.process is not None and store.process.poll() is not None:
+                store.start()
+
+
+class Sender:
+    """A blocking client of one store."""
+
+    opened: ClassVar[list["Sender"]] = []
+
+    def __init__(self, port: int, seconds: float = 10.0) -> None:
+        self.opened.append(self)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
+        self.decoder = FrameDecoder()
+        self.answers = []
+
+    def ask(self, code, header=None, body=b""):
+        self.socket.sendall(encode_request(code, 1, header, body))
+        while not self.answers:
+            data = self.socket.recv(1 << 20)
+            if not data:
+                raise ConnectionError("closed")
+            self.answers += [decode_command(frame) for frame in self.decoder.receive(data)]
+        return self.answers.pop(0)
+
+    def send(self, body: bytes, topic="orders", queue_id=0, **more):
+        return self.ask(310, send_header(topic, queue_id, **more), body)
+
+    def pull(self, offset: int, topic="orders", queue_id=0):
+        header = PullHeader(
+            consumer_group="TOOLS_CONSUMER", topic=topic, queue_id=queue_id, queue_offset=offset,
+            max_msg_nums=32, sys_flag=4, subscription="*",
+        )  # fmt: skip
+        return self.ask(11, header)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+STOP, CONTINUE = signal.SIGSTOP, signal.SIGCONT

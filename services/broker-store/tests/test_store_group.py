@@ -1,0 +1,138 @@
+"""A broker group of real processes: what is acknowledged survives its leader, and so does the rest of its state."""
+
+import time
+
+import pytest
+from group_stores import CONTINUE, EXIT_RESTART, STOP, Sender, StoreGroup
+from nats_nodes import nodes
+from sending_side import send_header
+
+from gantry_wire.headers.messages import PullReplyHeader, SendReplyHeader
+from gantry_wire.records.message_record import scan_records
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+OFFSET_SECONDS = 1.5
+"""Committed offsets are gathered for a second."""
+
+
+@pytest.fixture
+def group(tmp_path):
+    with nodes(tmp_path / "nats", 1) as made:
+        group = StoreGroup(tmp_path, made[0].url, servers=1)
+        try:
+            group.start()
+            yield group
+        finally:
+            group.close()
+
+
+def read_all(store, topic="orders"):
+    """Return every body of the topic's first queue."""
+    reader, bodies, offset = Sender(store.port), [], 0
+    while True:
+        answer = reader.pull(offset, topic)
+        if answer.code:
+            reader.close()
+            return bodies
+        bodies += [record.body for record in scan_records(answer.body)]
+        offset = answer.read(PullReplyHeader).next_begin_offset
+
+
+def send_many(store, first, count):
+    """Send messages one after the other; return those that were acknowledged."""
+    sender = Sender(store.port)
+    try:
+        bodies = [b"m%d" % number for number in range(first, first + count)]
+        return [body for body in bodies if sender.send(body).code == 0]
+    finally:
+        sender.close()
+
+
+def code_of(sender, body):
+    """Return how a send was answered, -1 for not at all."""
+    try:
+        return sender.send(body).code
+    except (ConnectionError, TimeoutError):
+        return -1
+
+
+def test_what_was_acknowledged_survives_the_kill_of_each_leader(group):
+    acknowledged = []
+    for turn in range(3):
+        leader = group.leader()
+        group.wait_for_set(3)
+        acknowledged += send_many(leader, turn * 50, 50)
+        assert len(acknowledged) == (turn + 1) * 50
+        leader.kill()
+        assert group.leader() is not leader
+        leader.start()
+    leader = group.leader()
+    assert read_all(leader) == acknowledged
+    group.wait_for_set(3)
+    ends = {name: store.state()["endOffset"] for name, store in group.stores.items()}
+    assert len(set(ends.values())) == 1, ends
+
+
+def test_a_follower_refuses_and_names_its_leader(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    follower = next(store for store in group.stores.values() if store is not leader)
+    refused = Sender(follower.port).send(b"lost?")
+    assert refused.code == 14
+    assert refused.fields["gantryCode"] == "NOT_LEADER"
+    assert refused.fields["leader"] == f"127.0.0.1:{leader.port}"
+    assert follower.get("/health/ready")[0] == 200
+
+
+def test_a_leader_that_slept_acknowledges_nothing_and_ends(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    assert send_many(leader, 0, 10)
+    sender = Sender(leader.port, seconds=30)
+    leader.signal(STOP)
+    follower = group.leader()
+    leader.signal(CONTINUE)
+    assert code_of(sender, b"never") != 0
+    assert leader.process.wait(30) == EXIT_RESTART
+    assert len(read_all(follower)) == 10
+
+
+def test_with_too_few_in_sync_sends_are_refused_and_later_taken(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    for store in group.stores.values():
+        if store is not leader:
+            store.kill()
+    sender = Sender(leader.port, seconds=60)
+    assert sender.ask(310, send_header("orders", 0), b"waits").code in (12, 14)
+    for store in group.stores.values():
+        if store is not leader:
+            store.start()
+    group.wait(lambda: Sender(group.leader().port).send(b"taken").code == 0, "no send is taken")
+
+
+def test_topics_offsets_and_keys_move_with_the_lead(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    sender = Sender(leader.port)
+    topic = {
+        "topic": "made", "defaultTopic": "TBW102", "readQueueNums": "3", "writeQueueNums": "3", "perm": "6",
+        "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+    }  # fmt: skip
+    assert sender.ask(17, topic).code == 0
+    assert sender.ask(200, None, b'{"groupName":"g"}').code == 0
+    offset = {"consumerGroup": "g", "topic": "made", "queueId": "1", "commitOffset": "7"}
+    assert sender.ask(15, offset).code == 0
+    keyed = send_header("made", 2, properties="__GANTRY_KEY\x01k1\x02")
+    first = sender.ask(310, keyed, b"once")
+    assert first.code == 0
+    time.sleep(OFFSET_SECONDS)
+    leader.kill()
+    second = Sender(group.leader().port)
+    asked = {"consumerGroup": "g", "topic": "made", "queueId": "1"}
+    assert second.ask(14, asked).fields["offset"] == "7"
+    again = second.ask(310, keyed, b"once")
+    kept, repeated = first.read(SendReplyHeader), again.read(SendReplyHeader)
+    assert (again.code, repeated.duplicate, repeated.queue_offset) == (0, True, kept.queue_offset)
+    leader.start()
