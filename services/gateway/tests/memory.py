@@ -38,15 +38,24 @@ class MemorySystem:
         self.silent_nameservers: set[str] = set()
         self.route_calls = 0
         self.hints: list[str] = []
+        self.left: list[str] = []
+        self.slaves: dict[str, dict[int, str]] = {}
+        self.replicas: dict[str, MemoryStore] = {}
+        self.leaderless: set[str] = set()
         self.schedulers = MemorySchedulers()
         self.known_events: dict[tuple[str, str, int, int], list[MessageEvent]] = {}
 
     # Stores
 
     def at(self, broker: str, address: str) -> MemoryStore:
+        if (replica := self.replicas.get(address)) is not None:
+            return replica
         store = self.stores[broker]
         assert store.address == address
         return store
+
+    def leave(self, address: str) -> None:
+        self.left.append(address)
 
     # Names
 
@@ -74,7 +83,8 @@ class MemorySystem:
             )
             for s in holders
         )
-        return RouteData(queues, {s.broker: s.address for s in holders})
+        leaders = {s.broker: s.address for s in holders if s.broker not in self.leaderless}
+        return RouteData(queues, leaders, self.slaves)
 
     async def route_at(self, address: str, topic: str) -> RouteData | None:
         if address in self.silent_nameservers:
@@ -86,7 +96,7 @@ class MemorySystem:
         return sorted(
             Broker(name, "DefaultCluster", s.address, ("127.0.0.1",))
             for name, s in self.stores.items()
-            if name in self.registered
+            if name in self.registered - self.leaderless
         )
 
     async def topics(self) -> list[str]:
@@ -133,6 +143,24 @@ class MemorySystem:
     def add_group(self, group: str) -> None:
         for store in self.stores.values():
             store.kept_groups[group] = GroupSettings(group, True, True, 16, 1)
+
+    def add_replica(self, broker: str, address: str) -> MemoryStore:
+        """Add a replica with the same log; it does not lead."""
+        leader = self.stores[broker]
+        self.replicas[leader.address] = leader
+        replica = self.replicas[address] = MemoryStore(broker, address, self.clocks)
+        for shared in ("kept_topics", "kept_groups", "queues", "by_position", "offsets", "keys"):
+            setattr(replica, shared, getattr(leader, shared))
+        self.slaves.setdefault(broker, {})[len(self.slaves.get(broker, {})) + 1] = address
+        return replica
+
+    def lead(self, replica: MemoryStore) -> None:
+        """Let a replica lead in place of the one that did."""
+        before, broker = self.stores[replica.broker], replica.broker
+        self.stores[broker] = replica
+        others = [address for address in self.slaves[broker].values() if address != replica.address]
+        self.slaves[broker] = dict(enumerate([before.address, *others], 1))
+        self.leaderless.discard(broker)
 
     def kill(self, broker: str) -> None:
         self.registered.discard(broker)

@@ -15,6 +15,7 @@ from gateway.ports.stores import Broker
 from gateway.requests.checks import time_ms
 from gateway.routing import queue_lists
 from gateway.routing.brokers import KnownBrokers
+from gateway.routing.leaders import Leaders
 from gateway.routing.queue_lists import ListHistory, of_counts, parse, parse_previous, previous_text
 from gateway.routing.route_cache import RouteCache
 
@@ -99,14 +100,14 @@ def test_a_broker_is_known_for_a_while_after_it_went():
 
 @pytest.mark.anyio
 async def test_callers_that_miss_together_ask_once(system):
-    cache = RouteCache(system, KnownBrokers(600), system.clocks.monotonic)
+    cache = RouteCache(system, KnownBrokers(600), Leaders(system, system.leave), system.clocks.monotonic)
     await asyncio.gather(*(cache.get("orders") for _ in range(20)))
     assert system.route_calls == 1
 
 
 @pytest.mark.anyio
 async def test_a_hint_makes_the_next_use_ask_again(system):
-    cache = RouteCache(system, KnownBrokers(600), system.clocks.monotonic)
+    cache = RouteCache(system, KnownBrokers(600), Leaders(system, system.leave), system.clocks.monotonic)
     first = await cache.get("orders")
     assert cache.fresh("orders") is first
     cache.forget("orders")
@@ -118,7 +119,7 @@ async def test_a_hint_makes_the_next_use_ask_again(system):
 
 @pytest.mark.anyio
 async def test_unused_routes_are_dropped_by_the_poll(system):
-    cache = RouteCache(system, KnownBrokers(600), system.clocks.monotonic)
+    cache = RouteCache(system, KnownBrokers(600), Leaders(system, system.leave), system.clocks.monotonic)
     await cache.get("orders")
     system.clocks.advance(601)
     await cache.refresh(600)
@@ -128,7 +129,7 @@ async def test_unused_routes_are_dropped_by_the_poll(system):
 
 @pytest.mark.anyio
 async def test_one_caller_that_gives_up_does_not_fail_the_others(system):
-    cache = RouteCache(system, KnownBrokers(600), system.clocks.monotonic)
+    cache = RouteCache(system, KnownBrokers(600), Leaders(system, system.leave), system.clocks.monotonic)
     first = asyncio.ensure_future(cache.get("orders"))
     second = asyncio.ensure_future(cache.get("orders"))
     await asyncio.sleep(0)

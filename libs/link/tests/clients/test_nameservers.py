@@ -88,6 +88,19 @@ async def test_a_hanging_nameserver_costs_a_short_time_once(monkeypatch):
         assert [len(script.asked) for script in scripts] == [1, 3]
 
 
+async def test_a_nameserver_that_accepts_no_connection_costs_a_short_time_once(monkeypatch, full_listener):
+    monkeypatch.setattr(nameserver_client, "FAILOVER_SECONDS", 0.1)
+    async with nameservers(KNOWS, timeout_seconds=600) as (_, scripts, addresses):
+        pool = ConnectionPool(connect_seconds=600)
+        client = NameserverClient(pool, [full_listener, *addresses], 600)
+        client._first = 0
+        for _ in range(3):
+            assert await client.route("T") == ROUTE
+        assert client._first == 1
+        assert len(scripts[0].asked) == 3
+        await pool.close()
+
+
 async def test_slow_nameservers_are_asked_again_with_the_full_timeout(monkeypatch):
     monkeypatch.setattr(nameserver_client, "FAILOVER_SECONDS", 0.1)
     async with nameservers({}, {}, timeout_seconds=60) as (client, scripts, _):

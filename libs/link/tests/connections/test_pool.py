@@ -127,32 +127,31 @@ async def test_a_closed_pool_does_not_connect():
             await pool.get(f"127.0.0.1:{port}")
 
 
-async def test_a_connect_to_a_silent_host_times_out():
-    listener = await asyncio.get_running_loop().run_in_executor(None, _full_listener)
-    try:
-        pool = ConnectionPool(connect_seconds=0.2)
-        with pytest.raises(NotConnected, match="no connection"):
-            await pool.get(f"127.0.0.1:{listener[0].getsockname()[1]}")
+async def test_an_abandoned_address_ends_its_calls_and_no_others():
+    async with serving(lambda _peer, _frame: None) as (_, port), serving(lambda _p, _f: None) as (_, other):
+        pool, gone = ConnectionPool(), f"127.0.0.1:{port}"
+        small, bulk = await pool.get(gone), await pool.get(gone, "bulk")
+        pool.retire(gone)
+        again, kept = await pool.get(gone), await pool.get(f"127.0.0.1:{other}")
+        asked = [connection.request(10, timeout=60) for connection in (small, bulk, again, kept)]
+        await eventually(lambda: not kept._unsent)
+        pool.abandon(gone, "does not lead any more")
+        for one in asked[:3]:
+            with pytest.raises(ConnectionLost, match="does not lead any more") as lost:
+                await one
+            assert lost.value.sent
+        assert not asked[3].done()
+        assert (await pool.get(gone)).is_open
         await pool.close()
-    finally:
-        for each in listener:
-            each.close()
+        with pytest.raises(ConnectionLost):
+            await asked[3]
 
 
-def _full_listener():
-    """Return a listening socket with a full backlog: further connects hang."""
-    import socket
-
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(0)
-    waiting = []
-    for _ in range(4):
-        one = socket.socket()
-        one.setblocking(False)
-        one.connect_ex(listener.getsockname())
-        waiting.append(one)
-    return [listener, *waiting]
+async def test_a_connect_to_a_silent_host_times_out(full_listener):
+    pool = ConnectionPool(connect_seconds=0.2)
+    with pytest.raises(NotConnected, match="no connection"):
+        await pool.get(full_listener)
+    await pool.close()
 
 
 async def test_a_connection_is_handed_out_after_its_introduction_only():

@@ -158,6 +158,34 @@ async def test_the_end_of_run_releases_and_a_fence_wakes_it():
     assert events[-1] == ("lost", "released")
 
 
+async def test_a_new_leader_without_a_lease_is_asked_again_soon():
+    events = []
+    no_lease = (2, {"gantryCode": "NO_LEASE"}, b"", "no lease")
+    async with scripted({CLAIM: no_lease}) as (script, address, pool):
+        claims = claims_on(pool, address, events, ttl_ms=600_000)
+        task = asyncio.get_running_loop().create_task(claims.run())
+        await eventually(lambda: len(script.asked) == 3)
+        script.answers[CLAIM] = granted()
+        await eventually(lambda: events == [("acquired", 7, 2)])
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_claims_of_a_store_that_is_gone_are_released_without_a_connection():
+    events = []
+    async with scripted({CLAIM: granted()}) as (script, address, pool):
+        claims = claims_on(pool, address, events, ttl_ms=600_000)
+        task = asyncio.get_running_loop().create_task(claims.run())
+        await eventually(lambda: events)
+        pool.abandon(address, "is not the leader's")
+        before = pool.connects, pool.failed_connects
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (pool.connects, pool.failed_connects) == before
+    assert events[-1] == ("lost", "released")
+    assert RELEASE not in [one.code for one in script.asked]
+
+
 async def test_a_fence_during_an_attempt_leads_to_another_one_at_once():
     events = []
     async with scripted({CLAIM: granted()}) as (_, address, pool):

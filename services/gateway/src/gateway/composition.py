@@ -41,6 +41,7 @@ from gateway.stores.link_transactions import LinkTransactions
 if TYPE_CHECKING:
     from gateway.stores.redis_limits import RedisLimits
 
+LEADER_POLL_SECONDS = 1.0
 ROUTE_IDLE_SECONDS = 600.0
 GC_THRESHOLDS = (50_000, 20, 100)
 """Objects allocated before a garbage collection. A receive of 32 allocates more than Python's default of 700, and cycles are rare."""
@@ -107,7 +108,7 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
 def _follow_routes(settings: GatewaySettings, life: Life, hints: Hints, gateway: Gateway) -> None:
     """Read routes again after hints, and by a slow poll."""
     hints.subscribe(
-        "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
+        "gantry.route.*", lambda subject, _payload: gateway.routes.hinted(subject.split(".", 2)[2])
     )
     life.supervise("hints", hints.run)
 
@@ -115,7 +116,12 @@ def _follow_routes(settings: GatewaySettings, life: Life, hints: Hints, gateway:
         while not await life.sleep(settings.route_poll_seconds):
             await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
 
+    async def poll_leaders() -> None:
+        while not await life.sleep(LEADER_POLL_SECONDS):
+            gateway.routes.look_at_leaders()
+
     life.supervise("route poll", poll_routes)
+    life.supervise("leader poll", poll_leaders)
 
 
 def _ports(

@@ -161,6 +161,14 @@ class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
             description="How long a call waits for a scheduler or checker while one takes over from another.",
         ),
     ] = 5.0
+    leader_wait_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=60,
+            description="How long a send waits for the next leader of a replicated broker: one that was certainly not stored, or has a key.",
+        ),
+    ] = 3.0
     topic_ready_seconds: Annotated[
         float, Meta(ge=0.1, le=60, description="How long a changed topic may take to reach every nameserver.")
     ] = 5.0

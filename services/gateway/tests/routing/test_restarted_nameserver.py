@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.ports.stores import Broker, PeerAway, QueueData, RouteData
 from gateway.routing.brokers import KnownBrokers
+from gateway.routing.leaders import Leaders
 from gateway.routing.queue_lists import ORDER_NAMESPACE
 from gateway.routing.route_cache import RouteCache
 
@@ -84,7 +85,7 @@ def test_every_broker_keeps_its_share_whenever_a_nameserver_restarts_and_brokers
 ) -> None:
     async def scenario() -> None:
         names = RestartingNames()
-        routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+        routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
         await routes.get("orders")
         for events in rounds:
             names.events = list(events)
@@ -101,7 +102,7 @@ def test_a_queue_list_made_while_brokers_register_again_names_all_of_them() -> N
     async def scenario() -> None:
         names = RestartingNames()
         names.list = None
-        routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+        routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
         await routes.get("orders")
         names.registered = {"broker-a"}
         routes.forget("orders")
@@ -114,7 +115,7 @@ def test_a_queue_list_made_while_brokers_register_again_names_all_of_them() -> N
 def test_a_broker_that_is_alive_without_the_topic_has_left_it() -> None:
     async def scenario() -> None:
         names = RestartingNames()
-        routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+        routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
         await routes.get("orders")
         names.left = {"broker-b"}
         routes.forget("orders")

@@ -9,6 +9,7 @@ import pytest
 from gateway.http.problems import Problem
 from gateway.ports.stores import Broker, QueueData, RouteData, Unusable
 from gateway.routing.brokers import KnownBrokers
+from gateway.routing.leaders import Leaders
 from gateway.routing.queue_lists import PREVIOUS_NAMESPACE
 from gateway.routing.route_cache import RouteCache
 
@@ -63,7 +64,8 @@ class SlowNames(Names):
 
 
 def cache(*routes: RouteData | None) -> RouteCache:
-    return RouteCache(Names(*routes), KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+    names = Names(*routes)
+    return RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
 
 
 def test_a_broker_that_returns_between_two_reads_is_not_a_missing_topic() -> None:
@@ -82,7 +84,7 @@ def test_a_hint_that_overtakes_an_answer_is_not_lost() -> None:
 
     async def scenario() -> int:
         names = SlowNames(ROUTE, more)
-        routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+        routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
         first = asyncio.ensure_future(routes.get("orders"))
         await names.asked.wait()
         routes.forget("orders")  # the topic has just got more queues
@@ -96,7 +98,7 @@ def test_a_hint_that_overtakes_an_answer_is_not_lost() -> None:
 @pytest.mark.anyio
 async def test_an_unusable_response_is_503_and_a_cached_route_stays():
     names = BrokenNames(ROUTE)
-    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+    routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
     with pytest.raises(Problem, match="unreadable answer") as failure:
         await routes.get("orders")
     assert (failure.value.status, failure.value.retryable) == (503, True)
@@ -131,7 +133,7 @@ class SlowLists(Names):
 @pytest.mark.anyio
 async def test_a_queue_list_that_changed_during_its_read_is_read_again():
     names = SlowLists("broker-a:8", "broker-a:4")
-    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+    routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
     first = asyncio.ensure_future(routes.queue_list("orders"))
     await names.asked.wait()
     routes.forget("orders")  # the topic has just got fewer queues
@@ -145,7 +147,7 @@ async def test_a_queue_list_that_changed_during_its_read_is_read_again():
 @pytest.mark.anyio
 async def test_an_older_queue_list_that_arrives_later_is_read_again():
     names = SlowLists("broker-a:8", "broker-a:4")
-    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+    routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)  # type: ignore[arg-type]
     first = asyncio.ensure_future(routes.queue_list("orders"))
     await names.asked.wait()
     old, names.go_on = names.go_on, asyncio.Event()
@@ -178,7 +180,7 @@ class HungNames(Names):
 @pytest.mark.anyio
 async def test_cached_routes_serve_while_a_hung_nameserver_is_asked_again():
     names = HungNames(ROUTE)
-    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)
+    routes = RouteCache(names, KnownBrokers(600), Leaders(names, lambda _address: None), lambda: 0.0)
     await routes.get("orders")
     await routes.queue_list("orders")
     names.hung = asyncio.Event()

@@ -210,6 +210,19 @@ class NameserverClient:
         except (BrokerRefused, LinkError) as error:
             return error
 
+    async def _ask_soon(
+        self, address: str, code: int, header: Fields, seconds: float
+    ) -> Command | BrokerRefused | LinkError:
+        """Ask one nameserver, over a connection that is made within this time too: a machine that is gone refuses none."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._pool.get(address)
+        except TimeoutError:
+            return RequestTimedOut(f"no connection to {address} within {seconds:g} s", sent=False)
+        except LinkError as error:
+            return error
+        return await self._ask_one(address, code, header, b"", seconds)
+
     async def _ask_any(self, code: int, header: Fields, read: Callable[[Command], T]) -> T:
         """Ask one nameserver. Ask the next if it is unreachable, slow, unreadable or does not know.
 
@@ -241,7 +254,7 @@ class NameserverClient:
         for n in range(len(addresses)):
             index = (first + n) % len(addresses)
             address = addresses[index]
-            answer = await self._ask_one(address, code, header, b"", seconds)
+            answer = await self._ask_soon(address, code, header, seconds)
             if isinstance(answer, Command):
                 try:
                     content = (read(answer),)

@@ -191,6 +191,10 @@ class Connection(asyncio.Protocol):
         """End the calls that `wanted` selects: their callers no longer wait."""
         self._calls.give_up(wanted, why)
 
+    def abandon(self, why: str) -> None:
+        """Close at once, also if the server hangs. Open calls end with ConnectionLost, whose `sent` says which may have been carried out."""
+        self._reset(why)
+
     def close(self) -> None:
         """Send the queued frames, then close. Open calls end with ConnectionLost."""
         if self._transport is not None and not self._lost:

@@ -111,6 +111,12 @@ class ConnectionPool:
             if connection is not None:
                 connection.give_up(wanted, why)
 
+    def abandon(self, address: str, why: str) -> None:
+        """End all calls to an address, and its connections: another server answers in its place now. A later call connects again."""
+        for connection in [*(slot.connection for slot in self._slots.values()), *self._retired]:
+            if connection is not None and connection.address == address:
+                connection.abandon(why)
+
     def addresses(self) -> list[str]:
         """Return the addresses with an open connection."""
         return sorted(

@@ -17,6 +17,7 @@ from gantry_link.calling.store_calls import StoreCalls
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import GantryCode
 from gantry_wire.errors import WireError
+from gantry_wire.private_requests.leading import NO_LEASE
 from gantry_wire.private_requests.settling import (
     HELD,
     ClaimBody,
@@ -28,6 +29,8 @@ from gantry_wire.private_requests.settling import (
 
 TTL_MS = 3000
 RENEWALS_PER_TTL = 3
+NO_LEASE_SECONDS = 0.2
+"""Interval of attempts at a new leader that waits for the end of the old one's lease."""
 RELEASED = "released"
 """The reason when the owner itself ends its claims; not an error."""
 QueueKey = tuple[str, int]
@@ -90,6 +93,7 @@ class Claims:
         self._acquired, self._lost = acquired, lost
         self._ttl_ms = ttl_ms
         self._renewed_at = 0.0
+        self._is_lease_missing = False
         self._wake = asyncio.Event()
 
     @property
@@ -104,7 +108,7 @@ class Claims:
                 self._wake.clear()
                 await self.step()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.renewal_seconds):
+                    async with asyncio.timeout(self._pause_seconds()):
                         await self._wake.wait()
         finally:
             await self._release()
@@ -121,18 +125,26 @@ class Claims:
         them, and a process that was suspended keeps them if no other owner took them meanwhile.
         """
         asked_at = asyncio.get_running_loop().time()
+        self._is_lease_missing = False
         try:
             granted = await self._claim_all()
         except LinkError:
             return
         except (BrokerRefused, WireError, ValueError) as error:
-            if isinstance(error, BrokerRefused) and error.fields.get("gantryCode") == HELD:
+            reason = error.fields.get("gantryCode") if isinstance(error, BrokerRefused) else None
+            self._is_lease_missing = reason == NO_LEASE
+            if isinstance(error, BrokerRefused) and reason == HELD:
                 self._note_holder(error.fields)
                 self._end(f"held by {error.fields.get('heldBy', 'another')}")
             elif asked_at - self._renewed_at > self._ttl_ms / 1000:
                 self._end(str(error))
             return
         self._take(granted, asked_at)
+
+    def _pause_seconds(self) -> float:
+        if self._is_lease_missing and not self.held:
+            return min(NO_LEASE_SECONDS, self.renewal_seconds)
+        return self.renewal_seconds
 
     def _take(self, granted: dict[QueueKey, Held], asked_at: float) -> None:
         changed = [
@@ -156,9 +168,12 @@ class Claims:
         }
 
     async def _release(self) -> None:
+        """Release the claims over the open connection. Without one they ended with it: to connect to a lost machine would take seconds for each."""
         held = list(self.held.values())
         self._end(RELEASED)
         for claim in held:
+            if self._store.pool.get_nowait(self._store.address) is None:
+                return
             fields = {"topic": claim.topic, "queueId": str(claim.queue_id), "epoch": str(claim.epoch)}
             with contextlib.suppress(BrokerRefused, LinkError):
                 await self._store.tell(GantryCode.RELEASE_CLAIM, fields)

@@ -4,7 +4,8 @@ Adapters: link_store.py and link_names.py over gantry_link, redis_limits.py, hin
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from msgspec import Struct
@@ -62,6 +63,8 @@ class Pulled(NamedTuple):
     min_offset: int
     max_offset: int
     records: bytes | memoryview
+    suggested_broker_id: int = 0
+    """From which of its replicas the broker wants this queue to be read next: 0 is its master."""
 
 
 class TopicSettings(NamedTuple):
@@ -228,6 +231,10 @@ class Stores(Protocol):
         """Return the client of a broker at an address."""
         ...
 
+    def leave(self, address: str) -> None:
+        """End all calls to an address whose store leads no more: each raises PeerAway, with `sent` if it may have been carried out."""
+        ...
+
 
 class QueueData(NamedTuple):
     """One broker's share of a topic in a route."""
@@ -239,10 +246,11 @@ class QueueData(NamedTuple):
 
 
 class RouteData(NamedTuple):
-    """A topic's route from a nameserver: the queues, and each broker's master address."""
+    """A topic's route from a nameserver: the queues, each broker's master address, and those of its slaves by broker id."""
 
     queues: tuple[QueueData, ...]
     addresses: dict[str, str]
+    slaves: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 
 class Broker(NamedTuple):

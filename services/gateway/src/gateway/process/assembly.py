@@ -46,6 +46,7 @@ from gateway.routing.brokers import KnownBrokers
 from gateway.routing.claim_holders import ClaimHolders
 from gateway.routing.fleet import Fleet
 from gateway.routing.holders import Holders
+from gateway.routing.leaders import Leaders
 from gateway.routing.probe import Probe
 from gateway.routing.route_cache import RouteCache
 from gateway.schedules.bulk_routes import bulk_schedule_routes, parked_routes
@@ -54,6 +55,7 @@ from gateway.schedules.schedules import Schedules
 from gateway.schedules.task_routes import task_routes
 from gateway.schedules.tasks import Tasks
 from gateway.send.drafts import Drafting
+from gateway.send.leader_waits import LeaderWaits
 from gateway.send.routes import EnsureTopic, FastSends, SendRoute
 from gateway.send.sending import Sender
 from gateway.settings import GatewaySettings
@@ -127,12 +129,14 @@ def assemble(
     assert settings.is_guarded == (access_parts is not None), "what the settings switch on is given"
     names, stores, clocks = ports.names, ports.stores, ports.clocks
     known = KnownBrokers(settings.known_broker_seconds)
-    routes = RouteCache(names, known, clocks.monotonic, settings.worker)
+    routes = RouteCache(names, known, Leaders(names, stores.leave), clocks.monotonic, settings.worker)
     fleet = Fleet(names, stores, known, clocks.monotonic)
     topics = _topics(settings, ports, fleet, routes)
     groups = GroupAdmin(fleet, routes, stores, clocks.wall_ms)
     puller = Puller(routes, stores, known, clocks.monotonic)
-    sender = Sender(routes, stores, known, clocks, settings.idempotency_window_seconds * 1000)
+    leader_waits = LeaderWaits(routes, clocks.monotonic, settings.leader_wait_seconds)
+    window_ms = settings.idempotency_window_seconds * 1000
+    sender = Sender(routes, stores, known, clocks, leader_waits, window_ms)
     ensure_topic = _topic_maker(routes, topics, settings)
     drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
     send = SendRoute(sender, drafting, ports.limits, ensure_topic)

@@ -4,13 +4,14 @@ Also tells why a route is missing: no such topic, or all its brokers away.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 
 from gateway.http.problems import Problem, away, topic_missing, unanswered
 from gateway.ports.stores import Broker, Names, PeerAway, QueueData, RouteData, Unusable
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.expected_brokers import see_brokers
+from gateway.routing.leaders import Leaders
 from gateway.routing.queue_lists import (
     ORDER_NAMESPACE,
     PREVIOUS_NAMESPACE,
@@ -30,40 +31,66 @@ PERM_READ = 4
 class Route:
     """Where the queues of a topic are."""
 
-    __slots__ = ("addresses", "brokers", "holders", "lately", "next_queue", "topic", "used", "writable")
+    __slots__ = (
+        "addresses",
+        "brokers",
+        "holders",
+        "lately",
+        "next_queue",
+        "slaves",
+        "topic",
+        "used",
+        "writable",
+    )
 
     def __init__(self, topic: str, data: RouteData, first_queue: int, now: float) -> None:
         self.topic = topic
         self.addresses = data.addresses
+        self.slaves = data.slaves
+        """The addresses of a broker's replicas that do not lead, by broker id; no entry for a broker without any."""
         self.brokers: dict[str, QueueData] = {queue.broker: queue for queue in data.queues}
         self.holders: frozenset[str] = frozenset(self.brokers)
         """Every broker that was in a route of this topic while it was cached."""
         self.lately: dict[str, tuple[QueueData, str]] = {}
         """Share and address of brokers that left the route and are unknown to all nameservers: dead, or the nameserver
         has just started and they have not registered again. Only they can tell, so they are still tried."""
-        self.writable: list[Queue] = [
-            (queue.broker, queue_id)
-            for queue in sorted(data.queues)
-            if queue.perm & PERM_WRITE and queue.broker in data.addresses
-            for queue_id in range(queue.write_queues)
-        ]
+        self.writable: list[Queue] = _writable(data, data.addresses) or _writable(data, data.slaves)
+        """The queues that take messages; those of brokers that have no leader now, only if no other broker takes any."""
         self.next_queue = first_queue
         self.used = now
 
+    def is_replicated(self, broker: str) -> bool:
+        """Whether another replica of the broker may lead after this one."""
+        return broker in self.slaves
+
     def share(self, broker: str) -> QueueData | None:
         """Return a broker's share of the topic, even if nameservers have lost the broker."""
-        if broker in self.brokers and broker in self.addresses:
+        if broker in self.brokers and (broker in self.addresses or broker in self.slaves):
             return self.brokers[broker]
         return self.lately[broker][0] if broker in self.lately else None
 
     def shares(self) -> dict[str, QueueData]:
         """Return the shares of all brokers with an address, even of those that nameservers have lost."""
-        seen = {name: share for name, share in self.brokers.items() if name in self.addresses}
+        seen = {
+            name: share
+            for name, share in self.brokers.items()
+            if name in self.addresses or name in self.slaves
+        }
         return {name: share for name, (share, _address) in self.lately.items()} | seen
 
     def address(self, broker: str) -> str:
-        """Return the address of a broker with a share."""
-        return self.addresses.get(broker) or self.lately[broker][1]
+        """Return the address of a broker with a share: its leader's, else of the last one, else of a replica, which says that it does not lead."""
+        return self.addresses.get(broker) or self._last(broker) or next(iter(self.slaves[broker].values()))
+
+    def pull_address(self, broker: str, suggested_id: int) -> str:
+        """Return where to pull from, as RocketMQ's clients do: the replica that the broker suggested (0: its master), else the master, else any replica."""
+        slaves = self.slaves.get(broker, {})
+        if suggested_id in slaves:
+            return slaves[suggested_id]
+        return self.addresses.get(broker) or next(iter(slaves.values()), "") or self.address(broker)
+
+    def _last(self, broker: str) -> str:
+        return self.lately[broker][1] if broker in self.lately else ""
 
     def round_robin(self) -> Queue | None:
         """Return the next writable queue in turn."""
@@ -73,11 +100,27 @@ class Route:
         return self.writable[self.next_queue % len(self.writable)]
 
 
+def _writable(data: RouteData, brokers: Container[str]) -> list[Queue]:
+    return [
+        (queue.broker, queue_id)
+        for queue in sorted(data.queues)
+        if queue.perm & PERM_WRITE and queue.broker in brokers
+        for queue_id in range(queue.write_queues)
+    ]
+
+
 class RouteCache:
     """Routes and queue lists of the topics in use."""
 
-    def __init__(self, names: Names, known: KnownBrokers, now: Callable[[], float], worker: int = 0) -> None:
-        self._names, self._known, self._now = names, known, now
+    def __init__(
+        self,
+        names: Names,
+        known: KnownBrokers,
+        leaders: Leaders,
+        now: Callable[[], float],
+        worker: int = 0,
+    ) -> None:
+        self._names, self._known, self._leaders, self._now = names, known, leaders, now
         self._first_queue = worker
         self._routes: dict[str, Route] = {}
         self._stale: set[str] = set()
@@ -87,6 +130,8 @@ class RouteCache:
         """Counts over all topics. A list requested before the last `forget` may predate a change."""
         self._asking: dict[str, asyncio.Future[Route | None]] = {}
         self._changed_since_asked: set[str] = set()
+        self._hinted: dict[str, asyncio.Event] = {}
+        """The topics whose hints somebody waits for."""
 
     def fresh(self, topic: str) -> Route | None:
         """Return the cached route if it is fresh; the hot path calls this before `get`."""
@@ -120,12 +165,37 @@ class RouteCache:
         if topic in self._lists:
             self._stale_lists.add(topic)
 
+    def hinted(self, topic: str) -> None:
+        """Take a hint that the route changed."""
+        self._forget_and_wake(topic)
+        if self._routes:
+            self._leaders.look_soon(self._leader_moved)
+
+    def _forget_and_wake(self, topic: str) -> None:
+        self.forget(topic)
+        event = self._hinted.pop(topic, None)
+        if event is not None:
+            event.set()
+
+    async def wait_for_hint(self, topic: str, seconds: float) -> None:
+        """Wait until a hint says that the route changed, or another read of routes saw it; at most this long."""
+        event = self._hinted.setdefault(topic, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+
+    def look_at_leaders(self) -> None:
+        """Ask for the leaders if any broker in use has replicas: the poll behind their hints."""
+        if any(route.slaves for route in self._routes.values()):
+            self._leaders.look_soon(self._leader_moved)
+
     async def refresh(self, idle_seconds: float) -> None:
         """Read every route and list again; drop those not used for `idle_seconds`. The slow poll behind the hints.
 
         The cached values serve until the response arrives: a nameserver that hangs blocks nobody.
         """
-        await self._see_brokers()
+        if moved := self._leaders.read({one.name: one.address for one in await self._see_brokers()}):
+            self._leader_moved(moved)
         for topic, route in list(self._routes.items()):
             if self._now() - route.used > idle_seconds:
                 self._drop(topic)
@@ -230,6 +300,7 @@ class RouteCache:
         if not self._known.has_lists:
             await self._see_brokers()  # a send or a pull may name a broker that is away
         now = self._now()
+        moved = self._leaders.read(data.addresses)
         self._known.record_alive((Broker(name, "", address) for name, address in data.addresses.items()), now)
         route = Route(topic, data, old.next_queue if old else self._first_queue, now)
         if old is not None:
@@ -240,9 +311,20 @@ class RouteCache:
                 if name not in data.addresses and name not in alive and self._known.get(name, now) is not None
             }
         self._routes[topic] = route
+        if moved:
+            self._leader_moved(moved)
         if len(self._routes) > TOPICS_MAX:
             self._drop(min(self._routes, key=lambda name: self._routes[name].used))
         return route
+
+    def _leader_moved(self, brokers: set[str]) -> None:
+        """Read the routes with another leader of these brokers again before their next use: their hints may be lost."""
+        leaders = self._leaders
+        for topic, route in self._routes.items():
+            if topic not in self._stale and any(
+                leaders.has_moved(broker, route.addresses.get(broker)) for broker in brokers
+            ):
+                self._forget_and_wake(topic)
 
     async def _ask_names(self, topic: str, old: Route | None) -> tuple[RouteData | None, set[str]]:
         """Return the route and, if a broker of the old route is missing from it, the registered brokers.
@@ -288,6 +370,7 @@ class RouteCache:
             return []
 
     def _drop(self, topic: str) -> None:
+        self._hinted.pop(topic, None)
         self._routes.pop(topic, None)
         self._stale.discard(topic)
         self._lists.pop(topic, None)

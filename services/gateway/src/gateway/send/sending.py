@@ -26,6 +26,7 @@ from gateway.routing.brokers import KnownBrokers
 from gateway.routing.queue_lists import ListHistory, Queue
 from gateway.routing.route_cache import Route, RouteCache
 from gateway.send.drafts import Draft
+from gateway.send.leader_waits import LeaderWaits, outlives_leader
 from gateway.send.queue_choice import Group, QueueChoice, usual_queue
 
 UTF8_BYTES_MAX = 4
@@ -93,7 +94,17 @@ class SilentBrokers:
 class QueueSend:
     """One request with drafts for one queue; free drafts go to another queue if the first broker certainly did not store them."""
 
-    __slots__ = ("_drafts", "_group", "_on_results", "_queue", "_route", "_sender", "_tried")
+    __slots__ = (
+        "_drafts",
+        "_group",
+        "_on_results",
+        "_queue",
+        "_route",
+        "_sender",
+        "_tried",
+        "_until",
+        "_waits",
+    )
 
     def __init__(
         self,
@@ -108,11 +119,17 @@ class QueueSend:
         self._on_results = on_results
         self._queue = group.queue
         self._tried: set[str] | None = None
+        self._waits = 0
+        """Tries since it first waited for a leader, and the end of that wait."""
+        self._until = 0.0
 
     def start(self) -> None:
         """Send the request to the queue, or to one on a broker that responds."""
         if self._group.is_free and self._sender.silent.until:
             self._queue = self._sender.silent.around(self._route, self._queue, _NONE_TRIED)
+        self._ask()
+
+    def _ask(self) -> None:
         route, drafts = self._route, self._drafts
         broker, queue_id = self._queue
         store = self._sender.stores.at(broker, route.address(broker))
@@ -151,8 +168,37 @@ class QueueSend:
             self._queue = other
             self.start()
             return None
+        if self._waits_for_leader(outcome, problem):
+            return None
         results: list[Result] = [problem]
         return results * len(self._drafts)
+
+    def _waits_for_leader(self, failure: StoreRefused | PeerAway, problem: Problem) -> bool:
+        """Wait until another replica leads the broker, and send it the same; False if that is not possible, or took too long."""
+        route, broker, waits = self._route, self._queue[0], self._sender.leader_waits
+        if not outlives_leader(failure, self._drafts, is_replicated=route.is_replicated(broker)):
+            return False
+        if not self._waits:
+            self._until = waits.until()
+        self._sender.routes.forget(route.topic)
+
+        def then(found: Route | None) -> None:
+            if found is None:
+                results: list[Result] = [problem]
+                self._on_results(results * len(self._drafts))
+                return
+            self._route = found
+            self._restart()
+
+        waits.start(route, broker, self._waits, self._until, then)
+        self._waits += 1
+        return True
+
+    def _restart(self) -> None:
+        try:
+            self._ask()
+        except Exception as error:  # noqa: BLE001 - whatever it was, a request waits for its answer
+            self._on_results(error)
 
     def _problem_of(self, failure: StoreRefused | PeerAway) -> tuple[Problem, bool]:
         """Return the problem of a failure, and whether another broker may store the messages."""
@@ -171,9 +217,16 @@ class Sender:
     """Sends drafts to the stores that hold their queues."""
 
     def __init__(
-        self, routes: RouteCache, stores: Stores, known: KnownBrokers, clocks: Clocks, window_ms: int
+        self,
+        routes: RouteCache,
+        stores: Stores,
+        known: KnownBrokers,
+        clocks: Clocks,
+        leader_waits: LeaderWaits,
+        window_ms: int,
     ) -> None:
         self.routes, self.stores, self.silent = routes, stores, SilentBrokers(clocks)
+        self.leader_waits = leader_waits
         self._known, self._clocks, self._window_ms = known, clocks, window_ms
 
     def start(self, topic: str, draft: Draft, on_results: Callable[[list[Result] | Exception], None]) -> bool:

@@ -165,7 +165,12 @@ def _route(data: TopicRouteData) -> RouteData:
         for one in data.broker_datas
         if MASTER_ID in one.broker_addrs
     }
-    return RouteData(queues, addresses)
+    slaves = {
+        one.broker_name: {number: address for number, address in sorted(one.broker_addrs.items()) if number}
+        for one in data.broker_datas
+        if len(one.broker_addrs) > (MASTER_ID in one.broker_addrs)
+    }
+    return RouteData(queues, addresses, slaves)
 
 
 def _failed(answers: Answers) -> list[str]:

@@ -66,6 +66,10 @@ class LinkStores:
             self._stores.keep((broker, address), store)
         return store
 
+    def leave(self, address: str) -> None:
+        """Close the connections to an address, also those of leases and transactions: all share one pool."""
+        self._pool.abandon(address, "was left: another replica leads the broker now")
+
 
 class LinkStore:
     """One broker-store."""
@@ -174,7 +178,14 @@ class LinkStore:
                 if header.wait_id is not None:
                     self._client.end_pull(header.wait_id)
                 raise
-        return Pulled(answer.code, answer.next_offset, answer.min_offset, answer.max_offset, answer.records)
+        return Pulled(
+            answer.code,
+            answer.next_offset,
+            answer.min_offset,
+            answer.max_offset,
+            answer.records,
+            answer.suggested_broker_id,
+        )
 
     async def message_at(self, position: int) -> bytes:
         """33."""
