@@ -145,6 +145,7 @@ class MemoryLeases:
         self.stores: dict[str, MemoryLeaseStore] = {}
 
     def at(self, broker: str, address: str) -> MemoryLeaseStore:
-        if broker not in self.stores:
-            self.stores[broker] = MemoryLeaseStore(self._system.at(broker, address))
-        return self.stores[broker]
+        known = self.stores.get(broker)
+        if known is None or known.store.address != address:
+            known = self.stores[broker] = MemoryLeaseStore(self._system.at(broker, address))
+        return known

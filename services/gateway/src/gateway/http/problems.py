@@ -11,6 +11,7 @@ import msgspec
 from gantry_chassis.http.authorizing import Denial
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX
+from gantry_wire.private_requests.leading import NO_LEASE, NOT_LEADER
 from gateway.ports.stores import PeerAway, StoreRefused, Unusable
 
 CONTENT_TYPE = "application/problem+json"
@@ -83,6 +84,19 @@ class Problem(Exception):
             column=self.column,
             expected=self.expected,
         )
+
+
+class LeaderAway(Problem):
+    """Another replica of a broker is about to lead, or the new leader may not grant yet: a call that may wait tries again."""
+
+
+def leader_away(cause: Problem) -> LeaderAway:
+    """Return a problem as one that passes when a replica leads."""
+    problem = LeaderAway(
+        cause.status, cause.code, cause.detail, retryable=True, retry_after_ms=cause.retry_after_ms
+    )
+    problem.missing = cause.missing
+    return problem
 
 
 def invalid(field: str, detail: str, limit: str = "") -> Problem:
@@ -209,6 +223,8 @@ _BY_GANTRY_CODE: dict[str, tuple[int, bool]] = {
     "DISK_FULL": (507, True),
     "STORE_STOPPED": (503, True),
     "INDEX_BUILDING": (503, True),
+    NOT_LEADER: (503, True),
+    NO_LEASE: (503, True),
     "ACCESS_OFF": (501, False),
     "DELAY_TOO_LONG": (400, False),
     "DELAY_ILLEGAL": (400, False),

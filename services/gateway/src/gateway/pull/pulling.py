@@ -7,11 +7,22 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
+from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
+from gantry_wire.private_requests.leading import NOT_LEADER
 from gantry_wire.subscription import TagFilter
 from gateway.http.call import ClientGone
-from gateway.http.problems import Problem, broker_away, broker_missing, refused, topic_missing, unanswered
+from gateway.http.problems import (
+    LeaderAway,
+    Problem,
+    broker_away,
+    broker_missing,
+    leader_away,
+    refused,
+    topic_missing,
+    unanswered,
+)
 from gateway.messages.message_view import messages
 from gateway.messages.schemas import MessageOut, PullReply
 from gateway.ports.stores import PeerAway, Pulled, Store, StoreRefused, Stores
@@ -22,6 +33,13 @@ REPLY_BYTES_MAX = 4 * 1024 * 1024
 """A store ends its responses at 256 KiB; larger replies are joined from several, up to this size."""
 ROUNDS_MAX = 64
 """Pulls for one reply: 1024 messages, at least 32 per pull if they are small, fewer if they are old."""
+
+SUGGESTIONS_MAX = 65_536
+LEADER_SECONDS = 1.0
+"""How long a pull that does not wait for messages waits for the next leader of a broker."""
+LEADER_PAUSE_SECONDS = 0.1
+"""Pause before another try while no replica leads. A hint ends it at once."""
+TRIES_MAX = 1000
 
 Status = Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
 _STATUS: dict[int, Status] = {
@@ -53,6 +71,14 @@ class Selection(NamedTuple):
     as_base64: bool = False
 
 
+class _Place(NamedTuple):
+    """A queue."""
+
+    topic: str
+    broker: str
+    queue_id: int
+
+
 class Puller:
     """Pulls on behalf of clients; tracks held pulls."""
 
@@ -61,6 +87,8 @@ class Puller:
     ) -> None:
         self._routes, self._stores, self._known, self._now = routes, stores, known, now
         self._held: set[asyncio.Task[Pulled]] = set()
+        self._suggested: BoundedCache[_Place, int] = BoundedCache(SUGGESTIONS_MAX)
+        """The broker id of the slave that a broker suggested for a queue."""
         self._is_draining = False
 
     @property
@@ -93,9 +121,33 @@ class Puller:
     ) -> PullReply:
         """Return the messages at `offset` of a queue; raises the problem if topic, broker or queue do not exist.
 
-        A held pull raises ClientGone when its client disconnects.
+        A held pull raises ClientGone when its client disconnects. While another replica takes over the broker, it is repeated.
         """
-        store = await self._store(topic, broker)
+        until = self._now() + max(wait_ms / 1000, LEADER_SECONDS)
+        place = _Place(topic, broker, queue_id)
+        for _ in range(TRIES_MAX):
+            try:
+                return await self._pull(place, offset, count_max, wait_ms, selection, client)
+            except LeaderAway:
+                left = until - self._now()
+                if left <= 0 or client.is_lost or self._is_draining:
+                    raise
+            await self._routes.wait_for_hint(topic, min(LEADER_PAUSE_SECONDS, left))
+            wait_ms = min(wait_ms, max(0, int((until - self._now()) * 1000)))
+        return await self._pull(place, offset, count_max, wait_ms, selection, client)
+
+    async def _pull(
+        self,
+        place: "_Place",
+        offset: int,
+        count_max: int,
+        wait_ms: int,
+        selection: Selection,
+        client: Client,
+    ) -> PullReply:
+        """Pull once. Raises LeaderAway if another replica of the broker may answer soon."""
+        topic, broker, queue_id = place
+        store = await self._store(place)
         queue = _Wanted(store, topic, queue_id, selection)
         try:
             pulled = await self._held_pull(queue, offset, count_max, wait_ms, client)
@@ -103,20 +155,35 @@ class Puller:
             if found and len(found) < count_max and pulled.next_offset < pulled.max_offset:
                 pulled = await _fill(queue, pulled, found, count_max)
         except StoreRefused as error:
+            self._suggest(place, 0)
+            if error.gantry_code == NOT_LEADER:
+                self._routes.forget(topic)
+                raise leader_away(refused(error)) from error
             raise _pull_refused(topic, error) from error
         except PeerAway as error:
+            self._suggest(place, 0)
             self._routes.forget(topic)
-            raise unanswered(error, is_write=False) from error
+            problem = unanswered(error, is_write=False)
+            is_replicated = self._routes.is_replicated(topic, (broker,))
+            raise (leader_away(problem) if is_replicated else problem) from error
         except MalformedRecord as error:
             raise Problem(
                 503, "SYSTEM_ERROR", f"broker {broker} answered damaged records: {error}", retryable=True
             ) from error
+        self._suggest(place, pulled.suggested_broker_id)
         return _reply(pulled, found)
 
-    async def _store(self, topic: str, broker: str) -> Store:
+    def _suggest(self, place: "_Place", broker_id: int) -> None:
+        """Note from which replica a queue is read next; 0 is the master."""
+        if (self._suggested.get(place) or 0) != broker_id:
+            self._suggested.keep(place, broker_id)
+
+    async def _store(self, place: "_Place") -> Store:
+        topic, broker, _queue_id = place
         route = self._routes.fresh(topic) or await self._routes.get(topic)
         if route.share(broker) is not None:
-            return self._stores.at(broker, route.address(broker))
+            suggested_id = self._suggested.get(place) or 0
+            return self._stores.at(broker, route.pull_address(broker, suggested_id))
         if self._known.is_expected(broker, self._now()) or await self._is_listed(topic, broker):
             raise broker_away(broker)
         raise broker_missing(broker)

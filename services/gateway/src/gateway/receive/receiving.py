@@ -9,18 +9,22 @@ from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
+from gantry_wire.private_requests.leading import NO_LEASE, NOT_LEADER
 from gantry_wire.private_requests.leases import FILTER_CONFLICT, ItemKind, LeaseItem
-from gateway.http.problems import Problem, broker_away, refused, topic_missing
+from gateway.http.problems import LeaderAway, Problem, broker_away, leader_away, refused, topic_missing
 from gateway.ports.leases import Leased, LeaseStore, LeaseStores, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused, outcome_of
 from gateway.receive.receipts import Receipts
 from gateway.receive.received_view import Shown, shown
 from gateway.routing.route_cache import PERM_READ, Route, RouteCache
 
+_LEADERLESS = frozenset({NOT_LEADER, NO_LEASE})
 FILTERS_MAX = 10_000
 """Groups whose filter is known to be at every broker."""
 VAIN_PAUSE_SECONDS = 0.005
 """Pause between receives of one call after a wait reported messages and the receive found none."""
+LEADER_PAUSE_SECONDS = 0.1
+"""Pause before asking again while no replica leads. A hint ends it at once."""
 AWAY_PAUSE_SECONDS = 0.5
 """Pause before waiting again at a broker that does not respond."""
 
@@ -76,6 +80,7 @@ class LeasePass:
         "_away",
         "_batch",
         "_brokers",
+        "_leaderless",
         "_next",
         "_on_batch",
         "_receipts",
@@ -98,6 +103,8 @@ class LeasePass:
         self._batch = Batch(ask.topic, ask.group)
         self._receipts = Receipts(ask.topic, ask.group)
         self._away: list[str] = []
+        self._leaderless: Problem | None = None
+        """The refusal of a replica that does not lead, or may not grant leases yet."""
         self._without = 0
         """How many brokers do not have the topic: it was deleted there, and routes keep such brokers for a while."""
         self._next = 0
@@ -131,6 +138,10 @@ class LeasePass:
             raise outcome
         elif _lacks_topic(outcome):
             self._without += 1
+        elif outcome.gantry_code in _LEADERLESS:
+            self._away.append(name)
+            self._leaderless = leader_away(refused(outcome))
+            self._routes.forget(self._ask.topic)
         elif not self._batch.count:
             return _problem(outcome)
         return None
@@ -144,8 +155,18 @@ class LeasePass:
             self._brokers[self._next][1].receive(ask, self._on_leased)
             return None
         if not count and len(self._away) + self._without == len(self._brokers):
-            return broker_away(", ".join(sorted(self._away))) if self._away else topic_missing(ask.topic)
+            return self._nobody()
         return self._batch
+
+    def _nobody(self) -> Problem:
+        """Return the problem of a pass in which no broker answered."""
+        topic = self._ask.topic
+        if not self._away:
+            return topic_missing(topic)
+        if self._leaderless is not None:
+            return self._leaderless
+        problem = broker_away(", ".join(sorted(self._away)))
+        return leader_away(problem) if self._routes.is_replicated(topic, self._away) else problem
 
 
 class Receiver:
@@ -179,13 +200,18 @@ class Receiver:
         Raises the problem if topic or group do not allow it, or no broker responds.
         """
         until = self._now() + wait_seconds
-        batch = await self._lease(ask)
-        if batch.count or self._now() >= until or self._draining.is_set():
-            return batch
+        try:
+            batch = await self._lease(ask)
+        except LeaderAway:
+            if not wait_seconds or self._draining.is_set():
+                raise
+        else:
+            if batch.count or self._now() >= until or self._draining.is_set():
+                return batch
         return await self.wait(ask, until - self._now(), gone)
 
     async def wait(self, ask: ReceiveAsk, wait_seconds: float, gone: Callable[[], Awaitable[None]]) -> Batch:
-        """Wait for messages and lease them, after a pass that found none."""
+        """Wait for messages and lease them, after a pass that found none, or no leader. Raises the problem if none leads until the end."""
         until = self._now() + wait_seconds
         batch = Batch(ask.topic, ask.group)
         ask = ask._replace(is_filter_new=False)
@@ -193,15 +219,18 @@ class Receiver:
         is_vain = False
         try:
             while not batch.count and (left := until - self._now()) > 0 and not self._draining.is_set():
-                await self._wait(await self._brokers(ask.topic), ask, left, watch)
-                if watch.done():
-                    break
-                if (
-                    is_vain
-                ):  # another client took the messages, or a filter excluded them: pause before the next try
-                    await asyncio.sleep(VAIN_PAUSE_SECONDS)
-                is_vain = True
-                batch = await self._lease(ask)
+                try:
+                    await self._wait(await self._brokers(ask.topic), ask, left, watch)
+                    if watch.done():
+                        break
+                    if is_vain:  # another client took the messages, or a filter excluded them: pause before the next try
+                        await asyncio.sleep(VAIN_PAUSE_SECONDS)
+                    is_vain = True
+                    batch = await self._lease(ask)
+                except LeaderAway:
+                    if self._now() + LEADER_PAUSE_SECONDS >= until or watch.done():
+                        raise
+                    await self._routes.wait_for_hint(ask.topic, LEADER_PAUSE_SECONDS)
             return batch
         finally:
             watch.cancel()
@@ -233,10 +262,26 @@ class Receiver:
     async def _brokers(self, topic: str) -> Brokers:
         """Return the brokers that hold the topic."""
         brokers = self._holders(self._routes.fresh(topic) or await self._routes.get(topic))
+        if not brokers and (leaderless := self._leaderless(topic)):
+            raise leader_away(broker_away(", ".join(leaderless)))
         if not brokers:
             detail = f"the topic {topic} may not be read now"
             raise Problem(403, "NO_PERMISSION", detail, field="topic")
         return brokers
+
+    def _leaderless(self, topic: str) -> list[str]:
+        """Return the readable brokers of a route that have replicas, of which none leads now; and have the route read again."""
+        route = self._routes.fresh(topic)
+        if route is None:
+            return []
+        found = [
+            name
+            for name, queue in sorted(route.brokers.items())
+            if queue.perm & PERM_READ and name in route.slaves and name not in route.addresses
+        ]
+        if found:
+            self._routes.forget(topic)
+        return found
 
     def _holders(self, route: Route) -> Brokers:
         return [

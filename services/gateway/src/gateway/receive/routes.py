@@ -11,7 +11,7 @@ from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
 from gateway.connection.fast_path import Exchange, FastAnswers
 from gateway.http.access import Access, Moment
 from gateway.http.call import Call, Reply, json_reply, takes_gzip
-from gateway.http.problems import Problem, forbidden, invalid, rate_limited
+from gateway.http.problems import LeaderAway, Problem, forbidden, invalid, rate_limited
 from gateway.messages.sql_filters import checked_sql
 from gateway.ports.leases import ReceiveAsk
 from gateway.ports.stores import RateLimits
@@ -236,11 +236,12 @@ class FastReceiving:
 
     async def _reply(self, call: Call) -> Reply:
         route, batch = self._call.route, self._batch
+        left = self._wait_seconds - (self._call.answers.clock() - self._started)
+        may_wait = isinstance(batch, LeaderAway) or (isinstance(batch, Batch) and not batch.count)
+        if may_wait and left > 0:
+            batch = await route.receiver.wait(self._ask, left, call.gone)
         if isinstance(batch, Exception):
             raise batch
-        left = self._wait_seconds - (self._call.answers.clock() - self._started)
-        if not batch.count and left > 0:
-            batch = await route.receiver.wait(self._ask, left, call.gone)
         return route.reply_late(call, batch, self._ask.topic, self._ask.group, self._since)
 
 

@@ -4,7 +4,7 @@ Also tells why a route is missing: no such topic, or all its brokers away.
 """
 
 import asyncio
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 
 from gateway.http.problems import Problem, away, topic_missing, unanswered
@@ -140,6 +140,11 @@ class RouteCache:
             return None
         route.used = self._now()
         return route
+
+    def is_replicated(self, topic: str, brokers: Iterable[str]) -> bool:
+        """Whether another replica of one of these brokers may lead next, by the last route of the topic."""
+        route = self._routes.get(topic)
+        return route is not None and any(broker in route.slaves for broker in brokers)
 
     async def get(self, topic: str) -> Route:
         """Return the route; raise the problem 404 (no such topic) or 503 (its brokers, or all nameservers, away)."""
