@@ -69,12 +69,12 @@ class Role:
         return self.replica.may.accepts_sends and self.leading is not None and self.leading.gate.accepts_sends
 
     def may_grant(self, now: int) -> bool:
-        """Say whether it may grant what lives in memory, at this time (rule 8). A new leader waits for the grace of the old one."""
+        """Say whether it may grant what lives in memory, at this time (rule 8).
+
+        An old leader has no lease any more: it needed answers of this replica, a member of its set, and got none for longer than the grace.
+        """
         leading = self.leading
-        return (
-            self.replica.may.grants and leading is not None
-            and now - leading.since >= self.replica.settings.grace_ms and leading.gate.has_lease(now)
-        )  # fmt: skip
+        return self.replica.may.grants and leading is not None and leading.gate.has_lease(now)
 
     def _take(self, given: Input) -> None:
         replica = self.replica
