@@ -47,6 +47,18 @@ def test_what_needs_access_control_is_taken_where_the_launcher_switches_it_on() 
         refuse_wrong_sets(sets, has_access=False, replicas=1)
 
 
+def test_settings_of_replicas_are_taken_and_checked_as_of_all_and_of_one() -> None:
+    sets = (
+        Set("broker-store", "min_in_sync", "1"),
+        Set("broker-a", "lease_ms", "2000"),
+        Set("broker-a-b", "grace_ms", "3000"),
+    )
+    refuse_wrong_sets(sets, has_access=False, replicas=3)
+    for wrong in (Set("broker-a-b", "grace_ms", "x"), Set("broker-a", "nope", "1")):
+        with pytest.raises(Refused, match=f"broker-store: .*{wrong.key}"):
+            refuse_wrong_sets((*sets, wrong), has_access=False, replicas=3)
+
+
 def test_a_wrong_name_is_one_line_and_makes_no_data_directory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,25 @@ def test_a_path_without_a_store_is_refused_with_what_was_expected(tmp_path):
         store_directory.find([str(tmp_path / "x"), str(tmp_path / "y")])
 
 
+def test_of_replicas_one_must_be_named_because_each_has_all_messages(tmp_path):
+    for name in ("a", "b"):
+        made(tmp_path / "broker-a" / name, 1).write()
+    with pytest.raises(NotAStore, match=f"as broker-a={tmp_path}/broker-a/a$"):
+        store_directory.find([str(tmp_path)])
+    (store,) = store_directory.find([f"broker-a={tmp_path}/broker-a/b"])
+    assert (store.broker, store.path) == ("broker-a", f"{tmp_path}/broker-a/b")
+
+
+def test_the_launcher_knows_the_address_of_a_running_replica(tmp_path, monkeypatch):
+    replicas = [{"store": str(tmp_path / "broker-a" / name), "http": f"http://{name}"} for name in "ab"]
+    listed = {"brokers": [{"store": replicas[0]["store"], "http": "http://a", "replicas": replicas}]}
+    monkeypatch.setattr(store_directory, "_status", lambda data: listed if data == tmp_path else {})
+    monkeypatch.setattr(store_directory, "is_running", lambda _directory: True)
+    made(tmp_path / "broker-a" / "b", 1).write()
+    (store,) = store_directory.find([f"broker-a={tmp_path}/broker-a/b"])
+    assert store.http == "http://b"
+
+
 def test_a_held_lock_is_detected_without_taking_it(tmp_path):
     made(tmp_path, 1).write()
     (tmp_path / "lock").write_bytes(b"lock")

@@ -32,6 +32,7 @@ NATS_SILENT = (
     "Error trying to connect to route (attempt 1)",  # the servers of a cluster start together
     "Waiting for routing to be established",
     "Metalayer blocking snapshot",
+    "Error flushing: writev",  # they stop together, too
 )
 """Lines of NATS that are not shown."""
 SET_BY_LAUNCHER = frozenset({

@@ -196,7 +196,7 @@ class Supervisor:
                 continue
             child.is_ready_now()
             self._watches[child].forget()  # the time of its start does not count as silence
-            if child.restarts:
+            if child.starts > 1:
                 took = self._steady() - child.started_at
                 message = f"{child.plan.name} is ready again after {took:.1f} s (pid {child.pid})"
                 self._output.line("gantry", message)

@@ -80,6 +80,11 @@ def _stores_of(path: str, http: Mapping[str, str]) -> list[StoreDirectory]:
     if (folder / "commitlog").is_dir():
         return [_store(name or folder.name, folder, http)]
     stores = [child for child in sorted(folder.iterdir()) if (child / "commitlog").is_dir()]
+    if not stores and (replicas := sorted(path.parent for path in folder.glob("broker-?/?/commitlog"))):
+        raise NotAStore(
+            f"the brokers of {folder} have replicas: name one of each, of a running broker its leader (./gantry status), "
+            f"as {replicas[0].parent.name}={replicas[0]}"
+        )
     if not stores:
         raise NotAStore(f"{folder} is not a store (it has no commitlog/) and contains none")
     return [_store(name if name and len(stores) == 1 else child.name, child, http) for child in stores]
@@ -92,10 +97,12 @@ def _store(broker: str, folder: Path, http: Mapping[str, str]) -> StoreDirectory
 
 
 def _address_from_launcher(folder: Path) -> str | None:
-    """Ask the launcher of the surrounding data directory for a store's HTTP address."""
-    for broker in _status(folder.parent).get("brokers", []):
-        if Path(broker["store"]).resolve() == folder:
-            return str(broker["http"])
+    """Ask the launcher of the surrounding data directory for a store's HTTP address. A replica lies in the folder of its broker."""
+    for data in (folder.parent, folder.parent.parent):
+        for broker in _status(data).get("brokers", []):
+            for store in broker.get("replicas", [broker]):
+                if Path(store["store"]).resolve() == folder:
+                    return str(store["http"])
     return None
 
 
