@@ -1,0 +1,1 @@
+"""Sends to a broker with replicas."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from measuring.system import ROOT, System, cpu_seconds, provenance, started
+from measuring.system import ROOT, cpu_seconds, provenance, started
 from reporting.figures import figure
 from store_speed.flood import Sends, flood
 from store_speed.store_send import TOPIC, make_topic
@@ -38,7 +38,7 @@ class Result(NamedTuple):
     followers_us: float
 
 
-def replicas_of(system: System, data: str) -> list[dict[str, Any]]:
+def replicas_of(data: str) -> list[dict[str, Any]]:
     """Wait until every replica is in sync; return them, the leader first. A store without replicas is one leader."""
     until = time.monotonic() + JOIN_SECONDS_MAX
     while time.monotonic() < until:
@@ -82,9 +82,9 @@ def main() -> None:
         for count in options.replicas if turn % 2 == 0 else reversed(options.replicas):
             with (
                 tempfile.TemporaryDirectory(prefix="gantry-replicated-") as folder,
-                started("--replicas", str(count), data=(data := f"{folder}/data")) as system,
+                started("--replicas", str(count), data=(data := f"{folder}/data")),
             ):
-                replicas = replicas_of(system, data)
+                replicas = replicas_of(data)
                 for name, shape in SHAPES.items():
                     result = uvloop.run(measure(replicas, shape, options.seconds))
                     results.setdefault((name, count), []).append(result)
