@@ -108,8 +108,11 @@ class Command(TyperCommand):
 class Session:
     """The state of one command line."""
 
-    def __init__(self, base: str, authorization: str, files: ClientTlsFiles, *, as_json: bool) -> None:
-        """Use the header `authorization`, if it is not empty, and for https the TLS `files`."""
+    def __init__(
+        self, base: str, authorization: str, files: ClientTlsFiles, data: Path | None, *, as_json: bool
+    ) -> None:
+        """Use the header `authorization`, if it is not empty, and for https the TLS `files`. `data` is the directory of a system on this machine."""
+        self.data = data
         self.calls: Calls = Calls(base, authorization, files)
         self.screen: Screen = Screen(as_json=as_json)
 
@@ -197,7 +200,7 @@ def command(
             base = base_of(gateway_of(http, data))
             authorization = authorization_of(base, token, access_key, secret_file)
             files = ClientTlsFiles(ca_file, cert_file, key_file)
-            session = Session(base, authorization, files, as_json=as_json)
+            session = Session(base, authorization, files, None if http else data, as_json=as_json)
             try:
                 do(session, **words)
             finally:

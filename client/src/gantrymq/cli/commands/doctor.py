@@ -1,6 +1,8 @@
 """`gantrymq doctor`: checks the path from here to every advertised address, and names what is wrong and how to fix it."""
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -19,8 +21,11 @@ def add_to(app: typer.Typer) -> None:
 def doctor(session: Session) -> None:
     """Check the path from here to the gateway, the nameservers, and each broker's advertised address."""
     from gantrymq.cli.examining import examine, exposure
+    from gantrymq.cli.replicas_seen import replica_findings
 
     findings = asyncio.run(examine(session.calls))
+    if session.data is not None:
+        findings += replica_findings(_brokers(session.data))
     screen, access = session.screen, exposure(findings) if findings[0].is_well else ""
 
     def people() -> None:
@@ -48,3 +53,15 @@ def doctor(session: Session) -> None:
     if bad:
         raise Stop(f"{len(bad)} of {counted(len(findings), 'check')} failed", UNREACHABLE)
     screen.say("all is well")
+
+
+def _brokers(data: Path) -> list[dict[str, Any]]:
+    """Return what the launcher of a data directory lists; nothing if it ended just now."""
+    from gantrymq.systems.checkout import SystemFailed, status_of
+
+    try:
+        state = status_of(data.absolute())
+    except SystemFailed:
+        return []
+    brokers: list[dict[str, Any]] = state["brokers"]
+    return brokers
