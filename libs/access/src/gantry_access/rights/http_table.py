@@ -242,6 +242,7 @@ OWN_PORTS: Mapping[str, Mapping[HttpRoute, Row]] = {
     "nameserver": _OWN_HEALTH,
     "broker-store": {
         **_OWN_HEALTH,
+        ("GET", "/v1/replication"): OPEN,
         ("POST", "/snapshots"): _CHANGES_CLUSTER,
         ("DELETE", "/snapshots/{id}"): _CHANGES_CLUSTER,
     },

@@ -36,7 +36,6 @@ from broker_store.process.halves_and_features import (
 from broker_store.process.http_routes import ReplicationRoute, SnapshotRoutes
 from broker_store.process.listeners import Listeners
 from broker_store.process.measuring import count_puts, register_metrics
-from broker_store.process.membership import Membership, open_membership
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
@@ -56,8 +55,10 @@ from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import StartRefused
 from gantry_guard.opening import open_guard
 from gantry_link.connections.client_tls import hints_tls, outgoing_tls
+from gantry_link.connections.connection import Connection
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.connections.turn import Turn
+from gantry_link.limits import LinkLimits
 from gantry_link.serving.peer import Peer
 from gantry_link.serving.tls_door import TlsDoor
 from gantry_wire.errors import RefusedRequest
@@ -66,6 +67,7 @@ from gantry_wire.messages.ids import pack_host
 
 if TYPE_CHECKING:
     from broker_store.access.from_files import UserFiles
+    from broker_store.process.membership import Membership
     from broker_store.process.parts.access_control import AccessControl
 
 GC_THRESHOLDS = (100_000, 50, 100)
@@ -139,10 +141,6 @@ class StoreProcess:
         show_budget(self._metrics, "gantry_store", budget)
         self._guard = guard = open_guard(settings, SERVICE, self._metrics, life.environment)
         self._group = group_settings(settings)
-        if self._group is not None and guard is not None:
-            raise StartRefused(
-                "a store with replicas cannot check users yet: unset access_key_file, or replica"
-            )
         self._listeners = Listeners(
             settings, routes, budget, self._closed, life.environment.listening_socket,
             None if guard is None else guard.own_port_door(SERVICE, settings.cluster_name),
@@ -153,20 +151,16 @@ class StoreProcess:
         outgoing = OutgoingFiles(self._metrics, "gantry_store")
         tls = outgoing.open(outgoing_tls, settings)
         self._pool = ConnectionPool(rng=life.environment.rng, introduce=introduce, tls=tls)
+        nats_tls = outgoing.open(hints_tls, settings)
         self._hints = Hints(
             settings.nats_url,
             SERVICE,
             life.environment.rng,
             settings.nats_token_file,
-            outgoing.open(hints_tls, settings),
+            nats_tls,
         )
-        self._make_membership = partial(
-            open_membership, settings, life,
-            lambda on_lost, limits: ConnectionPool(
-                limits=limits, rng=life.environment.rng, introduce=introduce, tls=tls, on_lost=on_lost
-            ),
-            outgoing.open(hints_tls, settings),
-        )  # fmt: skip
+        self._make_pool = partial(ConnectionPool, rng=life.environment.rng, introduce=introduce, tls=tls)
+        self._nats_tls = nats_tls
         self._membership: Membership | None = None
         self._opening: Opening | None = None
         self._built: Built | None = None
@@ -230,15 +224,25 @@ class StoreProcess:
 
     async def _lead(self, opening: Opening, group: GroupSettings) -> bool:
         """Follow the leader of the group until this store leads. False when asked to stop meanwhile."""
-        self._membership = membership = self._make_membership(group, opening, self._thread)
+        from broker_store.process.membership import open_membership
+
+        self._membership = membership = open_membership(
+            self._settings, self._life, self._make_links_pool, self._nats_tls, group, opening, self._thread
+        )
         self._replication_route.open(membership.describe)
-        self._listeners.admit(FollowerTable(membership.commands(), membership.leader_address))
+        door = None if self._guard is None else self._guard.inner_door()
+        self._listeners.admit(FollowerTable(membership.commands(), membership.leader_address, door))
         self._listeners.wait_for("following the leader of its group")
         if not await membership.lead():
             return False
         opening.finish(membership.boots)
         self._is_recovered = True
         return True
+
+    def _make_links_pool(
+        self, on_lost: Callable[[Connection, str], None], limits: LinkLimits
+    ) -> ConnectionPool:
+        return self._make_pool(on_lost=on_lost, limits=limits)
 
     def _build(self, opening: Opening) -> Built:
         settings, store = self._settings, opening.store

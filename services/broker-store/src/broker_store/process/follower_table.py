@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 
 from broker_store.ports import Commands, Handler
 from broker_store.ports import Peer as StorePeer
+from gantry_guard.callers import INTRODUCTION
+from gantry_guard.inner_door import InnerDoor
 from gantry_link.serving.peer import Peer
 from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -17,9 +19,11 @@ GRANTS = frozenset({RequestCode.LOCK_BATCH_MQ, GantryCode.CLAIM_QUEUES, GantryCo
 class FollowerTable:
     """The table of a replica that does not lead."""
 
-    def __init__(self, commands: Commands, leader_address: Callable[[], str]) -> None:
-        """`leader_address`: host:port of the leader, empty if none is known."""
-        self._commands, self._leader_address = commands, leader_address
+    def __init__(
+        self, commands: Commands, leader_address: Callable[[], str], door: InnerDoor | None = None
+    ) -> None:
+        """`leader_address`: host:port of the leader, empty if none is known. `door`: admits Gantry's own services, where access control is on."""
+        self._commands, self._leader_address, self._door = commands, leader_address, door
 
     def without(self, _codes: Iterable[int]) -> "FollowerTable":
         """Return the table of a port without some codes: none of them is here."""
@@ -28,11 +32,14 @@ class FollowerTable:
     def receive(self, peer: Peer, raw: RawFrame) -> None:
         """Handle one frame. Raises RefusedRequest."""
         command = decode_command(raw)
+        is_inner = command.code in self._commands or command.code in INTRODUCTION
+        if self._door is not None and is_inner and not self._door.admit(peer, raw):
+            return
         entry = self._commands.get(command.code)
         if entry is not None:
             entry[1](peer, command)
         elif not command.flag & (FLAG_ONEWAY | FLAG_RESPONSE):
-            raise not_leader(self._leader_address())
+            raise not_leader(self._leader_address() if self._door is None else "")
 
 
 def not_leader(address: str) -> RefusedRequest:
