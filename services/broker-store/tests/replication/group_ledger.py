@@ -3,6 +3,7 @@
 - An acknowledged position is never lost or changed: the true log only grows, and every member of the register's newest set has it durably.
 - An epoch has one leader. Two leaders never acknowledge different bytes at a position.
 - An acknowledged send is durable on `min_in_sync` replicas.
+- A leader acknowledges what it confirms at once: the next message may let a follower show it.
 - What a replica shows is a part of the true log, so logs are equal below their confirm offsets.
 - At most one replica has a lease.
 """
@@ -73,7 +74,9 @@ class Ledger:
     def check_shown(self, node: "Node") -> None:
         if node.role is None:
             return
-        shown = node.role.replica.confirm
+        shown, leading = node.role.replica.confirm, node.role.leading
+        if leading is not None and leading.gate.confirm not in {None, shown}:
+            self.fail(f"{node.name} confirms {leading.gate.confirm} and acknowledges {shown}")
         if shown > len(self.truth) or node.log[:shown] != self.truth[:shown]:
             self.fail(f"{node.name} shows {shown} of {len(self.truth)}, or other bytes")
 

@@ -388,7 +388,7 @@ FOUND_BY_A_LIFE: dict[str, int] = {
     "impatient": 3,
     "silence_before_the_start": 1,
     "confirm_kept_over_an_epoch": 1,
-    "epoch_not_durable": 203,
+    "epoch_not_durable": 539,
     "epoch_not_recorded": 1,
     "never_cuts": 1,
     "version_not_remembered": 227,

@@ -97,6 +97,7 @@ class Leading:
         if members is None:
             return
         self.gate.propose(members)
+        self._acknowledge()  # a learner that was waited for may not be in the set: followers must not show what is not acknowledged
         version, nonce = replica.version + 1, replica.new_nonce()
         self._register.write(
             msgspec.structs.replace(
