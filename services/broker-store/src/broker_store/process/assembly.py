@@ -229,7 +229,9 @@ class StoreProcess:
         self._membership = membership = open_membership(
             self._settings, self._life, self._make_links_pool, self._nats_tls, group, opening, self._thread
         )
-        self._replication_route.open(membership.describe)
+        self._replication_route.open(membership.report.describe)
+        membership.report.show(self._metrics)
+        self._life.supervise("replicas", membership.report.run)
         door = None if self._guard is None else self._guard.inner_door()
         self._listeners.admit(FollowerTable(membership.commands(), membership.leader_address, door))
         self._listeners.wait_for("following the leader of its group")

@@ -5,7 +5,7 @@ answers what the group has confirmed: this is its flusher. Another leader ends t
 """
 
 import asyncio
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from broker_store.commit.sync_thread import Failed, Synced
 from broker_store.log.errors import LogError, LogStopped
@@ -13,6 +13,7 @@ from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.follower_table import with_lease
+from broker_store.process.group_report import GroupReport, Position
 from broker_store.process.group_settings import GroupSettings
 from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
@@ -90,6 +91,7 @@ class Membership:
             ShellCalls(life.environment, links.send, Turn.current().at_end, loop.call_later, self),
             shipping=ShippingSettings(), register_seconds=REGISTER_SECONDS,
         )  # fmt: skip
+        self.report = GroupReport(settings, self._shell, self._log, life.environment.steady, self._position)
         self._wake = asyncio.Event()
         self._limit = self._log.confirm
         """Everything below is confirmed."""
@@ -234,32 +236,14 @@ class Membership:
         newest = self._shell.role.replica.kept.newest
         return self.settings.others.get(newest.leader, "") if newest else ""
 
+    def _position(self) -> Position:
+        return Position(self._limit, self._on_synced is not None)
+
     @property
     def is_copying(self) -> bool:
         """Whether this replica has what its leader confirms."""
         role = self._shell.role
         return role.leading is None and role.following.is_copying
-
-    def describe(self) -> dict[str, Any]:
-        """Return what GET /v1/replication answers."""
-        role, settings = self._shell.role, self.settings
-        newest, leading = role.replica.kept.newest, role.leading
-        return {
-            "group": settings.group, "name": settings.name, "role": role.state.value, "epoch": self.epoch,
-            "version": newest.version if newest else 0, "leader": newest.leader if newest else "",
-            "members": list(newest.members) if newest else [], "minInSync": settings.min_in_sync,
-            "confirmOffset": self._limit, "endOffset": self._log.written_end, "isServing": self._on_synced is not None,
-            "acceptsSends": role.accepts_sends, "hasLease": self._shell.may_grant, "registerFault": self._shell.register.fault,
-            "replicas": [] if leading is None else [self._describe(name, newest) for name in settings.others],
-        }  # fmt: skip
-
-    def _describe(self, name: str, newest: Registered | None) -> dict[str, Any]:
-        behind = self._shell.shipping.behind().get(name)
-        return {
-            "name": name, "address": self.settings.others[name], "behindBytes": behind,
-            "endOffset": None if behind is None else self._log.written_end - behind,
-            "isInSync": newest is not None and name in newest.members,
-        }  # fmt: skip
 
     # --- what the role decides -----------------------------------------------------------------------------
 
