@@ -22,7 +22,7 @@ from broker_store.ports import Commands
 from broker_store.process.disk import Disk, refusing_start
 from broker_store.process.extension_hooks import Hooks, build_hooks
 from broker_store.process.follower_table import FollowerTable
-from broker_store.process.foundation import Foundation, Surroundings, build_foundation
+from broker_store.process.foundation import Foundation, Surroundings, build_foundation, lock_file
 from broker_store.process.group_settings import GroupSettings, group_settings
 from broker_store.process.halves_and_features import (
     Feature,
@@ -238,6 +238,8 @@ class StoreProcess:
         if not await membership.lead():
             return False
         opening.finish(membership.boots)
+        if membership.takes_over:
+            lock_file(opening.store).forget()
         self._is_recovered = True
         return True
 

@@ -162,8 +162,13 @@ def _read_settings(around: Surroundings) -> ReadSettings:
     return reads
 
 
+def lock_file(store: OpenedStore) -> LockFile:
+    """Return the file of queue locks."""
+    return LockFile(store.files, f"{store.directory}/gantry/locks")
+
+
 def _locks(store: OpenedStore) -> QueueLocks:
-    file = LockFile(store.files, f"{store.directory}/gantry/locks")
+    file = lock_file(store)
     return QueueLocks(
         file, lambda: int(store.clock.monotonic() * 1000), store.environment.workers(1, "locks")
     )

@@ -95,6 +95,8 @@ class Membership:
         self._wake = asyncio.Event()
         self._limit = self._log.confirm
         """Everything below is confirmed."""
+        newest = kept.kept.newest
+        self._takes_over = newest is not None and newest.leader != settings.name
         self._leads: Registered | None = None
         self._lead_from = 0
         self._on_synced: Synced | None = None
@@ -157,6 +159,11 @@ class Membership:
                 await checkpoints.take()
             except (OSError, LogStopped) as error:
                 _log.warning("checkpoint failed, the last one stays valid", reason=str(error))
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether another replica has led since this one did."""
+        return self._takes_over
 
     @property
     def boots(self) -> int:
@@ -268,6 +275,7 @@ class Membership:
 
     def follows(self, record: Registered, *, counted: bool) -> None:
         """See ShellEvents."""
+        self._takes_over = True
         _log.info("this replica follows", leader=record.leader, epoch=record.epoch, is_in_sync=counted)
 
     def ended(self, reason: EndReason) -> None:

@@ -54,6 +54,11 @@ class LockFile:
             raise
         self._number = number
 
+    def forget(self) -> None:
+        """Remove what was saved. Raises OSError. For a store that takes over from another one, which has granted other locks meanwhile."""
+        for turn in (0, 1):
+            self._files.remove(f"{self.path}.{turn}")
+
     def close(self) -> None:
         """Close the files."""
         for file in self._open.values():
