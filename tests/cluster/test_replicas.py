@@ -9,6 +9,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,11 @@ TOPIC = "Replicated"
 SECONDS_MAX = 120.0
 
 
-def call(method: str, url: str, body: object = None) -> Any:
+def call(method: str, url: str, body: object = None, user: str = "") -> Any:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json"}, method=method)
+    credentials = {"authorization": f"Basic {b64encode(user.encode()).decode()}"} if user else {}
+    headers = {"content-type": "application/json", **credentials}
+    request = urllib.request.Request(url, data, headers, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
@@ -40,10 +43,10 @@ def until(condition: Callable[[], bool]) -> None:
 class Group:
     """A system with one broker of three replicas, and what it has acknowledged."""
 
-    def __init__(self, state: dict[str, Any], gantry: Callable[..., Any]) -> None:
-        self.state, self._gantry = state, gantry
+    def __init__(self, state: dict[str, Any], gantry: Callable[..., Any], user: str = "") -> None:
+        self.state, self._gantry, self._user = state, gantry, user
         self.data, self.sent = state["data"], list[str]()
-        call("PUT", f"{self._topic}", {"readQueues": 1, "writeQueues": 1, "perm": "rw"})
+        call("PUT", f"{self._topic}", {"readQueues": 1, "writeQueues": 1, "perm": "rw"}, user)
 
     @property
     def _topic(self) -> str:
@@ -64,7 +67,7 @@ class Group:
 
         def is_acknowledged() -> bool:
             with contextlib.suppress(urllib.error.HTTPError):
-                call("POST", f"{self._topic}/messages", {"messages": [{"body": body}]})
+                call("POST", f"{self._topic}/messages", {"messages": [{"body": body}]}, self._user)
                 self.sent.append(body)
                 return True
             return False
@@ -76,7 +79,8 @@ class Group:
         read, offset = set[str](), 0
         with contextlib.suppress(urllib.error.HTTPError):
             while True:
-                answer = call("GET", f"{self._topic}/queues/broker-a/0/messages?offset={offset}")
+                path = f"queues/broker-a/0/messages?offset={offset}"
+                answer = call("GET", f"{self._topic}/{path}", user=self._user)
                 read |= {message["body"] for message in answer["messages"]}
                 if not answer["messages"]:
                     return set(self.sent) <= read
@@ -201,3 +205,23 @@ def test_a_later_start_has_as_many_replicas_all_messages_and_no_right_to_a_new_r
     assert [one["name"] for one in replicas] == ["a", "b"]
     for one in replicas:
         assert not [word for word in command_of(one["pid"]) if "ha_bootstrap" in word]
+
+
+def test_the_next_leader_knows_the_users_and_their_rights(
+    new_system: Callable[..., dict[str, Any]], gantry: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = json.loads(gantry("access", "init", "--json", "--data", str(tmp_path / "system")).stdout)
+    guarded = Group(new_system("--replicas", "3"), gantry, f"{made['user']}:{made['secret']}")
+    until(guarded.is_whole)
+    guarded.send("before")
+    before = guarded.broker()
+    os.kill(before["pid"], signal.SIGSTOP)
+    try:
+        guarded.send("after")
+        until(lambda: guarded.leads_another_than(before["leader"]))
+        until(guarded.has_all)
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            Group(guarded.state, gantry)
+    finally:
+        os.kill(before["pid"], signal.SIGCONT)
+    until(guarded.is_whole)
