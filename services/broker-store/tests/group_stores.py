@@ -149,6 +149,10 @@ class Sender:
 
     def ask(self, code, header=None, body=b""):
         self.socket.sendall(encode_request(code, 1, header, body))
+        return self.answer()
+
+    def answer(self):
+        """Return the next answer."""
         while not self.answers:
             data = self.socket.recv(1 << 20)
             if not data:

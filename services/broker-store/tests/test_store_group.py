@@ -1,5 +1,6 @@
 """A broker group of real processes: what is acknowledged survives its leader, and so does the rest of its state."""
 
+import signal
 import time
 
 import pytest
@@ -7,6 +8,7 @@ from group_stores import CONTINUE, EXIT_RESTART, STOP, Sender, StoreGroup
 from nats_nodes import nodes
 from sending_side import send_header
 
+from gantry_wire.frames.encode import encode_request
 from gantry_wire.headers.messages import PullReplyHeader, SendReplyHeader
 from gantry_wire.records.message_record import scan_records
 
@@ -136,3 +138,36 @@ def test_topics_offsets_and_keys_move_with_the_lead(group):
     kept, repeated = first.read(SendReplyHeader), again.read(SendReplyHeader)
     assert (again.code, repeated.duplicate, repeated.queue_offset) == (0, True, kept.queue_offset)
     leader.start()
+
+
+def test_a_leader_that_stops_in_order_answers_what_waits_for_its_followers(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    followers = [store for store in group.stores.values() if store is not leader]
+    sender = Sender(leader.port, seconds=30)
+    for store in followers:
+        store.signal(STOP)
+    sender.socket.sendall(encode_request(310, 1, send_header("orders", 0), b"waits"))
+    group.wait(
+        lambda: leader.state()["endOffset"] > leader.state()["confirmOffset"], "the send is not written"
+    )
+    leader.signal(signal.SIGTERM)
+    group.wait(lambda: leader.get("/health/ready")[0] != 200, "the leader does not stop")
+    for store in followers:
+        store.signal(CONTINUE)
+    assert sender.answer().code == 0
+    assert leader.process.wait(30) == 0
+    assert read_all(group.leader()) == [b"waits"]
+
+
+def test_an_orderly_stop_loses_no_committed_offset(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    sender = Sender(leader.port)
+    assert sender.send(b"first").code == 0
+    assert sender.ask(200, None, b'{"groupName":"g"}').code == 0
+    offset = {"consumerGroup": "g", "topic": "orders", "queueId": "0", "commitOffset": "1"}
+    assert sender.ask(15, offset).code == 0
+    assert leader.stop() == 0
+    asked = {"consumerGroup": "g", "topic": "orders", "queueId": "0"}
+    assert Sender(group.leader().port).ask(14, asked).fields["offset"] == "1"

@@ -20,7 +20,7 @@ from broker_store.replication.frames import (
     encode_shipment,
 )
 from broker_store.replication.kept_file import KeptFile
-from broker_store.replication.links import LIMITS, Links
+from broker_store.replication.links import LIMITS, RETRY_SECONDS, Links
 from broker_store.replication.messages import Beat, Session
 from broker_store.replication.register.memory_register import Faults, MemoryRegister, Records
 from broker_store.replication.replica import RoleSettings
@@ -128,6 +128,26 @@ async def test_a_lost_connection_is_reported_and_made_again():
     await until(lambda: got)
     await links.close()
     await again.server.close()
+
+
+async def test_an_address_that_closes_every_connection_gets_pauses():
+    accepted = []
+
+    async def close(_reader, writer):
+        accepted.append(1)
+        writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    links = Links(
+        {"b": f"{host}:{port}"}, lambda on_lost, limits: ConnectionPool(on_lost=on_lost, limits=limits)
+    )
+    links.start(lambda _: None)
+    await until(lambda: len(accepted) >= 2)
+    await asyncio.sleep(1)
+    assert len(accepted) <= 2 + 1 / RETRY_SECONDS
+    await links.close()
+    server.close()
 
 
 async def test_nobody_without_the_keys_of_the_cluster_is_heard():

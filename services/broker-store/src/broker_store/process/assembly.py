@@ -21,7 +21,7 @@ from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.disk import Disk, refusing_start
 from broker_store.process.extension_hooks import Hooks, build_hooks
-from broker_store.process.follower_table import FollowerTable
+from broker_store.process.follower_table import GroupTable, not_leader
 from broker_store.process.foundation import Foundation, Surroundings, build_foundation, lock_file
 from broker_store.process.group_settings import GroupSettings, group_settings
 from broker_store.process.halves_and_features import (
@@ -34,7 +34,7 @@ from broker_store.process.halves_and_features import (
     listeners_of,
 )
 from broker_store.process.http_routes import ReplicationRoute, SnapshotRoutes
-from broker_store.process.listeners import Listeners
+from broker_store.process.listeners import Listeners, not_serving
 from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
@@ -232,8 +232,11 @@ class StoreProcess:
         self._replication_route.open(membership.report.describe)
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
-        door = None if self._guard is None else self._guard.inner_door()
-        self._listeners.admit(FollowerTable(membership.commands(), membership.leader_address, door))
+
+        def refusal() -> RefusedRequest:
+            return not_leader(membership.leader_address() if self._guard is None else "")
+
+        self._listeners.admit(self._group_table(membership, refusal))
         self._listeners.wait_for("following the leader of its group")
         if not await membership.lead():
             return False
@@ -247,6 +250,11 @@ class StoreProcess:
         self, on_lost: Callable[[Connection, str], None], limits: LinkLimits
     ) -> ConnectionPool:
         return self._make_pool(on_lost=on_lost, limits=limits)
+
+    def _group_table(self, membership: "Membership", refusal: Callable[[], RefusedRequest]) -> GroupTable:
+        """Return the table of a replica that serves its group alone, and refuses everybody else with this."""
+        door = None if self._guard is None else self._guard.inner_door()
+        return GroupTable(membership.commands(), refusal, door)
 
     def _build(self, opening: Opening) -> Built:
         settings, store = self._settings, opening.store
@@ -371,20 +379,26 @@ class StoreProcess:
 
     async def _stop(self) -> None:
         """Stop accepting, answer held and running requests, flush, close the log."""
+        membership, built = self._membership, self._built
         self._listeners.shut("stopping")
-        built = self._built
+        if membership is not None and not membership.has_ended:
+            # A leader's last records are confirmed by its followers, which say so on its port.
+            self._listeners.admit(self._group_table(membership, lambda: not_serving("stopping")))
         if built is not None and not self._has_ended:
             await built.close()
             if self._is_recovered:
                 await built.halves.sending.drain(self._settings.drain_seconds)
-        await self._listeners.close()
+        if membership is None:
+            await self._listeners.close()
         await self._life.end_loops()
         if built is not None and self._is_recovered and not self._has_ended:
             await built.halves.sending.stop(built.configuration.save)
-        elif self._membership is not None:
-            await self._membership.leave()
+        elif membership is not None:
+            await membership.leave()
         elif self._opening is not None:
             self._opening.abandon()
+        if membership is not None:
+            await self._listeners.close()
         await self._pool.close()
         if self._guard is not None:
             self._guard.audit.close()

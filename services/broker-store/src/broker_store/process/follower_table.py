@@ -1,4 +1,4 @@
-"""What a replica serves that does not lead: the messages of its group. Everything else is refused with the name of the leader."""
+"""What a replica serves that does not lead, or that stops: the messages of its group. Everything else is refused."""
 
 from collections.abc import Callable, Iterable
 
@@ -16,16 +16,16 @@ GRANTS = frozenset({RequestCode.LOCK_BATCH_MQ, GantryCode.CLAIM_QUEUES, GantryCo
 """Requests that grant what lives in memory: only while no other replica can lead."""
 
 
-class FollowerTable:
-    """The table of a replica that does not lead."""
+class GroupTable:
+    """The table of a replica that serves its group alone."""
 
     def __init__(
-        self, commands: Commands, leader_address: Callable[[], str], door: InnerDoor | None = None
+        self, commands: Commands, refusal: Callable[[], RefusedRequest], door: InnerDoor | None
     ) -> None:
-        """`leader_address`: host:port of the leader, empty if none is known. `door`: admits Gantry's own services, where access control is on."""
-        self._commands, self._leader_address, self._door = commands, leader_address, door
+        """`refusal` answers everybody else. `door`: admits Gantry's own services, where access control is on."""
+        self._commands, self._refusal, self._door = commands, refusal, door
 
-    def without(self, _codes: Iterable[int]) -> "FollowerTable":
+    def without(self, codes: Iterable[int]) -> "GroupTable":  # noqa: ARG002 - the other tables' signature
         """Return the table of a port without some codes: none of them is here."""
         return self
 
@@ -39,7 +39,7 @@ class FollowerTable:
         if entry is not None:
             entry[1](peer, command)
         elif not command.flag & (FLAG_ONEWAY | FLAG_RESPONSE):
-            raise not_leader(self._leader_address() if self._door is None else "")
+            raise self._refusal()
 
 
 def not_leader(address: str) -> RefusedRequest:

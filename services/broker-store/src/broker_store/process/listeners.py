@@ -113,15 +113,16 @@ class Listeners:
 
     def _receive(self, peer: Peer, raw: RawFrame) -> None:
         if self._main is None:
-            raise _not_serving(self.reason)
+            raise not_serving(self.reason)
         self._main.receive(peer, raw)
 
     def _receive_fast(self, peer: Peer, raw: RawFrame) -> None:
         if self._fast is None:
-            raise _not_serving(self.reason)
+            raise not_serving(self.reason)
         self._fast.receive(peer, raw)
 
 
-def _not_serving(reason: str) -> RefusedRequest:
+def not_serving(reason: str) -> RefusedRequest:
+    """Return the refusal of a store that serves nothing now."""
     remark = f"the store does not serve now: {reason}; try again in a moment"
     return RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, remark, {"gantryCode": "NOT_SERVING"})

@@ -65,13 +65,14 @@ class Links:
             await asyncio.wait(list(self._connecting.values()))
         await self._pool.close()
 
-    def _connect(self, peer: str, address: str) -> None:
+    def _connect(self, peer: str, address: str, pause_seconds: float = 0) -> None:
         if peer not in self._connecting:
-            task = asyncio.ensure_future(self._open(address))
+            task = asyncio.ensure_future(self._open(address, pause_seconds))
             self._connecting[peer] = task
             task.add_done_callback(lambda _: self._connecting.pop(peer))
 
-    async def _open(self, address: str) -> None:
+    async def _open(self, address: str, pause_seconds: float) -> None:
+        await asyncio.sleep(pause_seconds)
         while True:
             try:
                 await self._pool.get(address, CONNECTION_CLASS)
@@ -84,4 +85,5 @@ class Links:
         name = self._names.get(connection.address)
         if name is not None and self._on_lost is not None:
             self._on_lost(name)
-            self._connect(name, connection.address)
+            # A peer that is full, or a proxy of one that does not run, accepts and closes at once.
+            self._connect(name, connection.address, RETRY_SECONDS)
