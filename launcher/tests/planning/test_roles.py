@@ -1,16 +1,19 @@
 """Who leads a broker, from what its replicas answer: late, wrong, contradicting or not at all."""
 
 import json
+import socket
+import ssl
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
 
 from gantry_launcher.output.replica_lines import lines_of
-from gantry_launcher.planning.health import Check
-from gantry_launcher.planning.roles import View, add_roles, read_view, view_of
+from gantry_launcher.planning.health import Check, ask
+from gantry_launcher.planning.roles import PATH, View, add_roles, read_view, view_of
 
 ANSWER: dict[str, Any] = json.loads("""
 {"group":"broker-a","name":"a","role":"leader","epoch":3,"version":7,"leader":"a","members":["a","b","c"],"minInSync":2,
@@ -18,7 +21,7 @@ ANSWER: dict[str, Any] = json.loads("""
  "replicas":[{"name":"b","address":"127.0.0.1:10941","endOffset":5120,"behindBytes":0,"behindMs":0,"isInSync":true},
              {"name":"c","address":"127.0.0.1:10971","endOffset":4000,"behindBytes":1120,"behindMs":40,"isInSync":false}]}
 """)
-FOLLOWER = {**ANSWER, "name": "b", "role": "follower", "replicas": []}
+FOLLOWER: dict[str, Any] = {**ANSWER, "name": "b", "role": "follower", "replicas": []}
 
 
 def broker() -> dict[str, Any]:
@@ -156,9 +159,31 @@ def test_a_store_is_asked_on_its_http_port(port: int, answer: tuple[int, bytes],
     assert (view_of(Check("http", "127.0.0.1", port), 30) is not None) == is_known
 
 
-def test_a_store_that_is_down_or_silent_is_unknown() -> None:
-    import socket
+def test_a_store_that_speaks_tls_alone_is_asked_over_tls_once_its_health_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, authority: Any
+) -> None:
+    issued = authority.issue(["localhost"])
+    (tmp_path / "server.pem").write_bytes(issued.certificate + issued.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    monkeypatch.setattr(
+        Answers, "answers", {PATH: (200, json.dumps(ANSWER).encode()), "/health/ready": (200, b"{}")}
+    )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    check = Check("http", "127.0.0.1", server.server_port)
+    try:
+        assert ask(check, 30).ready
+        assert view_of(check, 30) == View("leader", 3, "", {"b": 0, "c": 1120})
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
+
+def test_a_store_that_is_down_or_silent_is_unknown() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert view_of(Check("http", "127.0.0.1", silent.getsockname()[1]), 0.05) is None
         closed = silent.getsockname()[1]
