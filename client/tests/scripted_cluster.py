@@ -15,6 +15,7 @@ from gantry_wire.frames.encode import encode_request, encode_response
 STORED = "stored"
 SILENT = "silent"
 CLOSE = "close"
+NOT_LEADER = "not leader"
 SENDS = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 
 
@@ -26,6 +27,8 @@ class Broker:
         self.sends, self.others, self.peers = [], [], []
         self.raw = []
         self.address = ""
+        self.addresses = None
+        """Addresses by broker id, for a broker with replicas."""
         self.message_id = "7F00000100002A9F0000000000000000"
 
     def __call__(self, peer, frame):
@@ -46,6 +49,8 @@ class Broker:
             return
         if outcome == CLOSE:
             peer.close()
+        elif outcome == NOT_LEADER:
+            peer.send(encode_response(14, command.opaque, {"gantryCode": "NOT_LEADER"}, b"", "another leads"))
         elif outcome == STORED or outcome in (10, 11, 12):
             code = 0 if outcome == STORED else outcome
             fields = {
@@ -88,7 +93,12 @@ class Nameserver:
             return
         route = TopicRouteData(
             broker_datas=[
-                BrokerData(broker_name=b.name, broker_addrs={0: b.address}, cluster="C") for b in known
+                BrokerData(
+                    broker_name=b.name,
+                    broker_addrs=getattr(b, "addresses", None) or {0: b.address},
+                    cluster="C",
+                )
+                for b in known
             ],
             queue_datas=[
                 QueueData(broker_name=b.name, perm=6, read_queue_nums=2, write_queue_nums=2) for b in known

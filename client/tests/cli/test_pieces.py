@@ -234,6 +234,31 @@ def test_a_list_with_all_brokers_down_is_not_empty(
         assert ": broker-a down; gantrymq doctor looks for the reason" in capsys.readouterr().err
 
 
+def test_replicas_are_shown_with_their_leader_and_what_nobody_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader = {"name": "a", "brokerId": 0, "address": "h:1", "role": "leader", "epoch": 3, "endOffset": 9, "behindBytes": 0, "behindMs": 0, "inSync": True}  # fmt: skip
+    silent = dict.fromkeys(leader) | {
+        "name": "",
+        "brokerId": 1,
+        "address": "h:2",
+        "role": "unknown",
+        "behindBytes": 70,
+    }
+    group = {
+        "broker": "broker-a",
+        "leader": "a",
+        "registerFault": "no answer for 4 s",
+        "replicas": [leader, silent],
+    }
+    monkeypatch.setattr(calls.Calls, "call", lambda *_words, **_: {"groups": [group], "missing": []})
+    assert main(["cluster", "replicas", "--http", "127.0.0.1:1"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["broker-a", "a", "0", "leader", "3", "yes", "0", "0"] in lines
+    assert ["broker-a", "h:2", "1", "unknown", "?", "?", "70", "?"] in lines
+    assert lines[-1] == "broker-a: the register: no answer for 4 s".split()
+
+
 def test_an_answer_that_is_not_a_gateways_is_reported() -> None:
     with pytest.raises(Stop, match="not as a gateway of Gantry") as stopped:
         calls.answer_of(404, "application/json", b'{"error":"no such resource"}', "http://x")

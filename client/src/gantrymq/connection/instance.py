@@ -22,6 +22,7 @@ from gantry_wire.errors import WireError
 from gantry_wire.frames.command import Command
 from gantrymq.connection.acl import Signer
 from gantrymq.connection.heartbeats import Heartbeats
+from gantrymq.connection.masters import Masters
 from gantrymq.connection.members import ConsumerMember, GroupMember, Members
 from gantrymq.connection.pushes import PushAnswer, Pushes, PushHandler, PushReply
 from gantrymq.connection.replies import Replies
@@ -67,6 +68,8 @@ class ClientInstance:
         self._starting = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self.routing.changed.append(self._route_changed)
+        self.routing.moved.append(self._master_moved)
+        self._masters = Masters(self.pool, self.routing)
         self.replies: Replies = Replies(settings.namespace, settings.machine.secret_bytes)
         self.pushes.on(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self.replies.receive)
         for code in (39, 40, 220, 221, 307, 309):
@@ -210,6 +213,7 @@ class ClientInstance:
         self._tasks = [
             loop.create_task(self._poll_routes(), name="gantry-routes"),
             loop.create_task(self._heartbeats.run(), name="gantry-heartbeats"),
+            loop.create_task(self._masters.run(), name="gantry-masters"),
         ]
 
     async def _own_ip(self) -> str:
@@ -238,6 +242,12 @@ class ClientInstance:
         self._heartbeats.brokers_changed()
         for member in self.members.consumers.values():
             member.rebalance_soon()
+
+    def _master_moved(self, broker: str, _address: str) -> None:
+        """Let the members repeat at the new master what the old one may have kept in memory only."""
+        self.heartbeat_soon()
+        for member in self.members.consumers.values():
+            member.connection_lost(broker)
 
     def _connected(self, connection: Connection, connection_class: str) -> None:
         if connection_class != SMALL or self.routing.broker_of(connection.address) is None:

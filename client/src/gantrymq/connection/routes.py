@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -49,6 +49,22 @@ def same_route(first: TopicRouteData | None, second: TopicRouteData) -> bool:
 def broker_table(routes: Iterable[TopicRouteData]) -> dict[str, BrokerData]:
     """Return every broker in the routes."""
     return {broker.broker_name: broker for route in routes for broker in route.broker_datas}
+
+
+def has_slaves(data: BrokerData) -> bool:
+    """Whether a broker has replicas besides its master."""
+    return len(data.broker_addrs) > (MASTER in data.broker_addrs)
+
+
+def replaced_masters(before: Mapping[str, BrokerData], now: Mapping[str, BrokerData]) -> dict[str, str]:
+    """Return by broker the addresses of masters that another address replaced. A master that is only gone may be back."""
+    addresses: dict[str, str] = {}
+    for name, data in now.items():
+        master, old = data.broker_addrs.get(MASTER), before.get(name)
+        was = None if old is None else old.broker_addrs.get(MASTER)
+        if was is not None and master is not None and was != master:
+            addresses[name] = was
+    return addresses
 
 
 def _by_name(route: TopicRouteData) -> list[QueueData]:

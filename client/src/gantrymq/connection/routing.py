@@ -20,11 +20,12 @@ log: logging.Logger = logging.getLogger("gantrymq")
 
 
 class Routing:
-    """The routes of all requested topics. `changed` callbacks get each topic whose route changed."""
+    """The routes of all requested topics. `changed` callbacks get each topic whose route changed, `moved` ones each broker with another master, and the replaced one's address."""
 
     def __init__(self, nameservers: NameserverClient) -> None:
         self.nameservers = nameservers
         self.changed: list[Callable[[str], None]] = []
+        self.moved: list[Callable[[str, str], None]] = []
         self._routes: dict[str, TopicRouteData] = {}
         self._brokers: dict[str, BrokerData] = {}
         self._asking: dict[str, asyncio.Future[TopicRouteData]] = {}
@@ -85,6 +86,43 @@ class Routing:
             if address in data.broker_addrs.values():
                 return name
         return None
+
+    def replicated(self) -> list[str]:
+        """Return the brokers that have slaves, or lost their master to one."""
+        return [name for name, data in self._brokers.items() if routes.has_slaves(data)]
+
+    def is_replicated(self, broker: str) -> bool:
+        """Whether a slave of the broker may lead it next."""
+        data = self._brokers.get(broker)
+        return data is not None and routes.has_slaves(data)
+
+    def is_leaderless(self, topic: str) -> bool:
+        """Whether the topic's known route names brokers with replicas, none of which leads."""
+        route = self._routes.get(topic)
+        return route is not None and any(
+            routes.MASTER not in data.broker_addrs and data.broker_addrs for data in route.broker_datas
+        )
+
+    async def look_for_master(self, broker: str) -> None:
+        """Query the route of one of a broker's topics; if its master moved, those of all topics. Never raises."""
+        before = self.address_of(broker, routes.MASTER)
+        topic = next(
+            (
+                topic
+                for topic, route in self._routes.items()
+                if any(data.broker_name == broker for data in route.broker_datas)
+            ),
+            None,
+        )
+        if topic is None:
+            return
+        try:
+            await self._ask_once(topic)
+        except (NoRoute, ConnectionFailed, Refused) as error:
+            log.debug("cannot query the master of %s: %s", broker, error)
+            return
+        if self.address_of(broker, routes.MASTER) not in {before, None}:
+            await self.poll()
 
     async def poll(self) -> None:
         """Query every known topic again. Routes that cannot be queried stay."""
@@ -152,9 +190,14 @@ class Routing:
         if routes.same_route(self._routes.get(topic), route):
             return
         self._routes[topic] = route
-        self._brokers.update(routes.broker_table([route]))  # only this route: there may be thousands
+        table = routes.broker_table([route])  # only this route: there may be thousands
+        gone = routes.replaced_masters(self._brokers, table)
+        self._brokers.update(table)
         for callback in self.changed:
             callback(topic)
+        for broker, address in gone.items():
+            for callback in self.moved:
+                callback(broker, address)
 
     async def close(self) -> None:
         """Cancel queries in progress."""

@@ -263,6 +263,7 @@ class PushConsumer:
         """React to the loss of the connection to a broker."""
         if self._running is not None:
             self._running.offsets.write_again(broker)
+            self._running.renew_locks_soon()
             self._running.rebalancer.soon()
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from gantrymq.consumer.push.orderly import OrderlyConsumer
 from gantrymq.consumer.retrying.failures import FailureLog, next_delivery
 from gantrymq.consumer.retrying.outcomes import DEAD_LETTER_LEVEL, Outcome, attempts_max_of, split
 from gantrymq.consumer.retrying.returning import Failed, Returning
-from gantrymq.consumer.shared.assigned_queues import LOCK_RENEW_SECONDS, AssignedQueues
+from gantrymq.consumer.shared.assigned_queues import LOCK_RENEW_SECONDS, LOCK_RETRY_SECONDS, AssignedQueues
 from gantrymq.consumer.shared.flow import FlowLimits
 from gantrymq.consumer.shared.locking import Locks
 from gantrymq.consumer.shared.offsets import BrokerOffsets, FileOffsets, OffsetStore
@@ -105,6 +106,7 @@ class Running:
         self.rebalancer: Rebalancer = Rebalancer(
             instance, self.assigned, plan.group, plan.subscriptions, strategy, settings.rebalance_interval
         )
+        self._relock = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -118,7 +120,7 @@ class Running:
             ("statistics", repeat(SAMPLE_SECONDS, self._sample)),
         ]
         if self._orderly is not None and not settings.is_broadcasting:
-            jobs.append(("locks", repeat(LOCK_RENEW_SECONDS, self._renew_locks)))
+            jobs.append(("locks", self._keep_locks()))
         if self._concurrent is not None:
             jobs.append(("expiry", repeat(settings.consume_timeout / EXPIRY_LOOKS, self._expire)))
         self._tasks = [loop.create_task(job, name=f"gantry {self.group} {name}") for name, job in jobs]
@@ -308,6 +310,22 @@ class Running:
     def _is_busy(self) -> bool:
         consuming = self._concurrent or self._orderly
         return self.returning.is_busy or (consuming is not None and consuming.is_busy)
+
+    def renew_locks_soon(self) -> None:
+        """Renew the locks now: another replica leads a broker, and knows of none."""
+        self._relock.set()
+
+    async def _keep_locks(self) -> None:
+        while True:
+            unanswered = self.assigned.has_unanswered_locks
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOCK_RETRY_SECONDS if unanswered else LOCK_RENEW_SECONDS):
+                    await self._relock.wait()
+            self._relock.clear()
+            try:
+                await self._renew_locks()
+            except Exception:
+                log.exception("the locks of a consumer could not be renewed")
 
     async def _renew_locks(self) -> None:
         if await self.assigned.renew_locks():

@@ -21,6 +21,8 @@ from gantrymq.message import MessageQueue
 log: logging.Logger = logging.getLogger("gantrymq")
 
 LOCK_RENEW_SECONDS = 20.0
+LOCK_RETRY_SECONDS = 1.0
+"""Interval of renewals while a broker does not answer them: another replica may lead it, and grant no locks yet."""
 LOCK_KEPT_SECONDS = 60.0
 """After this time without renewal the broker may have given the lock to another member."""
 HAND_OVER_SECONDS = 0.5
@@ -61,6 +63,8 @@ class AssignedQueues:
         self._settings = settings
         self._offsets = offsets
         self._locks = locks
+        self.has_unanswered_locks: bool = False
+        """Whether a broker did not answer the last renewal, or may not grant locks yet."""
         self._work = work
         self._steady = steady
         self._tasks: dict[ProcessQueue, list[asyncio.Task[None]]] = {}
@@ -171,6 +175,7 @@ class AssignedQueues:
         asked = list(self.queues)
         asked_at = self._steady()
         granted, unknown = await self._locks.lock(asked)
+        self.has_unanswered_locks = bool(unknown)
         lost = False
         for queue in asked:
             held = self.queues.get(queue)  # restarted meanwhile, perhaps: the lock is the same

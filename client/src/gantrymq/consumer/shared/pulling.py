@@ -30,6 +30,8 @@ log: logging.Logger = logging.getLogger("gantrymq")
 
 FAILED_SECONDS = 1.0
 """Pause after a failed pull (pullTimeDelayMillsWhenException)."""
+FIRST_FAILED_SECONDS = 0.05
+"""Pause after the first of several failed pulls: another replica may lead already."""
 FLOW_CONTROL_SECONDS = 0.02
 FLOW_LOOK_SECONDS = 0.05
 """Free room is reported at once; this is the delay until other changes are seen, such as a dropped queue."""
@@ -119,7 +121,7 @@ class Pipeline:
                 rest = FLOW_CONTROL_SECONDS if error.code == _FLOW_CONTROL else FAILED_SECONDS
                 self._failed(f"was refused: {error}")
             except (LinkError, GantryError) as error:
-                rest = FAILED_SECONDS
+                rest = FAILED_SECONDS if self._is_failing else FIRST_FAILED_SECONDS
                 self._failed(f"failed: {error}")
             except WireError as error:
                 rest = FAILED_SECONDS

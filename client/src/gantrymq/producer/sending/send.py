@@ -128,6 +128,8 @@ class Send(msgspec.Struct, eq=False):
     target: Target = NOWHERE
     started: float = 0.0
     tries_done: int = 0
+    waits_done: int = 0
+    """How often it waited for another replica to lead its broker."""
     is_fixed: bool = False
     """The user chose the queue: no other may be used."""
     kind: str = "normal"

@@ -16,7 +16,7 @@ from gantry_link.errors import BrokerRefused, ConnectionBusy, LinkError, NotConn
 from gantry_wire.codes import CLOSES
 from gantrymq.connection.acl import Signer
 from gantrymq.connection.instance import ClientInstance
-from gantrymq.errors import ConnectionFailed, GantryError, NotRunning, TimedOut, in_doubt, sdk_error
+from gantrymq.errors import ConnectionFailed, GantryError, NoRoute, NotRunning, TimedOut, in_doubt, sdk_error
 from gantrymq.formats import namespaces
 from gantrymq.hooks import SendContext, SendHook, run_hooks
 from gantrymq.message import MessageQueue, SendResult
@@ -25,7 +25,12 @@ from gantrymq.producer.sending.backlog import Backlog
 from gantrymq.producer.sending.broker_batches import BrokerBatches
 from gantrymq.producer.sending.faults import LatencyFaults
 from gantrymq.producer.sending.preparing import Preparation
-from gantrymq.producer.sending.retries import is_tried_again, pause_seconds
+from gantrymq.producer.sending.retries import (
+    PAUSE_SECONDS_MIN,
+    is_never_stored,
+    is_tried_again,
+    pause_seconds,
+)
 from gantrymq.producer.sending.send import NOWHERE, Send, Target
 from gantrymq.producer.sending.targets import TopicTargets
 from gantrymq.producer.settings import ProducerSettings
@@ -33,6 +38,8 @@ from gantrymq.producer.settings import ProducerSettings
 log: logging.Logger = logging.getLogger("gantrymq")
 Choice: TypeAlias = "Callable[[Sequence[MessageQueue]], MessageQueue]"
 """Chooses the queue of one message."""
+LEADERLESS_SECONDS = 0.05
+"""Interval of queries while no replica of a topic's brokers leads."""
 PROVISIONAL_SECONDS = 1.0
 """How long the route of a topic that is about to be created is used before it is queried again."""
 
@@ -73,6 +80,7 @@ class Sender:
         self._batches = BrokerBatches(self._pool, self._backlog, self._launch)
         self.answers: Answers = Answers(lambda: self.open_sends)
         instance.routing.changed.append(self._route_changed)
+        instance.routing.moved.append(self._master_moved)
 
     # Requests
 
@@ -129,6 +137,16 @@ class Sender:
         self._names.setdefault(wrapped, set()).add(topic)
         return made
 
+    async def _led_targets(self, topic: str) -> TopicTargets:
+        """Return the targets of a topic; wait while it has brokers with replicas of which none leads. The caller limits the time."""
+        while True:
+            try:
+                return await self.targets_of(topic)
+            except NoRoute:
+                if not self.instance.routing.is_leaderless(self._preparation.topic(topic)):
+                    raise
+            await asyncio.sleep(LEADERLESS_SECONDS)
+
     async def oneway(self, send: Send, choice: Choice | None) -> None:
         """Send without an answer; raises what prevents the send."""
         targets = await self.targets_of(send.topic)
@@ -159,6 +177,10 @@ class Sender:
             self._faults.failed(send.target.queue.broker, now)
         if isinstance(error, BrokerRefused) and error.code in CLOSES:
             self._pool.retire(send.target.address)
+        if not self._closed and self._waits_for_master(send, error, now):
+            send.waits_done += 1
+            self._spawn(self._again(send, error), send)
+            return
         if (
             not send.is_fixed
             and not self._closed
@@ -169,6 +191,11 @@ class Sender:
             self._spawn(self._again(send, error), send)
             return
         self._end(send, sdk_error(error, _doing(send)))
+
+    def _waits_for_master(self, send: Send, error: BrokerRefused | LinkError, now: float) -> bool:
+        """Whether another replica may take what this one did not store: that uses up no tries, only the time."""
+        is_replicated = self.instance.routing.is_replicated(send.target.queue.broker)
+        return is_replicated and is_never_stored(error) and now + PAUSE_SECONDS_MIN < send.deadline
 
     def retries_unless_ok(self, send: Send) -> bool:
         """Whether a message that was stored with less durability is to be sent again."""
@@ -185,6 +212,7 @@ class Sender:
     async def close(self, within: float) -> None:
         """Wait for outstanding sends, at most `within` seconds, then fail them."""
         self.instance.routing.changed.remove(self._route_changed)
+        self.instance.routing.moved.remove(self._master_moved)
         try:
             async with asyncio.timeout(within):
                 while self.open_sends:
@@ -245,7 +273,7 @@ class Sender:
         """Send to a topic whose route must be queried first."""
         try:
             async with asyncio.timeout_at(send.deadline):
-                targets = await self.targets_of(send.topic)
+                targets = await self._led_targets(send.topic)
             self._aim(send, targets, choice, self.loop.time())
         except TimeoutError:
             self._end(send, TimedOut(f"{_doing(send)}: no route within the time", sent=False))
@@ -270,12 +298,16 @@ class Sender:
 
     async def _again(self, send: Send, error: BrokerRefused | LinkError) -> None:
         """Retry a send, on another broker if there is one; the same one after a pause."""
-        failed_broker = send.target.queue.broker
+        failed_broker, failed_address = send.target.queue.broker, send.target.address
         log.info("%s failed, retrying: %s", _doing(send), error)
         try:
             async with asyncio.timeout_at(send.deadline):
-                targets = await self.targets_of(send.topic)
-                if self._faults is None:
+                if self.instance.routing.is_replicated(failed_broker):
+                    await self.instance.routing.look_for_master(failed_broker)
+                targets = await self._led_targets(send.topic)
+                if send.is_fixed:
+                    send.target = targets.of(send.target.queue)
+                elif self._faults is None:
                     send.target = targets.next_avoiding(failed_broker)
                 else:
                     at = self._faults.choose(
@@ -284,8 +316,9 @@ class Sender:
                     send.target = targets.targets[at]
                 if isinstance(error, LinkError) and targets.refresh_at is None:
                     self._refresh(targets)  # the broker may have another address
-                if send.target.queue.broker == failed_broker:
-                    await asyncio.sleep(pause_seconds(send.tries_done, send.deadline - self.loop.time()))
+                if send.target.queue.broker == failed_broker and send.target.address == failed_address:
+                    left = send.deadline - self.loop.time()
+                    await asyncio.sleep(pause_seconds(send.tries_done, left, send.waits_done))
         except TimeoutError:
             self._end(send, sdk_error(error, _doing(send)))
         except GantryError as no_route:
@@ -319,6 +352,11 @@ class Sender:
     def _route_changed(self, topic: str) -> None:
         for known in self._names.pop(topic, ()):
             self._topics.pop(known, None)
+
+    def _master_moved(self, _broker: str, _address: str) -> None:
+        """Drop all targets: those of other topics may have the address too."""
+        self._topics.clear()
+        self._names.clear()
 
     def _refresh(self, targets: TopicTargets) -> None:
         targets.refresh_at = self.loop.time() + PROVISIONAL_SECONDS

@@ -75,6 +75,12 @@ class Calls:
     def __len__(self) -> int:
         return len(self._pending)
 
+    @property
+    def oldest_started(self) -> float | None:
+        """Loop time at which the oldest open call was started; None if none is open."""
+        call = next(iter(self._pending.values()), None)
+        return None if call is None else call[2]
+
     def next_opaque(self) -> int:
         """Return an opaque that no open call has. It wraps within 31 bits."""
         opaque = self._opaque = (self._opaque + 1) & OPAQUE_MASK

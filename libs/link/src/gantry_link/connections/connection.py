@@ -117,6 +117,12 @@ class Connection(asyncio.Protocol):
         """Number of calls without an answer."""
         return len(self._calls)
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long the server has sent nothing although calls are open; 0 without any."""
+        started = self._calls.oldest_started
+        return 0.0 if started is None else max(0.0, self._loop.time() - max(started, self._received_at))
+
     def request(
         self,
         code: int,
