@@ -40,15 +40,16 @@ class MemorySystem:
         self.hints: list[str] = []
         self.left: list[str] = []
         self.slaves: dict[str, dict[int, str]] = {}
-        self.replicas: dict[str, MemoryStore] = {}
+        self.stores_at: dict[str, MemoryStore] = {}
         self.leaderless: set[str] = set()
+        self.replica_states: dict[str, dict[str, object]] = {}
         self.schedulers = MemorySchedulers()
         self.known_events: dict[tuple[str, str, int, int], list[MessageEvent]] = {}
 
     # Stores
 
     def at(self, broker: str, address: str) -> MemoryStore:
-        if (replica := self.replicas.get(address)) is not None:
+        if (replica := self.stores_at.get(address)) is not None:
             return replica
         store = self.stores[broker]
         assert store.address == address
@@ -99,6 +100,12 @@ class MemorySystem:
             if name in self.registered - self.leaderless
         )
 
+    async def replicas(self) -> dict[str, dict[int, str]]:
+        self._answer()
+        leaders = {broker.name: {0: broker.address} for broker in await self.brokers()}
+        names = leaders.keys() | self.slaves.keys()
+        return {name: leaders.get(name, {}) | self.slaves.get(name, {}) for name in names}
+
     async def topics(self) -> list[str]:
         self._answer()
         return sorted(
@@ -129,6 +136,11 @@ class MemorySystem:
     def publish(self, subject: str, payload: bytes = b"") -> None:
         self.hints.append(subject)
 
+    # Replicas
+
+    async def state(self, address: str) -> dict[str, object] | None:
+        return self.replica_states.get(address)
+
     # Histories
 
     async def events(self, broker, topic, queue_id, offset):
@@ -147,8 +159,8 @@ class MemorySystem:
     def add_replica(self, broker: str, address: str) -> MemoryStore:
         """Add a replica with the same log; it does not lead."""
         leader = self.stores[broker]
-        self.replicas[leader.address] = leader
-        replica = self.replicas[address] = MemoryStore(broker, address, self.clocks)
+        self.stores_at[leader.address] = leader
+        replica = self.stores_at[address] = MemoryStore(broker, address, self.clocks)
         for shared in ("kept_topics", "kept_groups", "queues", "by_position", "offsets", "keys"):
             setattr(replica, shared, getattr(leader, shared))
         self.slaves.setdefault(broker, {})[len(self.slaves.get(broker, {})) + 1] = address
@@ -191,6 +203,7 @@ class MemorySystem:
             leases=self.leases,
             transactions=self.transactions,
             histories=self,
+            replicas=self,
         )
         short = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5, "allowed_hosts": "gateway, a, b, x"}
         return assemble(

@@ -31,6 +31,7 @@ from gateway.http.clocks import ReplyStamps, SystemClocks, unique_ids
 from gateway.process.assembly import Gateway, Ports, assemble
 from gateway.process.worker_health import serve_own_health
 from gateway.settings import GatewaySettings
+from gateway.stores.http_replicas import HttpReplicas
 from gateway.stores.link_histories import LinkHistories
 from gateway.stores.link_leases import LinkLeaseStores
 from gateway.stores.link_names import LinkNames
@@ -39,6 +40,7 @@ from gateway.stores.link_store import LinkStores
 from gateway.stores.link_transactions import LinkTransactions
 
 if TYPE_CHECKING:
+    from gantry_guard.guard import Guard
     from gateway.stores.redis_limits import RedisLimits
 
 LEADER_POLL_SECONDS = 1.0
@@ -68,7 +70,7 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
     limits = _limits(settings, environment)
     gateway = assemble(
         settings,
-        _ports(settings, environment, pool, hints, limits),
+        _ports(settings, environment, pool, hints, limits, guard),
         fast_paths=fast_paths,
         access_parts=access_parts(settings, life, guard, pool),
         metrics=metrics,
@@ -130,6 +132,7 @@ def _ports(
     pool: ConnectionPool,
     hints: Hints,
     limits: "RedisLimits | None",
+    guard: "Guard | None",
 ) -> Ports:
     clocks, timeout_seconds = SystemClocks(environment), settings.request_timeout_ms / 1000
     return Ports(
@@ -144,6 +147,7 @@ def _ports(
         LinkLeaseStores(pool, timeout_seconds),
         LinkTransactions(pool, timeout_seconds),
         LinkHistories(pool, timeout_seconds),
+        HttpReplicas(None if guard is None else guard.inner_http().header),
     )
 
 

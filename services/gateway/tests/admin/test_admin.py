@@ -324,6 +324,7 @@ async def test_brokers_and_cluster_show_which_brokers_are_away(pair_client, pair
     cluster = (await pair_client.get("/v1/cluster")).json()
     assert cluster == {
         "clusters": [{"name": "DefaultCluster", "brokers": ["broker-a", "broker-b"]}],
+        "groups": [],
         "nameservers": [{"address": "127.0.0.1:9876", "alive": True}],
         "missing": ["broker-b"],
     }

@@ -1,9 +1,13 @@
 """The cluster: brokers with their own metrics, clusters, nameservers."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from gateway.admin.replica_groups import group_of
+from gateway.admin.schemas import BrokerGroupShown
 from gateway.http.problems import Problem
+from gateway.ports.replicas import Replicas
 from gateway.ports.stores import Broker, Names, PeerAway, StoreRefused
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.fleet import Fleet
@@ -20,8 +24,8 @@ class BrokerView(NamedTuple):
 class ClusterView:
     """Reads the state of all brokers and nameservers."""
 
-    def __init__(self, fleet: Fleet, names: Names, known: KnownBrokers) -> None:
-        self._fleet, self._names, self._known = fleet, names, known
+    def __init__(self, fleet: Fleet, names: Names, known: KnownBrokers, replicas: Replicas) -> None:
+        self._fleet, self._names, self._known, self._replicas = fleet, names, known, replicas
 
     async def brokers(self, now: float) -> list[BrokerView]:
         """Return every expected broker, including those that are away."""
@@ -39,6 +43,20 @@ class ClusterView:
         addresses = list(self._names.addresses)
         answers = await asyncio.gather(*(self._answers(address) for address in addresses))
         return dict(zip(addresses, answers, strict=True))
+
+    async def groups(self) -> list[BrokerGroupShown]:
+        """Return the brokers with replicas, and what each replica says; none if no nameserver responds."""
+        try:
+            found = await self._names.replicas()
+        except PeerAway:
+            return []
+        shared = {broker: addresses for broker, addresses in sorted(found.items()) if len(addresses) > 1}
+        return await asyncio.gather(*(self._group(broker, shared[broker]) for broker in shared))
+
+    async def _group(self, broker: str, addresses: Mapping[int, str]) -> BrokerGroupShown:
+        places = list(addresses.values())
+        said = await asyncio.gather(*(self._replicas.state(address) for address in places))
+        return group_of(broker, addresses, dict(zip(places, said, strict=True)))
 
     async def _view(self, broker: Broker) -> BrokerView:
         try:

@@ -43,7 +43,7 @@ def cluster_routes(
 
     @calls.get("/v1/cluster")
     async def show_cluster() -> ClusterShown:
-        """Show clusters, brokers and nameservers, and which do not respond."""
+        """Show clusters, brokers, their replicas and nameservers, and which do not respond."""
         brokers = await view.brokers(now())
         nameservers = await view.nameservers()
         members: dict[str, list[str]] = {}
@@ -51,6 +51,7 @@ def cluster_routes(
             members.setdefault(one.broker.cluster, []).append(one.broker.name)
         return ClusterShown(
             clusters=[ClusterPart(name=name, brokers=held) for name, held in sorted(members.items())],
+            groups=await view.groups(),
             nameservers=[
                 NameserverShown(address=address, alive=alive) for address, alive in nameservers.items()
             ],

@@ -273,10 +273,45 @@ class NameserverShown(Shown):
     alive: bool
 
 
+class ReplicaShown(Shown):
+    """One replica of a broker; null is what neither it nor its leader says."""
+
+    name: str
+    broker_id: int | None
+    """0 is the master; null for one that is not registered."""
+    address: str
+    role: str
+    """`leader`, `follower`, `learner`, `promised` or `deposed`; `unknown` without an answer."""
+    epoch: int | None
+    end_offset: int | None
+    behind_bytes: int | None
+    behind_ms: int | None
+    in_sync: bool | None
+
+
+class BrokerGroupShown(Shown):
+    """A broker with several replicas: who leads it, in which epoch, and how far the others are behind."""
+
+    broker: str
+    leader: str
+    """Name of the replica that leads; empty if none says so."""
+    address: str
+    epoch: int | None
+    members: list[str]
+    """The replicas that every acknowledged message is on."""
+    min_in_sync: int | None
+    accepts_sends: bool | None
+    has_lease: bool | None
+    register_fault: str
+    replicas: list[ReplicaShown]
+
+
 class ClusterShown(Shown):
     """The clusters, and their brokers and nameservers."""
 
     clusters: list[ClusterPart]
+    groups: list[BrokerGroupShown]
+    """The brokers with replicas."""
     nameservers: list[NameserverShown]
     missing: list[str]
 

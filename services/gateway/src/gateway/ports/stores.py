@@ -285,6 +285,10 @@ class Names(Protocol):
         """Return every registered broker."""
         ...
 
+    async def replicas(self) -> dict[str, dict[int, str]]:
+        """Return the addresses of every broker name by broker id."""
+        ...
+
     async def topics(self) -> list[str]:
         """Return every topic."""
         ...

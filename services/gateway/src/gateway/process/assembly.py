@@ -27,6 +27,7 @@ from gateway.http.problems import Problem
 from gateway.ports.access_changes import AccessChanges
 from gateway.ports.histories import Histories
 from gateway.ports.leases import LeaseStores
+from gateway.ports.replicas import Replicas
 from gateway.ports.schedulers import Schedulers
 from gateway.ports.stores import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
 from gateway.ports.transactions import TransactionParties
@@ -88,6 +89,7 @@ class Ports(NamedTuple):
     leases: LeaseStores
     transactions: TransactionParties
     histories: Histories
+    replicas: Replicas
 
 
 class AccessParts(NamedTuple):
@@ -154,7 +156,7 @@ def assemble(
         *report_routes(settings.reports_dir),
         *reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))),
         *_message_routes(ports, fleet, routes, known),
-        *cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic),
+        *cluster_routes(ClusterView(fleet, names, known, ports.replicas), topics, groups, clocks.monotonic),
         *broker_settings_routes(fleet),
         *_health_routes(ports, fleet, workers, puller, access_parts),
         *_scheduler_routes(settings, ports, fleet, groups, routes),

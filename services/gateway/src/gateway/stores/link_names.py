@@ -84,6 +84,12 @@ class LinkNames:
         hosts = await asyncio.gather(*(self._resolve(address) for _name, _cluster, address in found))
         return sorted(Broker(*one, numeric) for one, numeric in zip(found, hosts, strict=True))
 
+    async def replicas(self) -> dict[str, dict[int, str]]:
+        """106."""
+        with self._translated():
+            info = await self._client.cluster_info()
+        return {name: dict(data.broker_addrs) for name, data in info.broker_addr_table.items()}
+
     async def topics(self) -> list[str]:
         """206."""
         with self._translated():

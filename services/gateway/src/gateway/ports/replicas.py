@@ -1,0 +1,11 @@
+"""The gateway's port to what replicas say about themselves."""
+
+from typing import Any, Protocol
+
+
+class Replicas(Protocol):
+    """Asks stores for their part in a broker group."""
+
+    async def state(self, address: str) -> dict[str, Any] | None:
+        """Return what the store at a remoting address says at `GET /v1/replication`; None if it does not answer, or has no replicas."""
+        ...
