@@ -256,7 +256,7 @@ def test_replicas_are_shown_with_their_leader_and_what_nobody_says(
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["broker-a", "a", "0", "leader", "3", "yes", "0", "0"] in lines
     assert ["broker-a", "h:2", "1", "unknown", "?", "?", "70", "?"] in lines
-    assert lines[-1] == "broker-a: the register: no answer for 4 s".split()
+    assert lines[-1] == ["broker-a:", "the", "register:", "no", "answer", "for", "4", "s"]
 
 
 def test_an_answer_that_is_not_a_gateways_is_reported() -> None:
