@@ -49,7 +49,7 @@ class Traffic:
         return [when for when, outcome in self.outcomes if outcome == "ok" and when > since]
 
     def failures(self) -> set[str]:
-        """Return what failed sends were told."""
+        """Return the outcomes of failed sends."""
         return {outcome for _when, outcome in self.outcomes} - {"ok"}
 
 
