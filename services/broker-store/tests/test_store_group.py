@@ -14,6 +14,8 @@ from gantry_wire.records.message_record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
+RETENTION_SECONDS = 4.0
+"""More than `reserved_hours` of the test."""
 OFFSET_SECONDS = 1.5
 """Committed offsets are gathered for a second."""
 
@@ -30,8 +32,9 @@ def group(tmp_path):
 
 
 def read_all(store, topic="orders"):
-    """Return every body of the topic's first queue."""
-    reader, bodies, offset = Sender(store.port), [], 0
+    """Return every body of the topic's first queue that retention left."""
+    reader, bodies = Sender(store.port), []
+    offset = int(reader.ask(31, {"topic": topic, "queueId": "0"}).fields["offset"])
     while True:
         answer = reader.pull(offset, topic)
         if answer.code:
@@ -171,3 +174,58 @@ def test_an_orderly_stop_loses_no_committed_offset(group):
     assert leader.stop() == 0
     asked = {"consumerGroup": "g", "topic": "orders", "queueId": "0"}
     assert Sender(group.leader().port).ask(14, asked).fields["offset"] == "1"
+
+
+def first_file(store):
+    """Return where the files of a store's log begin."""
+    return min(int(path.name) for path in (store.directory / "commitlog").iterdir())
+
+
+def test_a_new_replica_begins_where_retention_left_the_log_and_can_lead(tmp_path):
+    """Its leader has deleted the beginning. Followers delete the same; the new one derives everything from what is left."""
+    settings = {"segment_bytes": 1 << 20, "reserved_hours": 0.001, "checkpoint_seconds": 1}
+    with nodes(tmp_path / "nats", 1) as made:
+        group = StoreGroup(tmp_path, made[0].url, servers=1, **settings)
+        try:
+            kept_after_retention(group)
+        finally:
+            group.close()
+
+
+def kept_after_retention(group):
+    one, other, new = group.stores.values()
+    one.start()
+    other.start()
+    leader = group.leader()
+    group.wait_for_set(2)
+    sender = Sender(leader.port)
+    old = [b"old %d" % number + bytes(200_000) for number in range(12)]
+    assert [sender.send(body).code for body in old] == [0] * len(old)
+    time.sleep(RETENTION_SECONDS)
+    young = [b"young %d" % number for number in range(40)]
+    assert sender.ask(329).code == 0
+    assert [sender.send(body).code for body in young] == [0] * len(young)
+    begin = first_file(leader)
+    assert begin > 0
+    new.start()
+    assert new.process.wait(30) == EXIT_RESTART
+    new.start()
+    group.wait_for_set(3)
+    assert first_file(new) == begin
+    group.wait(
+        lambda: {first_file(store) for store in group.stores.values()} == {begin}, "a follower keeps files"
+    )
+    messages = read_all(leader)
+    assert messages[-len(young) :] == young
+    assert len(messages) < len(old) + len(young)
+    for _ in range(10):
+        leader = group.leader()
+        if leader is new:
+            break
+        leader.kill()
+        group.wait(lambda old=leader: group.leader() is not old, "no other leader")
+        leader.start()
+        group.wait_for_set(3)
+    assert leader is new
+    assert read_all(new) == messages
+    assert Sender(new.port).send(b"new").read(SendReplyHeader).queue_offset == len(old) + len(young)

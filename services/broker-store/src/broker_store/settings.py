@@ -84,6 +84,11 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     grace_ms: Annotated[
         int, Meta(ge=300, le=120_000), _help("A leader silent for this long is replaced; more than lease_ms.")
     ] = 1500
+    copy_bytes_per_second: Annotated[
+        int,
+        Meta(ge=0, le=1 << 40),
+        _help("Bytes a second that a leader reads from files for one replica that is behind; 0: no limit."),
+    ] = 128 * 1024 * 1024
     ha_bootstrap: Annotated[
         Switch,
         _help("Make the register of a new group. For one store of the group, at its first start only."),

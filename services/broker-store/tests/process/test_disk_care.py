@@ -11,7 +11,7 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.files.simulated_files import Fault, SimulatedFiles
-from broker_store.process import disk_care
+from broker_store.process import disk_care, forgetting
 from broker_store.process.disk_care import retention_settings
 from broker_store.settings import Settings
 from broker_store.settling.decided.settled_table import Decision
@@ -328,15 +328,15 @@ def test_settings_become_retentions():
 async def test_the_walk_over_queues_ends_when_a_topic_is_deleted_between_two_slices():
     side = SendingSide(segment_bytes=MIB)
     peer = ScriptedPeer()
-    topics = [f"t{number}" for number in range(3 * disk_care.QUEUES_PER_SLICE)]
+    topics = [f"t{number}" for number in range(3 * forgetting.QUEUES_PER_SLICE)]
     for topic in topics:
         side.queues.open(topic, 0)
         side.send(peer, topic=topic, body=b"x")
     side.flush()
     walk = asyncio.ensure_future(care_of(side).forget_deleted())
     await asyncio.sleep(0)
-    for topic in topics[-disk_care.QUEUES_PER_SLICE :]:
+    for topic in topics[-forgetting.QUEUES_PER_SLICE :]:
         side.queues.remove(topic)
     async with asyncio.timeout(60):
         await walk
-    assert not any(side.queues.of_topic(topic) for topic in topics[-disk_care.QUEUES_PER_SLICE :])
+    assert not any(side.queues.of_topic(topic) for topic in topics[-forgetting.QUEUES_PER_SLICE :])

@@ -6,6 +6,7 @@
 - A leader acknowledges what it confirms at once: the next message may let a follower show it.
 - What a replica shows is a part of the true log, so logs are equal below their confirm offsets.
 - At most one replica has a lease.
+- Retention deletes only what was acknowledged, and a follower only what a leader has deleted. A member that could lead has the state that outlives it.
 """
 
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ class Ledger:
         self.takeovers = 0
         self.acknowledged_at = 0
         self.granted = 0
+        self.began_again = 0
+        self._leaders_begin = 0
 
     def fail(self, words: str) -> None:
         raise RuleBroken(f"at {self._world.now} ms: {words}")
@@ -40,7 +43,7 @@ class Ledger:
 
     def acknowledged(self, node: "Node", up_to: int) -> None:
         common = min(up_to, len(self.truth))
-        if node.log[:common] != self.truth[:common]:
+        if node.log[node.first : common] != self.truth[node.first : common]:
             self.fail(f"{node.name} acknowledges other bytes below {common}")
         if up_to > len(node.log):
             self.fail(f"{node.name} acknowledges {up_to} of {len(node.log)}")
@@ -54,7 +57,7 @@ class Ledger:
         own = node.role.replica.kept.table.entries[-1].start
         copies = [
             other.name for other in self._world.nodes.values()
-            if other.durable >= up_to and other.log[:up_to] == node.log[:up_to]
+            if other.durable >= up_to and _equal(other, node, up_to)
         ]  # fmt: skip
         if up_to > own and len(copies) < self._world.profile.min_in_sync:
             self.fail(f"{node.name} acknowledges {up_to}, only {copies} have it")
@@ -68,8 +71,17 @@ class Ledger:
         if node.is_lost or newest is None or node.name not in newest.members:
             return
         count = len(self.truth)
-        if node.durable < count or node.log[:count] != self.truth:
+        if node.durable < count or node.log[node.first : count] != self.truth[node.first :]:
             self.fail(f"{node.name} of {newest.members} (version {newest.version}) lacks some of {count}")
+        if node.first > 0 and not node.has_state(node.first, count):
+            self.fail(f"{node.name}, a member, has no state from {node.first} to {count}")
+
+    def deleted(self, node: "Node") -> None:
+        role = node.role
+        if role is not None and role.leading is not None:
+            self._leaders_begin = max(self._leaders_begin, node.first)
+        if node.first > min(len(self.truth), self._leaders_begin):
+            self.fail(f"{node.name} deletes below {node.first}: leaders deleted below {self._leaders_begin}")
 
     def check_shown(self, node: "Node") -> None:
         if node.role is None:
@@ -77,7 +89,7 @@ class Ledger:
         shown, leading = node.role.replica.confirm, node.role.leading
         if leading is not None and leading.gate.confirm not in {None, shown}:
             self.fail(f"{node.name} confirms {leading.gate.confirm} and acknowledges {shown}")
-        if shown > len(self.truth) or node.log[:shown] != self.truth[:shown]:
+        if shown > len(self.truth) or node.log[node.first : shown] != self.truth[node.first : shown]:
             self.fail(f"{node.name} shows {shown} of {len(self.truth)}, or other bytes")
 
     def check_leases(self) -> None:
@@ -88,3 +100,8 @@ class Ledger:
         self.granted += len(granting)
         if len(granting) > 1:
             self.fail(f"{granting} have a lease")
+
+
+def _equal(one: "Node", other: "Node", end: int) -> bool:
+    first = max(one.first, other.first)
+    return one.log[first:end] == other.log[first:end]

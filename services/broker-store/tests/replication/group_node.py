@@ -1,5 +1,6 @@
 """One machine of a simulated group: a disk that loses what is not synced, a clock of its own rate, and the real role on it."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from group_profile import BEAT_MS, GRACE_MS, LEASE_MS, LOOK_MS
@@ -16,11 +17,13 @@ from broker_store.replication.steps import (
     EndReason,
     Input,
     Kept,
+    LeaderBegins,
     LogCut,
     Output,
     Persist,
     Persisted,
     ReadRegister,
+    Removed,
     Send,
     Ship,
     ShipmentReceived,
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from group_world import World
 
 BATCH_MAX = 200
+SEGMENT = 16
+REMOVED = -1
+"""An entry of a log that begins later. Records of state are lower, those of clients are higher."""
 RESEND_MS = 300
 WAKE_MS = 20
 
@@ -42,6 +48,8 @@ class Node:
     def __init__(self, world: "World", name: str, is_first: bool) -> None:
         self.world, self.name, self._is_first = world, name, is_first
         self.log: list[int] = []
+        """From position 0 on; what is below `first` is deleted."""
+        self.first = self.first_durable = 0
         self.durable = 0
         self.kept = Kept()
         self.confirm = 0
@@ -65,6 +73,7 @@ class Node:
         self._syncing = 0
         self._is_syncing = False
         self._shipped: dict[str, tuple[Any, int, int]] = {}
+        self._leader_begins = 0
 
     @property
     def is_running(self) -> bool:
@@ -76,6 +85,9 @@ class Node:
     def start(self) -> None:
         """Start the process: a start syncs the log that it finds."""
         if self.role is not None or self.is_lost:
+            return
+        if self.kept.is_void and not self._clear():
+            self.world.at(self.world.drawn(100), self.start)
             return
         self._begin_life()
         self.paused_until = 0
@@ -92,8 +104,23 @@ class Node:
             self._is_first,
         )
         life = f"{self.name}-{self.life}"
-        self.role = Role(Replica(settings, self.kept, self.durable, self.confirm, life, self.clock()))
+        self.role = Role(
+            Replica(settings, self.kept, self.first, self.durable, self.confirm, life, self.clock())
+        )
         self._tick_later(1)
+
+    def _clear(self) -> bool:
+        """Remove a void log. A power cut in the middle leaves any beginning of it, still void."""
+        if self.world.random.random() < 0.3:
+            del self.log[self.world.random.randint(0, len(self.log)) :]
+            self.durable = self.confirm = 0
+            return False
+        begin = self.kept.begin
+        self.log = [REMOVED] * begin
+        self.first = self.first_durable = self.durable = self.confirm = begin
+        self.kept = replace(self.kept, is_void=False)
+        self.world.ledger.began_again += 1
+        return True
 
     def crash(self, power: bool) -> None:
         """Kill the process; a power cut also loses what is not synced. Writes that are under way happen or not."""
@@ -108,6 +135,7 @@ class Node:
             self.kept = persist.kept
         if power:
             del self.log[random.randint(self.durable, len(self.log)) :]
+            self.first = random.choice((self.first_durable, self.first))
         self.role = None
         self.life += 1
         self.world.touched(self)
@@ -175,9 +203,18 @@ class Node:
                 world.register.ask(self.name, life, output, lambda given: self.take(life, given))
             case Ship():
                 self._order_shipping(output)
+            case _:
+                self._notify(output)
+
+    def _notify(self, output: Output) -> None:
+        world, life = self.world, self.life
+        match output:
             case Acknowledge():
                 world.ledger.acknowledged(self, output.up_to)
                 self._note_confirm()
+            case LeaderBegins():
+                self._leader_begins = output.first
+                world.at(world.drawn(100), lambda: self._delete_as_the_leader(life))
             case BecomeLeader():
                 world.ledger.leads(self, output.record)
             case EndProcess():
@@ -190,10 +227,42 @@ class Node:
             self.confirm = min(self.role.replica.confirm, self.durable)
 
     def _end(self, reason: EndReason) -> None:
-        if reason is not EndReason.DEPOSED:
+        if reason not in {EndReason.DEPOSED, EndReason.BEGINS_AGAIN}:
             self.world.ledger.fail(f"{self.name} ends: {reason.value}")
         self.crash(power=False)
         self.world.at(self.world.drawn(100), self.start)
+
+    # Retention
+
+    def retain(self) -> None:
+        """As a leader, append the state record again that must not go, or delete what is confirmed below a segment of choice."""
+        role, random = self.role, self.world.random
+        if role is None or role.leading is None or self.paused_until > self.world.now:
+            return
+        confirm = role.leading.gate.confirm or 0
+        first = random.randint(0, max(confirm - 1, 0)) // SEGMENT * SEGMENT
+        if first <= self.first:
+            return
+        if not self.has_state(first, confirm):
+            if role.accepts_sends:
+                self.append([self.world.new_state()])
+            return
+        self._delete(first)
+
+    def has_state(self, first: int, end: int) -> bool:
+        """Whether a record of the state that outlives retention lies there."""
+        return any(entry < REMOVED for entry in self.log[first:end])
+
+    def _delete_as_the_leader(self, life: int) -> None:
+        if life == self.life and self.role is not None:
+            limit = min(self._leader_begins, self.confirm - 1)  # it is as of the last checkpoint
+            self._delete(max(limit, 0) // SEGMENT * SEGMENT)
+
+    def _delete(self, first: int) -> None:
+        if first > self.first:
+            self.first_durable, self.first = self.first, first
+            self.world.ledger.deleted(self)
+            self.take(self.life, Removed(first))
 
     # The disk
 
@@ -249,7 +318,9 @@ class Node:
     def _ship(self, peer: str) -> None:
         session, position, at = self._shipped[peer]
         now, role = self.world.now, self.role
-        if role is None or role.leading is None or position >= len(self.log) or now - at < RESEND_MS:
+        if role is None or role.leading is None or not self.first <= position < len(self.log):
+            return
+        if now - at < RESEND_MS:
             return
         self._shipped[peer] = (session, position, now)
         entries = self.log[position : position + BATCH_MAX]

@@ -28,6 +28,8 @@ class Profile:
     power: float
     down_ms: int
     calm: float
+    retain_ms: int
+    """How often a leader deletes the beginning of its log. 0: never."""
 
 
 def draw(seed: random.Random, nodes: int) -> Profile:
@@ -44,7 +46,7 @@ def draw(seed: random.Random, nodes: int) -> Profile:
     )
     return replace(
         profile, faults=faults, fault_ms=300, down_ms=30, sync_ms=3, persist_ms=10, delay_ms=5, register_ms=10,
-        append_ms=100, register_lost=0, lost=0, stale=0.3,
+        append_ms=100, register_lost=0, lost=0, stale=0.3, retain_ms=seed.choice((0, 0, 300)),
     )  # fmt: skip
 
 
@@ -80,4 +82,5 @@ def _draw(seed: random.Random, nodes: int) -> Profile:
         power=one_of((0, 0.5, 1)),
         down_ms=one_of((30, 200, 1500)),
         calm=one_of((0, 0.3)),
+        retain_ms=one_of((0, 0, 300, 3000)),
     )

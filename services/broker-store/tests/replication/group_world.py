@@ -5,7 +5,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from group_ledger import Ledger
-from group_node import Node
+from group_node import REMOVED, Node
 from group_profile import draw
 from group_register import SimulatedRegister
 
@@ -36,6 +36,7 @@ class World:
         self._touched: set[Node] = set()
         self._register_changed = False
         self._entries = 0
+        self._states = 0
         self._replaced = 0
         self.lost, self.late, self.doubled = self.profile.lost, self.profile.late, self.profile.doubled
         self.register_lost, self.stale = self.profile.register_lost, self.profile.stale
@@ -77,6 +78,8 @@ class World:
             self.at(self.drawn(50), node.start)
         self.at(self.drawn(self.profile.append_ms), self._send)
         self.at(self.drawn(self.profile.fault_ms) + 2000, self._fault)
+        if self.profile.retain_ms:
+            self.at(self.drawn(self.profile.retain_ms), self._retain)
         self._run(self._life_ms)
         self._end_faults()
         self._run_until(self._acknowledges, ACKNOWLEDGES_WITHIN_MS)
@@ -119,6 +122,16 @@ class World:
                 node.append(list(range(self._entries, self._entries + count)))
                 self._entries += count
         self.at(self.drawn(self.profile.append_ms), self._send)
+
+    def new_state(self) -> int:
+        """Return a new record of the state that outlives retention."""
+        self._states += 1
+        return REMOVED - self._states
+
+    def _retain(self) -> None:
+        for node in list(self.nodes.values()):
+            node.retain()
+        self.at(self.drawn(self.profile.retain_ms), self._retain)
 
     # Faults
 

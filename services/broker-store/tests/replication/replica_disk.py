@@ -6,7 +6,7 @@ from broker_store.log.checkpoint.checkpoint import LastRun
 from broker_store.log.checkpoint.checkpoint_file import NO_TIMES
 from broker_store.log.recovery.recovery import Recovery
 from broker_store.log.settings import LogSettings
-from broker_store.replication.replica_log import ReplicaLog, Runs
+from broker_store.replication.replica_log import ReplicaLog, ReplicaPart, Runs
 from gantry_wire.records.message_record import build_record, record_size
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\xf9"
@@ -44,13 +44,14 @@ class Confirms:
         self.noted = position
 
 
-def open_log(files, confirms=None, settings=SMALL, preamble=True) -> ReplicaLog:
+def open_log(files, confirms=None, settings=SMALL, preamble=True, begin=0) -> ReplicaLog:
     """Open a log as a start after a crash does, up to its end."""
     files.make_dirs(LOG)
     confirms = confirms or Confirms()
     log = ReplicaLog(
         files, LOG, settings, lambda position: [record(position, b"state", b"SYS")] if preamble else [],
-        lambda *_: None, confirms, RUNS, FRESH_BYTES,
+        lambda *_: None, confirms,
+        ReplicaPart(RUNS, FRESH_BYTES, begin),
     )  # fmt: skip
     last = LastRun(False, "", confirms.noted, None, None, NO_TIMES)
     recovery = Recovery(
@@ -100,11 +101,11 @@ def content(files) -> dict[str, bytes]:
     return {name: files.content(f"{LOG}/{name}") for name in files.listdir(LOG)}
 
 
-def same(one, other, end: int) -> bool:
-    """Whether both disks hold the same bytes below this position, in files of the same names."""
-    first, second = content(one), content(other)
-    for start in range(0, end, SMALL.segment_bytes):
+def same(one, other, end: int, first: int = 0) -> bool:
+    """Whether both disks hold the same bytes from the start of a segment to this position, in files of the same names."""
+    mine, theirs = content(one), content(other)
+    for start in range(first, end, SMALL.segment_bytes):
         name = f"{start:020d}"
-        if first[name][: end - start] != second[name][: end - start]:
+        if mine[name][: end - start] != theirs[name][: end - start]:
             return False
     return True

@@ -9,9 +9,11 @@ from random import Random
 from replica_disk import LOG, Confirms, open_log, same, send
 
 from broker_store.log.files.simulated_files import Crashed, SimulatedFiles
+from broker_store.replication.copying import clear_void
 from broker_store.replication.kept_file import KeptFile
 from broker_store.replication.register.memory_register import Faults, MemoryRegister, Records
 from broker_store.replication.replica import RoleSettings
+from broker_store.replication.retention import FollowerRetention
 from broker_store.replication.shell import Shell, ShellCalls
 from broker_store.replication.shipping import ShippingSettings
 from broker_store.replication.states import ReplicaState
@@ -110,14 +112,21 @@ class Node:
         self.led = []
         self.waiting = []
         """Start, end and bytes of writes that are not acknowledged."""
+        self.deleting = []
+        self.checkpointed = 0
+        """What the last checkpoint covers: no power cut takes that back."""
 
     def start(self):
         if self.shell is not None:
             return
         self.life += 1
         self.waiting = []
-        self.log = open_log(self.files, self.confirms)
         kept = KeptFile(self.files, "/store")
+        if clear_void(self.files, "/store", kept):
+            self.confirms.noted = self.checkpointed = 0
+        self.log = open_log(self.files, self.confirms, begin=kept.kept.begin)
+        workers = SlowWorkers(self)
+        self.retention = FollowerRetention(self.log, workers, lambda: self.checkpointed, self.deleted)
         known = kept.kept.newest.version if kept.kept.newest else 0
         group = self.group
         environment = replace(
@@ -139,10 +148,12 @@ class Node:
             return
         self.shell._end()
         self.shell = None
+        for task in self.deleting:
+            task.cancel()
         random = self.group.random
         if power:
             self.files = self.files.crash_state(30, random.randrange(1 << 30))
-            self.confirms.noted = random.choice((0, self.confirms.noted))
+            self.confirms.noted = random.choice((self.checkpointed, self.confirms.noted))
         else:
             self.files = self.files.killed()
 
@@ -176,8 +187,9 @@ class Node:
         self.shell.appended()
 
     def has(self, start, data):
-        """Whether the log holds these bytes."""
-        size, at = self.log.settings.segment_bytes, start
+        """Whether the log holds these bytes, or retention deleted them."""
+        size, first = self.log.settings.segment_bytes, self.log.min_position
+        at, data = max(start, first), data[max(first - start, 0) :]
         while data:
             room = size - at % size
             piece, data = data[:room], data[room:]
@@ -192,7 +204,23 @@ class Node:
 
     # What the shell reports
 
+    def leader_begins_at(self, position):
+        self.retention.leader_begins_at(position)
+        self.delete()
+
+    def delete(self):
+        """Delete what a follower may, in the background."""
+        if self.shell is not None and not self.is_leader:
+            task = asyncio.ensure_future(self.retention.delete())
+            self.deleting.append(task)
+            task.add_done_callback(lambda _: task in self.deleting and self.deleting.remove(task))
+
+    async def deleted(self, minimum):
+        assert minimum <= self.group.begins, f"{self.name} deletes what its leader has"
+
     def acknowledged(self, up_to):
+        if up_to > self.log.visible_below:
+            self.log.set_visible(up_to, up_to)
         while self.waiting and self.waiting[0][1] <= up_to:
             start, _, data = self.waiting.pop(0)
             self.group.acked.append((start, data))
@@ -231,6 +259,8 @@ class Group:
         self.acked = []
         self.cut = set()
         self.lost = 0.0
+        self.begins = 0
+        """The highest position at which the log of a leader began."""
         self.nodes = {name: Node(self, name) for name in names}
         self._sent = 0
         self._arrivals = {}
@@ -274,6 +304,23 @@ class Group:
                         self._sent += 1
                         node.append(b"%d:" % self._sent + bytes(self.random.randrange(900)))
 
+    def retain(self, segments_max=1000):
+        """Delete what the leader may of its first segments, after a checkpoint of all replicas."""
+        for node in self.nodes.values():
+            if node.shell is not None:
+                node.checkpointed = node.confirms.noted
+                node.delete()
+        leader = self.leader
+        if leader is None:
+            return
+        log = leader.log
+        with leader.until_power_fails():
+            while segments_max and log.segments and log.segments[0].end <= log.removable_end:
+                log.drop_first_segment()
+                self.begins = max(self.begins, log.min_position)
+                log.remove_dropped()
+                segments_max -= 1
+
     def is_whole(self):
         """Whether all replicas run, follow one leader, are in the set, and have all of its log durably."""
         leader = self.leader
@@ -287,7 +334,8 @@ class Group:
         one, *others = self.nodes.values()
         for other in others:
             assert other.log.written_end == one.log.written_end
-            assert same(one.files, other.files, one.log.written_end)
+            first = max(one.log.min_position, other.log.min_position)
+            assert same(one.files, other.files, one.log.written_end, first)
         for start, data in self.acked:
             assert all(node.has(start, data) for node in self.nodes.values())
 

@@ -24,6 +24,7 @@ class Tally:
     records: int = 0
     acknowledged: int = 0
     granted: int = 0
+    began_again: int = 0
 
     def add(self, world: World) -> None:
         self.lives += 1
@@ -32,6 +33,7 @@ class Tally:
         self.records += len(world.register.records)
         self.acknowledged += len(world.ledger.truth)
         self.granted += world.ledger.granted
+        self.began_again += world.ledger.began_again
 
 
 def run(seed: int, nodes: int, tally: Tally, life_ms: int = LIFE_MS) -> str | None:

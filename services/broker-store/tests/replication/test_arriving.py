@@ -8,8 +8,8 @@ from broker_store.replication.arriving import SENDERS_MAX, Arriving, Shipment
 from broker_store.replication.frames import Part
 from broker_store.replication.messages import Beat, Session
 
-HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000)
-LATER = Beat(Session("b-1", 4), 2, 3, 100, 5_001)
+HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000, 0)
+LATER = Beat(Session("b-1", 4), 2, 3, 100, 5_001, 0)
 DATA = b"abcdefghij"
 
 

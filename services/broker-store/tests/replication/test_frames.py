@@ -40,18 +40,18 @@ def tables(draw) -> EpochTable:
     return EpochTable(tuple(map(Epoch, epochs, starts)))
 
 
-BEATS = st.builds(Beat, SESSIONS, NUMBERS, NUMBERS, st.none() | NUMBERS, TIMES)
+BEATS = st.builds(Beat, SESSIONS, NUMBERS, NUMBERS, st.none() | NUMBERS, TIMES, NUMBERS)
 ENDS = st.tuples(NUMBERS, NUMBERS).map(sorted)
 MESSAGES = st.one_of(
     st.builds(Hello, SESSIONS, GROUPS, tables(), NUMBERS, NUMBERS),
-    st.builds(Welcome, SESSIONS, NUMBERS, NUMBERS, NUMBERS, tables(), TIMES),
+    st.builds(Welcome, SESSIONS, NUMBERS, NUMBERS, NUMBERS, tables(), TIMES, NUMBERS),
     st.builds(Refused, SESSIONS, NUMBERS),
     BEATS,
     st.builds(
         lambda s, e, v, ends, t: DurableEnd(s, e, v, *ends, t), SESSIONS, NUMBERS, NUMBERS, ENDS, TIMES
     ),
 )
-HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000)
+HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000, 64)
 
 
 @given(NAMES, MESSAGES)
@@ -110,7 +110,8 @@ def test_a_changed_bit_of_log_bytes_is_refused(log_bytes, data):
         replace(HEAD, session=Session("x" * 65, 1)), replace(HEAD, session=Session("a b", 1)),
         DurableEnd(HEAD.session, 1, 1, 101, 100, 0), Refused(HEAD.session, -1), Hello(HEAD.session, "", EpochTable(), 0, 0),
         Hello(HEAD.session, "g" * 128, EpochTable(), 0, 0), Hello(HEAD.session, "g", EpochTable(), -1, 0),
-        Welcome(HEAD.session, 1, 1, -5, EpochTable(), 0),
+        Welcome(HEAD.session, 1, 1, -5, EpochTable(), 0, 0), Welcome(HEAD.session, 1, 1, 5, EpochTable(), 0, -1),
+        replace(HEAD, first=-1),
     ],
 )  # fmt: skip
 def test_a_message_beyond_a_bound_is_refused(message):
@@ -154,7 +155,7 @@ def test_the_largest_table_fits_a_frame():
 
 def test_the_bytes_of_a_beat_and_of_a_part_are_as_described():
     head = "0001610003622d310000000000000004"
-    beat = "0000000000000002000000000000000300000000000000640000000000001388"
+    beat = "00000000000000020000000000000003000000000000006400000000000013880000000000000040"
     assert encode_message("a", HEAD) == (9063, bytes.fromhex(head + beat))
     part = "000000000000006400000000000000700000000200000000d8932aac6869"
     assert list(encode_shipment("a", HEAD, 100, 112, b"hi")) == [bytes.fromhex(head + beat + part)]

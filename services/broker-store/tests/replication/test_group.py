@@ -32,9 +32,9 @@ def test_a_planted_violation_is_found_and_the_rules_survive_the_same_life(name: 
     assert life(seed, Tally()) is None
 
 
-def test_every_rule_but_the_last_has_a_mutant():
+def test_every_rule_but_one_has_a_mutant():
     """Rule 9 forbids nothing: an absent register only delays. The bound of the liveness check covers it."""
-    assert {mutant.rule for mutant in MUTANTS.values()} == set(range(1, 9))
+    assert {mutant.rule for mutant in MUTANTS.values()} == {*range(1, 9), 10, 11}
 
 
 def test_a_seed_repeats_its_life():

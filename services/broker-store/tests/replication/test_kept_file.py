@@ -21,7 +21,9 @@ from broker_store.replication.steps import Kept
 STORE = "/store"
 RECORD = Registered(3, "broker-a", 2, "a", ("a", "b"), 2, "a-1-7")
 OLD = Kept(3, RECORD, EpochTable((Epoch(1, 0), Epoch(2, 100))))
-NEW = Kept(4, Registered(4, "broker-a", 3, "b", ("b",), 3, "b-1-9"), EpochTable((Epoch(1, 0), Epoch(3, 90))))
+NEW = Kept(
+    4, Registered(4, "broker-a", 3, "b", ("b",), 3, "b-1-9"), EpochTable((Epoch(1, 0), Epoch(3, 90))), 4096, True
+)  # fmt: skip
 NAMES = st.from_regex(r"[%|a-zA-Z0-9_.:@-]{1,20}", fullmatch=True)
 NUMBERS = st.integers(1, (1 << 63) - 1)
 
@@ -36,7 +38,9 @@ def kept_states(draw) -> Kept:
         draw(st.sampled_from(members)), members, draw(NUMBERS), "nonce",
     )  # fmt: skip
     newest = draw(st.sampled_from((None, record)))
-    return Kept(draw(st.integers(0, (1 << 63) - 1)), newest, EpochTable(tuple(map(Epoch, epochs, starts))))
+    numbers = st.integers(0, (1 << 63) - 1)
+    table = EpochTable(tuple(map(Epoch, epochs, starts)))
+    return Kept(draw(numbers), newest, table, draw(numbers), draw(st.booleans()))
 
 
 def _is_encodable(text: str) -> bool:
@@ -60,10 +64,29 @@ def test_any_changed_bit_and_any_torn_end_is_refused(kept: Kept, data):
 
 
 def test_the_bytes_of_format_1_are_as_described():
-    assert encode_kept(Kept(7, None, EpochTable((Epoch(1, 0),)))).hex() == (
-        "474b5054" "0001" "0000000000000007" "00000000"
-        "47455054" "0001" "00000001" "0000000000000001" "0000000000000000" "04ba04c2" "99188ba1"
+    assert Kept(7, None, EpochTable((Epoch(1, 0),))) == decode_kept(
+        bytes.fromhex(
+            "474b5054" "0001" "0000000000000007" "00000000"
+            "47455054" "0001" "00000001" "0000000000000001" "0000000000000000" "04ba04c2" "99188ba1"
+        )
     )  # fmt: skip
+
+
+def test_the_bytes_of_format_2_are_as_described():
+    content = encode_kept(Kept(7, None, EpochTable((Epoch(1, 0),)), 4096, True))
+    assert content.hex() == (
+        "474b5054" "0002" "0000000000000007" "0000000000001000" "01" "00000000"
+        "47455054" "0001" "00000001" "0000000000000001" "0000000000000000" "04ba04c2" "00c8de4d"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("at", "byte"), [(14, 0x80), (22, 2), (23, 1)])
+def test_numbers_beyond_their_bounds_are_refused(at, byte):
+    content = bytearray(encode_kept(OLD))
+    content[at] = byte
+    content[-4:] = crc32(content[:-4]).to_bytes(4, "big")
+    with pytest.raises(KeptUnreadable, match="is damaged"):
+        decode_kept(bytes(content))
 
 
 def test_a_missing_file_is_the_state_of_a_directory_that_never_belonged_to_a_group():
@@ -118,11 +141,11 @@ def test_a_damaged_file_names_itself_and_says_what_to_do(content: bytes):
 
 def test_a_file_of_a_newer_gantry_is_refused_without_the_advice_for_a_damaged_one():
     content = bytearray(encode_kept(OLD))
-    content[5] = 2
+    content[5] = 3
     with pytest.raises(KeptUnreadable, match="is damaged"):
         decode_kept(bytes(content))  # a changed bit is no other format
     content[-4:] = crc32(content[:-4]).to_bytes(4, "big")
-    with pytest.raises(KeptUnreadable, match=r"has format 2.*start the version that wrote it"):
+    with pytest.raises(KeptUnreadable, match=r"has format 3.*start the version that wrote it"):
         decode_kept(bytes(content))
 
 

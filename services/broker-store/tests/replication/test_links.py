@@ -24,7 +24,7 @@ from broker_store.replication.links import LIMITS, RETRY_SECONDS, Links
 from broker_store.replication.messages import Beat, Session
 from broker_store.replication.register.memory_register import Faults, MemoryRegister, Records
 from broker_store.replication.replica import RoleSettings
-from broker_store.replication.replica_log import ReplicaLog
+from broker_store.replication.replica_log import ReplicaLog, ReplicaPart
 from broker_store.replication.shell import Shell, ShellCalls
 from broker_store.replication.shipping import ShippingSettings
 from gantry_chassis.machine.environment import machine
@@ -39,7 +39,7 @@ from gantry_wire.frames.command import decode_command
 
 pytestmark = pytest.mark.anyio
 KEYS, OTHER_KEYS = ClusterKeys({"k1": bytes(range(32))}), ClusterKeys({"k1": bytes(32)})
-HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000)
+HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000, 0)
 
 
 @pytest.fixture
@@ -195,14 +195,14 @@ class Replica:
         port = int(self.addresses[self.name].rpartition(":")[2])
         files = RealFiles()
         files.make_dirs(f"{self.directory}/commitlog")
+        kept = KeptFile(files, self.directory)
         self.log = ReplicaLog(
             files, f"{self.directory}/commitlog", SIZES, lambda position: [record(position, b"state", b"SYS")],
-            lambda *_: None, self, RUNS, 1 << 20,
+            lambda *_: None, self, ReplicaPart(RUNS, 1 << 20, kept.kept.begin),
         )  # fmt: skip
         last = LastRun(False, "", self.noted, None, None, NO_TIMES)
         for _ in Recovery(self.log, last, rebuild=True, confirms_end=False).run():
             pass
-        kept = KeptFile(files, self.directory)
         known = kept.kept.newest.version if kept.kept.newest else 0
         others = {name: address for name, address in self.addresses.items() if name != self.name}
         self.links = Links(others, pool_of(KEYS))
@@ -231,6 +231,8 @@ class Replica:
         self.acked = up_to
 
     def shown(self, up_to): ...
+
+    def leader_begins_at(self, position): ...
 
     def leads(self, record, start):
         self.is_leader = True

@@ -1,4 +1,4 @@
-"""Two logs over random lives: appends, rolls, shipments, cuts, power cuts in the middle of anything, changes of the leader. They stay the same."""
+"""Two logs over random lives: appends, rolls, shipments, cuts, retention, power cuts in the middle of anything, changes of the leader. They stay the same."""
 
 from random import Random
 
@@ -34,12 +34,14 @@ class Life:
         self.leader, self.follower = Machine(), Machine()
         self.epoch = 1
         self.confirm = 0
+        self.begins = 0
+        """The highest position at which the log of a leader began."""
         self.leader.table = self.follower.table = EpochTable().with_epoch(1, 0)
 
     def live(self) -> None:
         kinds = (
             [self.append] * 8 + [self.ship] * 8 + [self.sync] * 6 + [self.crash_follower]
-            + [self.crash_follower_in_a_step] + [self.change_leader]
+            + [self.crash_follower_in_a_step] + [self.change_leader] + [self.delete_old]
         )  # fmt: skip
         for _ in range(STEPS):
             self.random.choice(kinds)()
@@ -48,12 +50,33 @@ class Life:
             pass
         self.leader.log.sync()
         self.follower.log.sync()
-        assert content(self.leader.files) == content(self.follower.files)
+        first = self.first
+        assert from_position(content(self.leader.files), first) == from_position(
+            content(self.follower.files), first
+        )
 
     def check(self) -> None:
         end = min(self.leader.log.written_end, self.follower.log.written_end)
         assert self.confirm <= end
-        assert same(self.leader.files, self.follower.files, end)
+        assert self.follower.log.min_position <= self.begins
+        assert same(self.leader.files, self.follower.files, end, self.first)
+
+    @property
+    def first(self) -> int:
+        """Where both logs have begun."""
+        return max(self.leader.log.min_position, self.follower.log.min_position)
+
+    def delete_old(self) -> None:
+        """The leader deletes some of what is confirmed, and the follower as much at most. A power cut may bring a file back."""
+        for machine, limit in (
+            (self.leader, self.random.randrange(self.confirm + 1)),
+            (self.follower, self.begins),
+        ):
+            machine.log.drop_below(limit)
+            if machine is self.leader:
+                self.begins = max(self.begins, machine.log.min_position)
+            for _ in range(self.random.randrange(len(machine.log.dropped) + 1)):
+                machine.log.remove_dropped()
 
     def append(self) -> None:
         rng = self.random
@@ -121,6 +144,10 @@ class Life:
         follower.files.crash_after = None
         assert follower.log.end == common
         follower.table = leader.table
+
+
+def from_position(files: dict[str, bytes], first: int) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if int(name) >= first}
 
 
 @pytest.mark.parametrize("number", range(LIVES))

@@ -9,12 +9,19 @@ from replica_disk import LOG, RUNS, SMALL, Confirms, content, marked, open_log, 
 
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.commit_log.scan import scan_records
-from broker_store.log.errors import DamagedRecord, DiskFull, LogStopped, PositionNotVisible, PositionRemoved
+from broker_store.log.errors import (
+    DamagedRecord,
+    DiskFull,
+    LogStopped,
+    LogUnreadable,
+    PositionNotVisible,
+    PositionRemoved,
+)  # fmt: skip
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.files.simulated_files import Crashed, Fault, SimulatedFiles
 from broker_store.log.settings import LogSettings
 from broker_store.replication.fresh_bytes import Piece
-from broker_store.replication.replica_log import CutBelowConfirm, ReplicaLog, ShipmentMisfit
+from broker_store.replication.replica_log import CutBelowConfirm, ReplicaLog, ReplicaPart, ShipmentMisfit
 from gantry_chassis.machine.environment import machine
 from gantry_wire.records.message_record import build_blank
 
@@ -109,6 +116,40 @@ def test_a_start_ends_the_log_where_the_next_start_does(disk):
         log = open_log(disk)
         ends.append(log.written_end)
     assert ends == [0, 0, 0]
+
+
+def test_an_empty_log_begins_where_its_replica_says_and_takes_shipments_from_there(disk):
+    leader = open_log(disk)
+    while leader.written_end < 20_000:
+        send(leader, b"x" * 900)
+    other = SimulatedFiles()
+    follower = open_log(other, begin=8192)
+    assert (follower.min_position, follower.end, follower.written_end, follower.durable_end) == (8192,) * 4
+    assert (follower.visible_end, follower.visible_below, follower.shippable_end) == (8192,) * 3
+    while ship(leader, follower):
+        pass
+    follower.sync()
+    assert same(disk, other, leader.written_end, 8192)
+    again = open_log(other.killed(), begin=8192)
+    assert (again.min_position, again.written_end) == (8192, leader.written_end)
+    with pytest.raises(CutBelowConfirm):
+        follower.cut_back(8000)
+    follower.cut_back(8192)
+    assert open_log(other.killed(), begin=8192).written_end == 8192
+
+
+def test_a_leader_takes_over_a_log_that_begins_later(disk):
+    log = open_log(disk, begin=8192)
+    end = send(log, b"x" * 100)
+    log.sync()
+    assert [segment.start for segment in log.segments] == [8192]
+    assert log.read_runs(8192, 5000).end == end
+
+
+def test_segments_below_the_beginning_are_of_another_log(disk):
+    send(open_log(disk), b"x")
+    with pytest.raises(LogUnreadable, match="begins at 0, and the log of this replica at 8192"):
+        open_log(disk, begin=8192)
 
 
 def test_damaged_bytes_are_never_shipped(disk):
@@ -377,7 +418,9 @@ def test_cuts_and_the_thread_that_zeroes_ahead_do_not_disturb_each_other(tmp_pat
     sizes = LogSettings(segment_bytes=64 * 1024, prezero_bytes=128 * 1024, prezero_slice_bytes=4096)
     files = RealFiles()
     directory = str(tmp_path)
-    log = ReplicaLog(files, directory, sizes, lambda _: [], lambda *_: None, Confirms(), RUNS, 1000)
+    log = ReplicaLog(
+        files, directory, sizes, lambda _: [], lambda *_: None, Confirms(), ReplicaPart(RUNS, 1000, 0)
+    )
     log.start_at(0, 0)
     log.prezero.start(machine().make_thread)
     rng, ends = Random(1), [0]
@@ -389,7 +432,9 @@ def test_cuts_and_the_thread_that_zeroes_ahead_do_not_disturb_each_other(tmp_pat
             ends = [each for each in ends if each <= end]
     log.sync()
     log.close()
-    again = ReplicaLog(files, directory, sizes, lambda _: [], lambda *_: None, Confirms(), RUNS, 1000)
+    again = ReplicaLog(
+        files, directory, sizes, lambda _: [], lambda *_: None, Confirms(), ReplicaPart(RUNS, 1000, 0)
+    )
     again.start_at(ends[-1], 0)
     position, found = 0, [0]
     while position < ends[-1]:

@@ -18,6 +18,7 @@ from broker_store.replication.steps import (
     EndReason,
     Input,
     Kept,
+    LeaderBegins,
     LogCut,
     Output,
     Persist,
@@ -28,6 +29,7 @@ from broker_store.replication.steps import (
     RegisterRead,
     RegisterRefused,
     RegisterWritten,
+    Removed,
     Send,
     Ship,
     ShipmentReceived,
@@ -40,6 +42,8 @@ from broker_store.replication.steps import (
 
 TABLE = EpochTable((Epoch(1, 0),))
 OTHERS = Registered(5, "g", 2, "b", ("a", "b", "c"), 2, "b.1-1")
+WITHOUT = Registered(5, "g", 2, "b", ("b", "c"), 2, "b.1-1")
+LATER_TABLE = EpochTable((Epoch(1, 0), Epoch(2, 90), Epoch(3, 170)))
 
 
 def kept(newest: Registered | None = OTHERS, fence: int = 5, table: EpochTable = TABLE) -> Kept:
@@ -52,7 +56,7 @@ class Shell:
     def __init__(self, kept: Kept, end: int = 100, confirm: int = 0, bootstrap: bool = False):
         settings = RoleSettings("a", "g", min_in_sync=1, bootstrap=bootstrap)
         self.now = 1000
-        self.role = Role(Replica(settings, kept, end, confirm, "a.7", self.now))
+        self.role = Role(Replica(settings, kept, kept.begin, end, confirm, "a.7", self.now))
         self.orders: list[Output] = []
 
     def step(self, given: Input, ms: int = 1) -> list[Output]:
@@ -89,13 +93,13 @@ class Shell:
         self.step(RegisterWritten(self.promised().operation))
         self.persisted()
 
-    def copying(self, version: int = 5, common: int = 100) -> Session:
+    def copying(self, version: int = 5, common: int = 100, record: Registered = OTHERS) -> Session:
         """Let it copy from b."""
         self.step(Tick())
         (hello,) = self.sent(Hello)
-        self.step(RegisterRead(self.order(ReadRegister).operation, OTHERS))
+        self.step(RegisterRead(self.order(ReadRegister).operation, record))
         table = EpochTable((Epoch(1, 0), Epoch(2, 90)))
-        self.step(Received("b", Welcome(hello.session, 2, version, common, table, 50)))
+        self.step(Received("b", Welcome(hello.session, 2, version, common, table, 50, 0)))
         self.persisted()
         if common < 100:
             self.step(LogCut(common))
@@ -138,7 +142,7 @@ def test_nothing_is_acknowledged_from_the_promise_on():
     session = shell.copying()
     shell.read(OTHERS, ms=1600)
     assert shell.role.state is ReplicaState.PROMISED
-    for given in (Synced(100), Received("b", Beat(session, 2, 5, 90, 60)), Tick()):
+    for given in (Synced(100), Received("b", Beat(session, 2, 5, 90, 60, 0)), Tick()):
         shell.step(given)
         assert not shell.sent(DurableEnd)
 
@@ -214,7 +218,7 @@ def test_a_new_leader_records_its_epoch_at_its_durable_end_and_then_leads():
     table = EpochTable((Epoch(1, 0), Epoch(2, 90)))
     shell = Shell(kept(table=table))
     session = shell.copying()
-    shell.step(ShipmentReceived("b", Beat(session, 2, 5, 95, 60), 100, 130))
+    shell.step(ShipmentReceived("b", Beat(session, 2, 5, 95, 60, 0), 100, 130))
     write = shell.promised()
     shell.step(RegisterWritten(write.operation))
     assert shell.orders == []
@@ -237,7 +241,7 @@ def test_a_follower_remembers_then_cuts_then_records_then_acknowledges():
     (hello,) = shell.sent(Hello)
     assert (hello.table, hello.end, hello.version) == (TABLE, 100, 5)
     table = EpochTable((Epoch(1, 0), Epoch(2, 90)))
-    shell.step(Received("b", Welcome(hello.session, 2, 6, 90, table, 50)))
+    shell.step(Received("b", Welcome(hello.session, 2, 6, 90, table, 50, 0)))
     assert [type(order) for order in shell.orders] == [Persist]
     assert (shell.orders[0].kept.fence, shell.orders[0].kept.table) == (6, TABLE)
     assert shell.persisted() == [CutLog(90)]
@@ -251,7 +255,7 @@ def test_a_leader_with_an_older_version_than_promised_is_refused():
     shell.step(Tick())
     (hello,) = shell.sent(Hello)
     assert hello.version == 7
-    shell.step(Received("b", Welcome(hello.session, 2, 6, 90, TABLE, 50)))
+    shell.step(Received("b", Welcome(hello.session, 2, 6, 90, TABLE, 50, 0)))
     assert shell.orders == []
 
 
@@ -259,7 +263,7 @@ def test_a_cut_below_the_own_confirm_offset_ends_the_process():
     shell = Shell(kept(), confirm=80)
     shell.step(Tick())
     (hello,) = shell.sent(Hello)
-    shell.step(Received("b", Welcome(hello.session, 2, 5, 79, TABLE, 50)))
+    shell.step(Received("b", Welcome(hello.session, 2, 5, 79, TABLE, 50, 0)))
     assert shell.orders == [EndProcess(EndReason.CUT_BELOW_CONFIRM)]
     assert shell.step(Tick(), ms=5000) == []
 
@@ -267,11 +271,11 @@ def test_a_cut_below_the_own_confirm_offset_ends_the_process():
 def test_shipments_are_written_in_sequence_and_shown_up_to_the_confirm_offset():
     shell = Shell(kept())
     session = shell.copying()
-    shell.step(ShipmentReceived("b", Beat(session, 2, 5, 95, 60), 100, 130))
+    shell.step(ShipmentReceived("b", Beat(session, 2, 5, 95, 60, 0), 100, 130))
     assert shell.orders == [
         WriteShipment(), Show(95), Send("b", DurableEnd(session, 2, 5, 100, 130, 60)),
     ]  # fmt: skip
-    shell.step(ShipmentReceived("b", Beat(session, 2, 5, 300, 60), 140, 150))
+    shell.step(ShipmentReceived("b", Beat(session, 2, 5, 300, 60, 0), 140, 150))
     assert not shell.all_of(WriteShipment)
     assert shell.all_of(Show) == [Show(130)]
     shell.step(Synced(130))
@@ -281,8 +285,147 @@ def test_shipments_are_written_in_sequence_and_shown_up_to_the_confirm_offset():
 def test_shipments_of_another_session_change_nothing():
     shell = Shell(kept())
     shell.copying()
-    shell.step(ShipmentReceived("b", Beat(Session("a.6", 1), 2, 5, 95, 60), 100, 130))
+    shell.step(ShipmentReceived("b", Beat(Session("a.6", 1), 2, 5, 95, 60, 0), 100, 130))
     assert shell.orders == []
+
+
+def welcomed(shell: Shell, common: int, first: int, version: int = 6, table: EpochTable = LATER_TABLE):
+    shell.step(Tick())
+    (hello,) = shell.sent(Hello)
+    shell.step(Received("b", Welcome(hello.session, 2, version, common, table, 50, first)))
+    return hello.session
+
+
+def test_a_learner_whose_position_was_deleted_begins_again_once_that_is_durable_and_does_nothing_else():
+    shell = Shell(kept(WITHOUT), confirm=80)
+    session = welcomed(shell, 90, 160)
+    void = Kept(6, WITHOUT, EpochTable((Epoch(1, 0), Epoch(2, 90))), begin=160, is_void=True)
+    persist = shell.order(Persist)
+    assert shell.orders == [Persist(persist.number, void)]
+    for given in (
+        Tick(), Persisted(persist.number - 1), RegisterRead(1, OTHERS), Synced(100), LogCut(90),
+        Received("b", Welcome(session, 2, 6, 100, TABLE, 50, 0)), Received("b", Beat(session, 2, 6, 90, 60, 0)),
+    ):  # fmt: skip
+        assert shell.step(given, ms=1600) == []
+    assert shell.step(Persisted(persist.number)) == [EndProcess(EndReason.BEGINS_AGAIN)]
+
+
+def test_a_replica_that_begins_again_says_that_it_has_what_was_deleted_and_copies_from_there():
+    table = EpochTable((Epoch(1, 0), Epoch(2, 90)))
+    shell = Shell(Kept(6, WITHOUT, table, begin=160), end=160)
+    shell.step(Tick())
+    (hello,) = shell.sent(Hello)
+    assert (hello.table, hello.end, hello.version) == (table, 160, 6)
+    assert LATER_TABLE.common_end(500, hello.table, hello.end) == 160
+    assert shell.role.replica.confirm == 160
+    shell.step(Received("b", Welcome(hello.session, 2, 6, 159, LATER_TABLE, 50, 0)))
+    assert shell.orders == [EndProcess(EndReason.CUT_BELOW_CONFIRM)]
+
+
+def test_a_learner_continues_where_the_leader_still_has_its_position():
+    shell = Shell(kept(WITHOUT))
+    session = welcomed(shell, 90, 90)
+    assert shell.order(Persist).kept.fence == 6
+    assert not shell.order(Persist).kept.is_void
+    assert shell.persisted() == [CutLog(90)]
+    shell.step(LogCut(90))
+    assert shell.persisted() == [Send("b", DurableEnd(session, 2, 6, 90, 90, 50))]
+
+
+def test_a_copying_learner_begins_again_when_the_leader_deletes_its_position():
+    shell = Shell(kept(WITHOUT))
+    session = shell.copying(record=WITHOUT)
+    shell.step(Received("b", Beat(session, 2, 5, 300, 60, 100)))
+    assert not shell.all_of(Persist)
+    shell.step(Received("b", Beat(session, 2, 7, 300, 70, 101)))
+    assert shell.order(Persist).kept == Kept(
+        7, WITHOUT, EpochTable((Epoch(1, 0), Epoch(2, 90))), begin=101, is_void=True
+    )
+    assert shell.persisted() == [EndProcess(EndReason.BEGINS_AGAIN)]
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_member_of_the_set_never_begins_again(version):
+    member_does_not_begin_again(version)
+
+
+def member_does_not_begin_again(version: int = 5) -> None:
+    shell = Shell(kept())
+    session = welcomed(shell, 90, 160, version)
+    assert shell.orders == []
+    shell.step(Received("b", Beat(session, 2, version, 300, 60, 160)))
+    assert shell.orders == []
+    shell = Shell(kept())
+    session = shell.copying()
+    assert shell.step(Received("b", Beat(session, 2, version, 300, 60, 101))) == []
+    assert shell.role.state is ReplicaState.FOLLOWER
+
+
+def test_a_leader_refuses_a_counted_replica_whose_position_it_deleted():
+    shell = Shell(kept())
+    shell.led()
+    shell.step(Received("c", Hello(Session("c.1", 1), "g", TABLE, 100, 5)))
+    shell.step(Received("c", DurableEnd(Session("c.1", 1), 3, 6, 100, 100, shell.now)))
+    shell.step(Removed(50))
+    for number, (peer, end, is_welcome) in enumerate(
+        [("c", 49, False), ("c", 50, True), ("d", 49, True)], start=2
+    ):
+        session = Session(f"{peer}.1", number)
+        shell.step(Received(peer, Hello(session, "g", TABLE, end, 5)))
+        wanted = Welcome(session, 3, 6, end, shell.role.replica.kept.table, shell.now, 50)
+        assert shell.orders == [Send(peer, wanted if is_welcome else Refused(session, 6))]
+    shell.step(Tick())
+    assert {beat.first for beat in shell.sent(Beat)} == {50}
+
+
+def test_a_follower_says_once_where_its_leader_begins_and_only_of_its_session():
+    shell = Shell(kept())
+    session = shell.copying()
+    said = []
+    for head in (
+        Beat(session, 2, 5, 90, 60, 0), Beat(session, 2, 5, 90, 70, 40), Beat(session, 2, 5, 90, 80, 40),
+        Beat(session, 2, 5, 90, 80, 20), Beat(session, 2, 4, 90, 80, 60), Beat(session, 1, 5, 90, 80, 60),
+        Beat(Session("a.6", 1), 2, 5, 90, 80, 60), Beat(session, 2, 5, 90, 80, 50),
+    ):  # fmt: skip
+        shell.step(Received("b", head))
+        said += shell.all_of(LeaderBegins)
+    assert said == [LeaderBegins(40), LeaderBegins(50)]
+
+
+def test_a_void_log_is_never_opened():
+    with pytest.raises(AssertionError):
+        Shell(Kept(6, WITHOUT, TABLE, begin=100, is_void=True))
+
+
+def test_what_a_proposed_set_confirms_is_acknowledged_at_once():
+    """Two learners join, and the confirm offset waits for both. The faster one is proposed alone: it waits for the other no more."""
+    shell = Shell(kept(Registered(5, "g", 2, "b", ("a", "b"), 2, "b.1-1")))
+    shell.led()
+    sessions = {peer: Session(f"{peer}.1", 1) for peer in "de"}
+    for peer in "de":
+        shell.step(Received(peer, Hello(sessions[peer], "g", TABLE, 100, 5)))
+
+    def report(peer: str, end: int) -> None:
+        shell.step(Received(peer, DurableEnd(sessions[peer], 3, 6, end, end, shell.now)))
+
+    def append(end: int) -> None:
+        shell.step(Appended(end))
+        shell.step(Synced(end))
+
+    report("d", 100)
+    report("e", 100)
+    append(110)
+    assert shell.orders == [Acknowledge(110)]
+    report("d", 105)
+    report("e", 105)
+    shell.step(Tick())
+    append(120)
+    assert shell.orders == []
+    report("d", 120)
+    assert not shell.all_of(Acknowledge)
+    shell.step(Tick())
+    assert shell.role.leading.gate.proposed == {"a", "d"}
+    assert shell.all_of(Acknowledge) == [Acknowledge(120)]
 
 
 def test_a_leader_welcomes_ships_and_adds_a_learner_that_has_caught_up():
@@ -292,7 +435,7 @@ def test_a_leader_welcomes_ships_and_adds_a_learner_that_has_caught_up():
     hello = Hello(session, "g", TABLE, 300, 0)
     shell.step(Received("d", hello))
     table = EpochTable((Epoch(1, 0), Epoch(3, 100)))
-    assert shell.sent(Welcome) == [Welcome(session, 3, 6, 100, table, shell.now)]
+    assert shell.sent(Welcome) == [Welcome(session, 3, 6, 100, table, shell.now, 0)]
     shell.step(Received("c", Hello(Session("c.1", 1), "g", TABLE, 100, 5)))
     shell.step(Received("c", DurableEnd(Session("c.1", 1), 3, 6, 100, 100, shell.now)))
     assert shell.orders == [Ship("c", Session("c.1", 1), 100), Acknowledge(100)]
@@ -362,6 +505,17 @@ def test_a_register_whose_epoch_went_back_ends_the_process():
 
 
 FOUND_BY_A_TEST = {
+    "begins_again_without_the_version": (
+        test_a_learner_whose_position_was_deleted_begins_again_once_that_is_durable_and_does_nothing_else
+    ),
+    "ends_before_it_is_durable": (
+        test_a_learner_whose_position_was_deleted_begins_again_once_that_is_durable_and_does_nothing_else
+    ),
+    "continues_on_a_void_log": (
+        test_a_learner_whose_position_was_deleted_begins_again_once_that_is_durable_and_does_nothing_else
+    ),
+    "member_begins_again": member_does_not_begin_again,
+    "member_without_its_log_welcomed": test_a_leader_refuses_a_counted_replica_whose_position_it_deleted,
     "promise_goes_down": test_a_promise_is_never_lower_than_one_before,
     "older_version_accepted": test_a_leader_with_an_older_version_than_promised_is_refused,
     "cut_before_remembering": test_a_follower_remembers_then_cuts_then_records_then_acknowledges,

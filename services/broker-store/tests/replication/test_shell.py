@@ -4,13 +4,15 @@ import asyncio
 import errno
 
 import pytest
+from replica_disk import content
 from shell_group import Group
 
-from broker_store.log.errors import LogStopped
+from broker_store.log.errors import LogStopped, LogUnreadable
 from broker_store.log.files.simulated_files import Fault
+from broker_store.replication import copying
 from broker_store.replication.frames import MalformedReplication, encode_message
 from broker_store.replication.messages import Beat, Session
-from broker_store.replication.replica_log import ShipmentMisfit
+from broker_store.replication.replica_log import ReplicaLog, ShipmentMisfit
 from broker_store.replication.shell import Shell
 from broker_store.replication.states import ReplicaState
 from broker_store.replication.steps import EndReason, Synced
@@ -234,7 +236,7 @@ async def test_a_leader_with_other_segments_ends_its_followers():
 async def test_strangers_and_malformed_bytes_change_nothing():
     group = await formed("ab", min_in_sync=1)
     shell = group.nodes["b"].shell
-    shell.receive(*encode_message("stranger", Beat(Session("x", 1), 99, 99, 99, 99)))
+    shell.receive(*encode_message("stranger", Beat(Session("x", 1), 99, 99, 99, 99, 0)))
     with pytest.raises(MalformedReplication):
         shell.receive(9063, b"garbage")
     await traffic(group, 2)
@@ -248,10 +250,150 @@ async def test_a_closed_shell_says_nothing_more():
     sent = []
     group.deliver = lambda *words: sent.append(words[0])
     await node.shell.close()
-    node.shell.receive(*encode_message("a", Beat(Session("x", 1), 1, 1, 1, 1)))
+    node.shell.receive(*encode_message("a", Beat(Session("x", 1), 1, 1, 1, 1, 0)))
     await group.clock.run(2000)
     assert "b" not in sent
     assert not node.shell.may_grant
+
+
+async def test_followers_delete_what_their_leader_has_deleted_and_nothing_else():
+    group = await formed("abc")
+    await traffic(group)
+    await group.until(group.is_whole)
+    leader = group.leader
+    followers = [node for node in group.nodes.values() if node is not leader]
+    for node in followers:
+        node.retention.leader_begins_at(0)
+        node.checkpointed = node.confirms.noted
+        node.delete()
+    await group.clock.run(500)
+    assert [node.log.min_position for node in group.nodes.values()] == [0, 0, 0]
+    group.retain(2)
+    await group.clock.run(500)
+    assert [node.log.min_position for node in group.nodes.values()] == [8192] * 3
+    assert [next(iter(content(node.files))) for node in group.nodes.values()] == [f"{8192:020d}"] * 3
+    leader.crash(power=True)
+    await group.until(lambda: group.leader is not None and group.leader.accepts)
+    leader.start()
+    await group.until(group.is_whole)
+    group.check_identical()
+
+
+async def test_a_follower_keeps_what_its_last_checkpoint_needs():
+    group = await formed("ab")
+    await traffic(group)
+    await group.until(group.is_whole)
+    follower = group.nodes["b"]
+    group.retain()
+    follower.checkpointed = 5000
+    await group.clock.run(500)
+    assert group.leader.log.min_position > 8192
+    assert follower.log.min_position == 4096
+    group.retain()
+    await group.clock.run(500)
+    assert follower.log.min_position == group.leader.log.min_position
+
+
+async def with_new_replica(**more) -> Group:
+    """A group whose third replica has an empty directory, when retention has deleted the beginning of the log."""
+    group = Group("abc", **more)
+    group.nodes["a"].start()
+    group.nodes["b"].start()
+    await group.until(lambda: group.leader is not None and group.leader.accepts)
+    await traffic(group, 40)
+    group.retain(3)
+    assert group.begins == 3 * 4096
+    group.nodes["c"].start()
+    return group
+
+
+async def test_a_new_replica_begins_where_its_leaders_log_begins_while_sends_are_acknowledged():
+    group = await with_new_replica()
+    acked = len(group.acked)
+    await traffic(group)
+    await group.until(group.is_whole)
+    new = group.nodes["c"]
+    assert new.endings == [EndReason.BEGINS_AGAIN]
+    assert new.log.min_position == group.leader.log.min_position == group.begins
+    assert len(group.acked) == acked + 60
+    group.check_identical()
+    assert new.life == 2
+
+
+@pytest.mark.parametrize("power", [False, True])
+async def test_a_new_replica_that_crashes_continues_where_it_was(power):
+    group = await with_new_replica()
+    new = group.nodes["c"]
+    begins = group.begins
+    ends = [begins]
+    for _ in range(3):
+        await group.until(lambda: new.shell is not None and new.log.durable_end > ends[-1])
+        ends.append(new.log.durable_end)
+        new.crash(power=power)
+        new.start()
+    assert new.log.min_position == begins
+    assert new.log.end >= ends[-1]
+    await group.until(group.is_whole)
+    assert new.endings == [EndReason.BEGINS_AGAIN]
+    group.check_identical()
+
+
+async def test_a_replica_that_was_away_for_longer_than_retention_begins_again():
+    group = await formed("abc")
+    away = next(node for node in group.nodes.values() if not node.is_leader)
+    await traffic(group, 5)
+    await group.until(group.is_whole)
+    away.crash(power=True)
+    await group.until(lambda: len(group.leader.shell.role.leading.gate.recorded) == 2)
+    await traffic(group, 60)
+    group.retain()
+    assert group.begins > away.log.end
+    old = away.log.end
+    away.start()
+    assert away.log.end == old
+    await group.until(group.is_whole)
+    assert away.endings == [EndReason.BEGINS_AGAIN]
+    assert away.log.min_position == group.begins
+    group.check_identical()
+
+
+async def test_a_learner_whose_position_is_deleted_while_it_copies_begins_again():
+    group = await with_new_replica()
+    new = group.nodes["c"]
+    await group.until(lambda: new.shell is not None and new.log.durable_end > group.begins)
+    new.crash(power=False)
+    await traffic(group, 60)
+    group.retain()
+    new.start()
+    await group.until(group.is_whole)
+    assert new.endings == [EndReason.BEGINS_AGAIN] * 2
+    group.check_identical()
+
+
+async def test_a_replica_that_begins_again_on_its_old_log_is_found(monkeypatch):
+    monkeypatch.setattr(copying, "DIRECTORIES", ("consumequeue",))
+    group = await formed("abc")
+    away = next(node for node in group.nodes.values() if not node.is_leader)
+    await traffic(group, 5)
+    await group.until(group.is_whole)
+    away.crash(power=True)
+    await traffic(group, 60)
+    group.retain()
+    away.start()
+    with pytest.raises(LogUnreadable, match="of another log"):
+        await group.until(group.is_whole)
+
+
+async def test_a_life_finds_a_follower_that_deletes_by_itself(monkeypatch):
+    drop_below = ReplicaLog.drop_below
+    monkeypatch.setattr(ReplicaLog, "drop_below", lambda log, _: drop_below(log, log.confirm))
+    with pytest.raises(AssertionError, match="deletes what its leader has"):
+        await planted_lives()
+
+
+async def planted_lives() -> None:
+    for seed in range(PLANTED_LIVES):
+        await live("abc", seed)
 
 
 LIVES = 12
@@ -333,6 +475,8 @@ async def live(names: str, seed: int) -> None:
     for _ in range(60):
         await traffic(group, 5)
         disturb(group)
+        if group.random.random() < 0.15:
+            group.retain(group.random.randrange(1, 20))
     group.cut, group.lost = set(), 0
     for node in group.nodes.values():
         node.faults.is_away, node.files.crash_after = False, None

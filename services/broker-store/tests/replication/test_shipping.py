@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from replica_disk import FRESH_BYTES, content, open_log, send
+from replica_disk import FRESH_BYTES, LOG, content, open_log, send
 
-from broker_store.log.errors import DamagedRecord, PositionRemoved
-from broker_store.log.files.simulated_files import SimulatedFiles
+from broker_store.log.errors import DamagedRecord
+from broker_store.log.files.simulated_files import SimulatedFile, SimulatedFiles
 from broker_store.replication.messages import Beat, Session
 from broker_store.replication.shipping import Shipping, ShippingCalls, ShippingSettings
 from broker_store.replication.steps import Ship
@@ -47,7 +47,7 @@ class Leader:
         self.sent, self.stuck, self.later, self.at_end = [], [], [], []
         self.workers = Workers()
         calls = ShippingCalls(
-            lambda session: Beat(session, 1, 1, None, self.now), self.send, self.at_turn_end,
+            lambda session: Beat(session, 1, 1, None, self.now, self.log.min_position), self.send, self.at_turn_end,
             lambda seconds, call: self.later.append((seconds, call)), lambda: self.now, self.workers,
             lambda peer, error: self.stuck.append((peer, type(error))),
         )  # fmt: skip
@@ -104,7 +104,7 @@ def test_the_head_is_that_of_the_session_and_of_now(leader):
     leader.order(0)
     leader.now = 1234
     leader.write(b"a")
-    assert [(peer, head) for peer, head, _ in leader.sent] == [("b", Beat(SESSION, 1, 1, None, 1234))]
+    assert [(peer, head) for peer, head, _ in leader.sent] == [("b", Beat(SESSION, 1, 1, None, 1234, 0))]
 
 
 def test_reports_of_one_turn_ship_once_at_its_end(leader):
@@ -327,22 +327,18 @@ async def test_a_read_waits_for_its_place_in_the_window(leader):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("kind", [PositionRemoved, DamagedRecord, OSError])
+@pytest.mark.parametrize("kind", [DamagedRecord, OSError])
 async def test_a_follower_whose_bytes_cannot_be_read_is_reported_and_tried_again_later(leader, kind):
     filled(leader)
     log = leader.log
     if kind is DamagedRecord:
         log._files.flip(log.segments[0].path, 200, 1)
-    elif kind is PositionRemoved:
-        log.sync()
-        log.set_visible(log.written_end, log.written_end)
-        log.drop_first_segment()
     else:
 
         def broken(_position, _bytes_max):
             raise OSError(5, "broken disk")
 
-        log.read_runs = broken
+        log.read_to_ship = broken
     leader.order(0)
     await leader.workers.work()
     assert leader.stuck == [("b", kind)]
@@ -351,6 +347,70 @@ async def test_a_follower_whose_bytes_cannot_be_read_is_reported_and_tried_again
     leader.now += SETTINGS.stuck_ms
     call()
     assert len(leader.workers.calls) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_read", [False, True])
+async def test_a_follower_whose_position_was_deleted_gets_nothing_and_is_not_reported(leader, is_read):
+    """A beat says where the log begins. What is in the log still goes to others."""
+    ends = filled(leader)
+    if is_read:
+        leader.order(0)
+    delete_first(leader.log)
+    leader.order(0)
+    assert len(leader.workers.calls) == is_read
+    await leader.workers.work()
+    leader.shipping.tick()
+    assert (leader.take(), leader.stuck, leader.later, leader.workers.calls) == ([], [], [], [])
+    leader.order(ends[-2], peer="c")
+    assert leader.take() == [(ends[-2], ends[-1])]
+
+
+def delete_first(log) -> None:
+    log.sync()
+    log.set_confirm(log.durable_end)
+    log.set_visible(log.written_end, log.written_end)
+    log.drop_first_segment()
+    log.remove_dropped()
+
+
+@pytest.mark.anyio
+async def test_without_a_pace_a_read_follows_the_one_before(leader):
+    filled(leader)
+    leader.shipping = Shipping(
+        leader.log,
+        leader.shipping._calls,
+        ShippingSettings(3000, 4, 1000, 1500, read_bytes_per_second=0),
+    )
+    leader.order(0)
+    for _ in range(4):
+        assert [call[2][0] for call in leader.workers.calls] == [leader.shipping._followers["b"].sent]
+        await leader.workers.work()
+        ((_, end),) = leader.take()
+        leader.order(end)
+    assert leader.later == []
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_what_is_read_of_full_segments_leaves_the_page_cache(leader, is_synced, monkeypatch):
+    ends = filled(leader)
+    log = leader.log
+    if is_synced:
+        log.sync()
+    dropped = []
+    monkeypatch.setattr(
+        SimulatedFile, "drop_cached", lambda file, start, size: dropped.append((file.path, start, size))
+    )
+    wanted, position, tail = [], 0, log.segments[-1]
+    while position < ends[-1]:
+        piece = log.read_to_ship(position, 1500)
+        assert piece == log.read_runs(position, 1500)
+        start = position - position % 4096
+        if start < tail.start and is_synced:
+            wanted.append((f"{LOG}/{start:020d}", position - start, len(piece.data)))
+        position = piece.end
+    assert dropped == wanted
+    assert bool(wanted) == is_synced
 
 
 @pytest.mark.anyio

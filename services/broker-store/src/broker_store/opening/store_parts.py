@@ -23,7 +23,8 @@ from broker_store.log.index.index import IndexFiles
 from broker_store.log.settings import LogSettings
 from broker_store.opening.derived_states import make_states
 from broker_store.opening.opened_store import OpenedStore
-from broker_store.replication.replica_log import ReplicaLog, Runs
+from broker_store.replication.kept_file import KeptFile
+from broker_store.replication.replica_log import ReplicaLog, ReplicaPart, Runs
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
 from broker_store.settings import Settings
@@ -106,9 +107,10 @@ def _open_log(
     files, directory = found.files, f"{found.settings.store_dir}/commitlog"
     if not found.settings.replica:
         return CommitLog(files, directory, settings, preambles.build, preambles.on_placed, checkpoint)
+    begin = KeptFile(files, str(found.settings.store_dir)).kept.begin
     return ReplicaLog(
         files, directory, settings, preambles.build, preambles.on_placed, checkpoint,
-        Runs(records_together, is_preamble), FRESH_BYTES_MAX,
+        ReplicaPart(Runs(records_together, is_preamble), FRESH_BYTES_MAX, begin),
     )  # fmt: skip
 
 

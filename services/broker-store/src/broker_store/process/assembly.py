@@ -194,6 +194,8 @@ class StoreProcess:
         self._listeners.wait_for("recovering the log")
         store_host = pack_host(_resolve(self._host), port)
         with refusing_start(settings.store_dir):
+            if self._group is not None:
+                self._clear_directory()
             self._opening = Opening(settings, self._files, self._clock, store_host, self._life.environment)
             slices = self._opening.run() if self._group is None else self._opening.recover()
             if not await self._recover(self._opening, slices, until_rebuild=self._group is None):
@@ -221,6 +223,12 @@ class StoreProcess:
                 _log.info("recovering", position=opening.store.log.visible_end, rebuild=opening.is_rebuild)
         self._is_recovered = True
         return True
+
+    def _clear_directory(self) -> None:
+        """Clear the directory of a replica that begins again."""
+        from broker_store.process.membership import clear_directory
+
+        clear_directory(self._files, str(self._settings.store_dir))
 
     async def _lead(self, opening: Opening, group: GroupSettings) -> bool:
         """Follow the leader of the group until this store leads. False when asked to stop meanwhile."""

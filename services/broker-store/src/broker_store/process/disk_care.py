@@ -10,11 +10,11 @@ from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.commit_log.segment import Segment
 from broker_store.log.consume_queues.unit_claims import check_record
 from broker_store.log.errors import DamagedRecord, LogError
-from broker_store.log.files.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
 from broker_store.opening.opened_store import OpenedStore
+from broker_store.process.forgetting import forget_before
 from broker_store.reading.queries.offset_search import store_ms_at
 from broker_store.settings import Settings
 from broker_store.settling.decided.settled_table import Decision, Pinned
@@ -25,7 +25,6 @@ SPACE_SECONDS = 1.0
 HOUR_MS = 3_600_000
 RETENTION_SECONDS = 10.0
 SEGMENTS_PER_ROUND = 10
-QUEUES_PER_SLICE = 16
 BEHIND_MAX = 2
 """How many segments behind the oldest may tell its age."""
 
@@ -60,11 +59,10 @@ class DiskCare:
     """The loops that keep the disk in order."""
 
     def __init__(self, store: OpenedStore, snapshots: Snapshots, thread: Workers) -> None:
+        self._store = store
         self._files = store.files
         self._directory = store.directory
         self._log = store.log
-        self._queues = store.queues
-        self._index = store.index
         self._states = store.states
         self._events = store.events
         self._snapshots = snapshots
@@ -74,8 +72,6 @@ class DiskCare:
         """The start of a segment, and the store time of its first message: the segments before it were full by then."""
         self._removed: set[str] = set()
         """Segments whose files another program removed. Each is reported once."""
-        self._dropped: list[str] = []
-        """Paths of segments that the log has forgotten and whose files are still there, oldest first."""
         self._space = Space(store.files, self._directory, store.log)
         self.retention = LiveRetention(store.settings)
         """When segments are deleted. Code 25 may change it."""
@@ -140,7 +136,7 @@ class DiskCare:
 
     async def forget_deleted(self) -> None:
         """Delete the entries of deleted segments from queues and index."""
-        await self._forget_before(self._log.min_position)
+        await forget_before(self._store, self._log.min_position)
 
     def _ages(self, now_ms: int) -> list[SegmentAge]:
         """Return the two oldest segments with the latest time each can have been written, by the trusted wall clock.
@@ -207,10 +203,9 @@ class DiskCare:
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
         oldest = self._log.segments[0]
-        # A message that waits for its flush is not in its queue yet. A half that waits does not hold its segment yet.
-        if oldest.end > self._log.visible_below:
+        if oldest.end > self._log.removable_end:
             return False
-        self._dropped.append(self._log.drop_first_segment())
+        self._log.drop_first_segment()
         minimum = self._log.min_position
         _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
         self.deleted_segments += 1
@@ -226,29 +221,12 @@ class DiskCare:
         return judge_oldest(self.retention.value, self._ages(now_ms), self.use(), now_ms, hour, held_from)
 
     async def _remove_dropped(self) -> None:
-        """Remove the files of dropped segments and what points into them. Raises OSError; the next call tries again.
-
-        The oldest goes first, or the next start would take those that are gone for damage.
-        """
-        if not self._dropped:
+        """Remove the files of dropped segments and what points into them. Raises OSError; the next call tries again."""
+        if not self._log.dropped:
             return
-        while self._dropped:
-            path = self._dropped[0]
-            self._removed.discard(path)
-            await self._thread.run(self._remove_segment, path)
-            if self._dropped[:1] == [path]:  # not by another caller meanwhile
-                del self._dropped[0]
-        await self._forget_before(self._log.min_position)
-
-    def _remove_segment(self, path: str) -> None:
-        """Remove a segment's file durably: with it back after a power cut, its units and keys would count as lost. Runs in a thread."""
-        self._files.remove(path)
-        try:
-            self._files.sync_dir(self._log.directory)
-        except OSError as error:
-            if error.errno not in NO_DESCRIPTOR:
-                self._log.stop_on(error)  # it may be the name of a new segment that is not durable
-            raise
+        while self._log.dropped:
+            self._removed.discard(await self._thread.run(self._log.remove_dropped))
+        await forget_before(self._store, self._log.min_position)
 
     async def _pass_damaged(self, below: int) -> bool:
         """Count items below a position whose records are damaged as decided. Returns whether there were any.
@@ -290,17 +268,6 @@ class DiskCare:
                 why=verdict.value,
             )
         self.roll_below = roll_below
-
-    async def _forget_before(self, minimum: int) -> None:
-        queues = list(self._queues.all())
-        for first in range(0, len(queues), QUEUES_PER_SLICE):
-            for queue in queues[first : first + QUEUES_PER_SLICE]:
-                queue.units.delete_before(minimum)
-            await asyncio.sleep(0)
-        if self._index is not None:
-            self._index.delete_before(minimum)
-        self._queues.note_cut(minimum)
-        self._events.log_cut()
 
 
 def read_hours(value: str) -> frozenset[int]:

@@ -5,16 +5,20 @@ answers what the group has confirmed: this is its flusher. Another leader ends t
 """
 
 import asyncio
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from broker_store.commit.sync_thread import Failed, Synced
 from broker_store.log.errors import LogError, LogStopped
+from broker_store.log.files.files import Files
 from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.follower_table import with_lease
+from broker_store.process.forgetting import forget_before
 from broker_store.process.group_report import GroupReport, Position
 from broker_store.process.group_settings import GroupSettings
+from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
 from broker_store.replication.links import Links, MakePool
@@ -22,6 +26,7 @@ from broker_store.replication.register.jetstream_register import JetStreamRegist
 from broker_store.replication.register.port import Register
 from broker_store.replication.register.record import Registered
 from broker_store.replication.replica_log import ReplicaLog
+from broker_store.replication.retention import RETENTION_SECONDS, FollowerRetention
 from broker_store.replication.shell import Shell, ShellCalls
 from broker_store.replication.shipping import ShippingSettings
 from broker_store.replication.states import ReplicaState
@@ -85,11 +90,15 @@ class Membership:
             life,
         )
         self.checkpoints = Checkpoints(store, lambda: opening.replayed_ms, lambda: False, thread)
+        self._retention = FollowerRetention(
+            store.log, thread, lambda: store.checkpoint.position, partial(forget_before, store)
+        )
         loop = asyncio.get_running_loop()
         self._shell = Shell(
             settings.role(store.boot_count), list(settings.others), store.log, kept, register.register,
             ShellCalls(life.environment, links.send, Turn.current().at_end, loop.call_later, self),
-            shipping=ShippingSettings(), register_seconds=REGISTER_SECONDS,
+            shipping=ShippingSettings(read_bytes_per_second=store.settings.copy_bytes_per_second),
+            register_seconds=REGISTER_SECONDS,
         )  # fmt: skip
         self.report = GroupReport(settings, self._shell, self._log, life.environment.steady, self._position)
         self._wake = asyncio.Event()
@@ -112,7 +121,9 @@ class Membership:
         self._links.start(self._shell.lost)
         self._shell.start()
         stop = asyncio.ensure_future(self._life.stopping.wait())
-        checkpoints = asyncio.ensure_future(self._take_checkpoints())
+        beside = [
+            asyncio.ensure_future(self._take_checkpoints()), asyncio.ensure_future(self._delete_old())
+        ]  # fmt: skip
         try:
             while not await self._replayed_all():
                 if self._life.stopping.is_set():
@@ -124,7 +135,8 @@ class Membership:
                 await asyncio.sleep(0 if self._leads else REPLAY_SECONDS)
         finally:
             stop.cancel()
-            checkpoints.cancel()
+            for task in beside:
+                task.cancel()
             await self.checkpoints.end()
         return True
 
@@ -159,6 +171,15 @@ class Membership:
                 await checkpoints.take()
             except (OSError, LogStopped) as error:
                 _log.warning("checkpoint failed, the last one stays valid", reason=str(error))
+
+    async def _delete_old(self) -> None:
+        """Delete, every few seconds, what the leader has deleted, until this replica leads and judges by itself."""
+        while self._leads is None:
+            await asyncio.sleep(RETENTION_SECONDS)
+            try:
+                await self._retention.delete()
+            except (OSError, LogStopped) as error:
+                _log.warning("segments are deleted later", reason=str(error))
 
     @property
     def takes_over(self) -> bool:
@@ -267,6 +288,10 @@ class Membership:
         self._limit = max(self._limit, min(up_to, self._log.written_end))
         self._wake.set()
 
+    def leader_begins_at(self, position: int) -> None:
+        """See ShellEvents."""
+        self._retention.leader_begins_at(position)
+
     def leads(self, record: Registered, start: int) -> None:
         """See ShellEvents."""
         _log.info("this replica leads", epoch=record.epoch, start=start, members=list(record.members))
@@ -281,7 +306,8 @@ class Membership:
     def ended(self, reason: EndReason) -> None:
         """See ShellEvents."""
         said = f"this replica ends: {reason.value}"
-        self._end_life(RestartNeeded(said) if reason is EndReason.DEPOSED else StartRefused(said))
+        is_restart = reason in {EndReason.DEPOSED, EndReason.BEGINS_AGAIN}
+        self._end_life(RestartNeeded(said) if is_restart else StartRefused(said))
 
     def failed(self, error: Exception) -> None:
         """See ShellEvents."""
@@ -306,6 +332,22 @@ class Membership:
         return self._shell.role.state
 
 
+def clear_directory(files: Files, directory: str) -> None:
+    """Clear the directory of a replica whose log is void. Before anything of it is opened. Raises StartRefused, OSError."""
+    kept = _open_kept(files, directory)
+    if clear_void(files, directory, kept):
+        _log.warning(
+            "the directory was cleared: this replica copies the log from its leader", begin=kept.kept.begin
+        )
+
+
+def _open_kept(files: Files, directory: str) -> KeptFile:
+    try:
+        return KeptFile(files, directory)
+    except KeptUnreadable as error:
+        raise StartRefused(f"{directory}/{NAME} {error}") from error
+
+
 def open_membership(
     settings: Settings,
     life: Life,
@@ -317,10 +359,7 @@ def open_membership(
 ) -> Membership:
     """Return the membership of a store whose log is recovered. Raises StartRefused where the promises of an earlier life cannot be read."""
     store = opening.store
-    try:
-        kept = KeptFile(store.files, store.directory)
-    except KeptUnreadable as error:
-        raise StartRefused(f"{store.directory}/{NAME} {error}") from error
+    kept = _open_kept(store.files, store.directory)
     rng = life.environment.rng
     requests = NatsRequests(
         settings.nats_url.split(","), f"replica {group.name} of {group.group}", rng, settings.nats_token_file, hints_tls

@@ -2,6 +2,10 @@
 
 asked ──welcome: persist the fence──▶ remembering ──cut the log──▶ cutting ──persist the leader's table──▶ recording ──▶ copying
 
+Retention deletes the beginnings of logs. A follower deletes nothing that its leader still has: the leader appends again what must not go with a
+segment (rule 10). A learner whose next bytes the leader has deleted begins again at the leader's first position: it persists, together, the fence,
+the leader's table up to there, and that its own log is void, and its process ends; the next start removes the log (rule 11).
+
 A crash after the cut and before the table finds the old table, which is right for the shorter log. A table before the cut would call
 bytes the leader's that are not.
 """
@@ -11,7 +15,14 @@ from enum import Enum
 
 from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, Refused, Session, Welcome
 from broker_store.replication.replica import Replica
-from broker_store.replication.steps import CutLog, EndReason, ShipmentReceived, Show, WriteShipment
+from broker_store.replication.steps import (
+    CutLog,
+    EndReason,
+    LeaderBegins,
+    ShipmentReceived,
+    Show,
+    WriteShipment,
+)  # fmt: skip
 
 ASKED_BEATS = 2
 """A leader that does not answer within so many beats is asked again: the question, or the answer, met no connection."""
@@ -47,6 +58,7 @@ class Following:
         self._copying: Copying | None = None
         self._heard_at = replica.now
         self._asked_at: int | None = None
+        self._leader_begins = 0
         self.is_cutting = False
 
     def is_silent(self, patience_ms: int) -> bool:
@@ -145,6 +157,9 @@ class Following:
         if welcome.common < min(replica.confirm, replica.end):
             replica.end_process(EndReason.CUT_BELOW_CONFIRM)
             return
+        if welcome.common < welcome.first:
+            self._begin_again(welcome, welcome.first)
+            return
         copying.welcome, copying.version, copying.sent_at = welcome, welcome.version, welcome.sent_at
         copying.stage = Stage.REMEMBERING
         self._heard_at = replica.now
@@ -181,9 +196,25 @@ class Following:
         self._heard_at = replica.now
         copying.version = max(copying.version, head.version)
         copying.sent_at = max(copying.sent_at, head.sent_at)
-        if copying.stage is Stage.COPYING:
-            self._show(head.confirm)
-            self.report()
+        if copying.stage is not Stage.COPYING or copying.welcome is None:
+            return
+        if replica.end < head.first:
+            self._begin_again(replace(copying.welcome, version=copying.version), head.first)
+            return
+        self._show(head.confirm)
+        self.report()
+        if head.first > self._leader_begins:
+            self._leader_begins = head.first
+            replica.emit(LeaderBegins(head.first))
+
+    def _begin_again(self, welcome: Welcome, first: int) -> None:
+        """Give up this log for one that begins where the leader's does. Not while this replica may be in the set: the register will say."""
+        replica = self._replica
+        self._leave()
+        if replica.may.begins_again:
+            fence, table = max(replica.kept.fence, welcome.version), welcome.table.until(first)
+            kept = replace(replica.kept, fence=fence, table=table, begin=first, is_void=True)
+            replica.end_process_after(kept, EndReason.BEGINS_AGAIN)
 
     def _show(self, confirm: int | None) -> None:
         replica = self._replica

@@ -39,7 +39,8 @@ class Leading:
 
     def beat(self, session: Session) -> Beat:
         """Return a beat, or the head of a shipment, for a follower now."""
-        return Beat(session, self.epoch, self._replica.version, self.gate.confirm, self._replica.now)
+        replica = self._replica
+        return Beat(session, self.epoch, replica.version, self.gate.confirm, replica.now, replica.first)
 
     def synced(self) -> None:
         """Take the leader's own durable end."""
@@ -63,7 +64,9 @@ class Leading:
         replica = self._replica
         if hello.group != replica.settings.group:
             return
-        lost_its_log = hello.version == 0 and peer in self.gate.counted
+        table = replica.kept.table
+        common = table.common_end(replica.end, hello.table, hello.end)
+        lost_its_log = peer in self.gate.counted and (hello.version == 0 or common < replica.first)
         if hello.version > replica.version or lost_its_log:
             replica.send(peer, Refused(hello.session, replica.version))
             return
@@ -72,9 +75,8 @@ class Leading:
             return  # repeated or late
         self._sessions[peer] = hello.session
         self.gate.joined(peer)
-        table = replica.kept.table
-        common = table.common_end(replica.end, hello.table, hello.end)
-        replica.send(peer, Welcome(hello.session, self.epoch, replica.version, common, table, replica.now))
+        numbers = self.epoch, replica.version, common
+        replica.send(peer, Welcome(hello.session, *numbers, table, replica.now, replica.first))
 
     def _durable_end(self, peer: str, report: DurableEnd) -> None:
         if self._sessions.get(peer) != report.session or report.epoch != self.epoch:

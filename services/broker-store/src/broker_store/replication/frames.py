@@ -34,9 +34,9 @@ _NO_CONFIRM = -1
 _TEXT = Struct(">H")
 _SESSION = Struct(">Q")
 _HELLO = Struct(">qq")
-_WELCOME = Struct(">qqqq")
+_WELCOME = Struct(">qqqqq")
 _REFUSED = Struct(">q")
-_BEAT = Struct(">qqqq")
+_BEAT = Struct(">qqqqq")
 _DURABLE_END = Struct(">qqqqq")
 _PART = Struct(">qqIII")
 _NAME = re.compile(r"[%|a-zA-Z0-9_.:@-]+")
@@ -84,7 +84,8 @@ def encode_message(sender: str, message: Message) -> tuple[GantryCode, bytes]:
         fixed = _text(message.group) + _HELLO.pack(message.end, message.version)
         return GantryCode.REPLICA_HELLO, head + fixed + message.table.to_wire()
     if isinstance(message, Welcome):
-        fixed = _WELCOME.pack(message.epoch, message.version, message.common, message.sent_at)
+        numbers = message.epoch, message.version, message.common, message.sent_at, message.first
+        fixed = _WELCOME.pack(*numbers)
         return GantryCode.REPLICA_WELCOME, head + fixed + message.table.to_wire()
     return GantryCode.REPLICA_REFUSED, head + _REFUSED.pack(message.version)
 
@@ -163,7 +164,7 @@ def _text(text: str) -> bytes:
 
 def _beat(beat: Beat) -> bytes:
     confirm = _NO_CONFIRM if beat.confirm is None else beat.confirm
-    return _BEAT.pack(beat.epoch, beat.version, confirm, beat.sent_at)
+    return _BEAT.pack(beat.epoch, beat.version, confirm, beat.sent_at, beat.first)
 
 
 def _number(number: int) -> int:
@@ -182,9 +183,11 @@ def _read_hello(reader: _Reader, session: Session) -> Hello:
 
 
 def _read_welcome(reader: _Reader, session: Session) -> Welcome:
-    *counts, sent_at = reader.numbers(_WELCOME)
+    *counts, sent_at, first = reader.numbers(_WELCOME)
     epoch, version, common = map(_number, counts)
-    return Welcome(session, epoch, version, common, EpochTable.from_wire(reader.rest()), sent_at)
+    return Welcome(
+        session, epoch, version, common, EpochTable.from_wire(reader.rest()), sent_at, _number(first)
+    )
 
 
 def _read_refused(reader: _Reader, session: Session) -> Refused:
@@ -192,9 +195,9 @@ def _read_refused(reader: _Reader, session: Session) -> Refused:
 
 
 def _read_beat(reader: _Reader, session: Session) -> Beat:
-    epoch, version, confirm, sent_at = reader.numbers(_BEAT)
+    epoch, version, confirm, sent_at, first = reader.numbers(_BEAT)
     known = None if confirm == _NO_CONFIRM else _number(confirm)
-    return Beat(session, _number(epoch), _number(version), known, sent_at)
+    return Beat(session, _number(epoch), _number(version), known, sent_at, _number(first))
 
 
 def _read_durable_end(reader: _Reader, session: Session) -> DurableEnd:

@@ -2,9 +2,9 @@
 
 Numbers are big-endian; the record is the JSON of the register, empty for none; the table has its form on disk:
 
-    magic "GKPT" | format u16 | fence u64 | bytes of the record u32 | record | table | CRC-32 of all before it u32
+    magic "GKPT" | format u16 | fence u64 | begin u64 | void u8, 0 or 1 | bytes of the record u32 | record | table | CRC-32 of all before it u32
 
-Format 1. For a new one: read both, write the new one, keep the bytes of each in the tests.
+Format 2. Format 1 has neither begin nor void: both are 0. For a new one: read all, write the new one, keep the bytes of each in the tests.
 
 A missing file is that of a directory that never belonged to a group. A damaged one is never taken for that: a replica that forgot its promises
 would acknowledge to two leaders.
@@ -20,12 +20,14 @@ from broker_store.replication.steps import Kept
 
 NAME = "gantry/replica"
 MAGIC = b"GKPT"
-FORMAT = 1
+FORMAT = 2
 
-_HEAD = Struct(">4sHQI")
+_START = Struct(">4sH")
+_HEADS = {1: Struct(">QI"), 2: Struct(">QQBI")}
 _CRC = Struct(">I")
 _TABLE_BYTES_MAX = EpochTable.disk_bytes(ENTRIES_MAX)
-FILE_BYTES_MAX = _HEAD.size + RECORD_BYTES_MAX + _TABLE_BYTES_MAX + _CRC.size
+_HEAD_BYTES_MIN = _START.size + _HEADS[1].size
+FILE_BYTES_MAX = _START.size + _HEADS[FORMAT].size + RECORD_BYTES_MAX + _TABLE_BYTES_MAX + _CRC.size
 
 _RESTORE = (
     "The file holds what this replica promised. Do not remove it: without it the replica could lose acknowledged messages. Give the"
@@ -70,33 +72,49 @@ class KeptFile:
 def encode_kept(kept: Kept) -> bytes:
     """Return the content of the file."""
     record = b"" if kept.newest is None else encode(kept.newest)
-    content = _HEAD.pack(MAGIC, FORMAT, kept.fence, len(record)) + record + kept.table.to_disk()
+    head = _HEADS[FORMAT].pack(kept.fence, kept.begin, kept.is_void, len(record))
+    content = _START.pack(MAGIC, FORMAT) + head + record + kept.table.to_disk()
     return content + _CRC.pack(crc32(content))
 
 
 def decode_kept(content: bytes) -> Kept:
     """Return what the file holds. Raises KeptUnreadable."""
-    if not _HEAD.size + _CRC.size < len(content) <= FILE_BYTES_MAX:
+    if not _HEAD_BYTES_MIN + _CRC.size < len(content) <= FILE_BYTES_MAX:
         raise _damaged(f"it has {len(content)} bytes")
-    magic, version, fence, record_bytes = _HEAD.unpack_from(content)
+    magic, version = _START.unpack_from(content)
     if magic != MAGIC:
         raise _damaged(f"it begins with {magic!r}")
     checked, crc = content[: -_CRC.size], content[-_CRC.size :]
     if _CRC.unpack(crc) != (crc32(checked),):
         raise _damaged("its CRC differs")
-    if version != FORMAT:
+    if version not in _HEADS:
         raise KeptUnreadable(
-            f"has format {version}, and this Gantry reads format {FORMAT}: start the version that wrote it"
+            f"has format {version}, and this Gantry reads formats up to {FORMAT}: start the version that wrote it"
         )
-    if fence > NUMBER_MAX or record_bytes > len(checked) - _HEAD.size:
-        raise _damaged(f"its fence is {fence}, its record has {record_bytes} bytes")
-    record = checked[_HEAD.size : _HEAD.size + record_bytes]
+    fence, begin, void, record_start, record_bytes = _read_head(checked, version)
+    record_end = record_start + record_bytes
+    if max(fence, begin) > NUMBER_MAX or void > 1 or record_end > len(checked):
+        raise _damaged(
+            f"its fence is {fence}, it begins at {begin}, is void: {void}, its record has {record_bytes} bytes"
+        )
+    record = checked[record_start:record_end]
     try:
         newest = decode(record) if record else None
-        table = EpochTable.from_disk(checked[_HEAD.size + record_bytes :])
+        table = EpochTable.from_disk(checked[record_end:])
     except (MalformedRecord, MalformedEpochTable) as error:
         raise _damaged(str(error)) from error
-    return Kept(fence, newest, table)
+    return Kept(fence, newest, table, begin, bool(void))
+
+
+def _read_head(content: bytes, version: int) -> tuple[int, int, int, int, int]:
+    """Return fence, begin, void, and the place and size of the record."""
+    head = _HEADS[version]
+    start = _START.size + head.size
+    if len(content) < start:
+        raise _damaged(f"it has {len(content)} bytes")
+    numbers = head.unpack_from(content, _START.size)
+    fence, begin, void, record_bytes = numbers if version == FORMAT else (numbers[0], 0, 0, numbers[1])
+    return fence, begin, void, start, record_bytes
 
 
 def _damaged(why: str) -> KeptUnreadable:

@@ -43,6 +43,8 @@ class Welcome:
     table: EpochTable
     sent_at: int
     """The leader's clock, in ms. The follower's answers carry it back."""
+    first: int
+    """Where the leader's log begins. A learner whose log parts from the leader's below that begins again there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Beat:
     version: int
     confirm: int | None
     sent_at: int
+    first: int
+    """Where the leader's log begins. A follower may delete what ends at or below that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,16 +36,27 @@ class Replica:
     """One life of a replica. Its parts read these fields; each field says which part changes it."""
 
     def __init__(
-        self, settings: RoleSettings, kept: Kept, end: int, confirm: int, life: str, now: int
+        self,
+        settings: RoleSettings,
+        kept: Kept,
+        first: int,
+        end: int,
+        confirm: int,
+        life: str,
+        now: int,
     ) -> None:
-        """`life`: unlike that of any other life of any replica, of the characters that a nonce of the register may have."""
+        """`first`, `end`: of the log. `life`: unlike that of any other life of any replica, of the characters that a nonce of the register may have."""
+        assert not kept.is_void
+        assert kept.begin <= first <= end
         self.settings = settings
         self.kept = replace(kept, table=kept.table.until(end))
         """What is durable beside the log, or on its way there. Changed by `persist` and `log_cut`."""
         self.end = self.durable = end
         """Ends of the log: written, durable. Changed by `grew`, `synced` and `log_cut`."""
-        self.confirm = confirm
-        """Everything below is known as confirmed. Changed by `confirmed`."""
+        self.first = first
+        """Where the log begins. Changed by `removed`."""
+        self.confirm = max(confirm, first)
+        """Everything below is known as confirmed: what was deleted, too. Changed by `confirmed`."""
         self.life = life
         self.now = now
         self.state = ReplicaState.LEARNER
@@ -100,6 +111,11 @@ class Replica:
         self.become(ReplicaState.DEPOSED)
         self.emit(EndProcess(reason))
 
+    def end_process_after(self, kept: Kept, reason: EndReason) -> None:
+        """Do nothing from now on but make this durable, and order the end of the process."""
+        self.become(ReplicaState.DEPOSED)
+        self.persist(kept, lambda: self.emit(EndProcess(reason)))
+
     def persist(self, kept: Kept, then: Callable[[], None] | None = None) -> None:
         """Make this durable, and do `then` afterwards. Replaces what an earlier call does afterwards."""
         self._persisting += 1
@@ -130,6 +146,11 @@ class Replica:
         """Take the end of a log that was cut. The table of the shorter log has no epochs beyond it."""
         self.end, self.durable = at, min(at, self.durable)
         self.kept = replace(self.kept, table=self.kept.table.until(at))
+
+    def removed(self, first: int) -> None:
+        """Take a later beginning of the log."""
+        assert self.first <= first <= self.confirm
+        self.first = first
 
     def confirmed(self, up_to: int) -> bool:
         """Take a confirm offset; say whether it is higher than the known one."""

@@ -4,16 +4,27 @@ Positions and files are the same in all replicas of a group: segments end at the
 eight bytes is zeros and is not shipped. A log ends only where recovery would not shorten it: behind whole records, never between records that were
 written as one (`Runs.together`), and not behind a segment's preamble alone.
 
+Retention deletes the beginning, and never all that is confirmed: the first segment always holds something below the confirm offset, so that no
+cut leaves a log without a segment. A log without one begins where the replica's kept file says.
+
 A leader appends with `reserve`, `put` and `write`, a follower with `append_shipped`: never both in one life, but a follower that takes over.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from broker_store.log.commit_log.commit_log import CommitLog, ConfirmFile, LogState
 from broker_store.log.commit_log.scan import ScannedRecord, Stop, record_size_at, scan_records
 from broker_store.log.commit_log.segment import Segment, cut_segment
-from broker_store.log.errors import DamagedRecord, LogError, LogStopped, PositionNotVisible, PositionRemoved
+from broker_store.log.errors import (
+    DamagedRecord,
+    LogError,
+    LogStopped,
+    LogUnreadable,
+    PositionNotVisible,
+    PositionRemoved,
+)  # fmt: skip
 from broker_store.log.files.files import Data, Files
 from broker_store.log.files.names import file_name, parse_file_name
 from broker_store.log.settings import BLANK_BYTES, LogSettings
@@ -39,8 +50,18 @@ class Runs(NamedTuple):
     """Recognizes the first records of a segment."""
 
 
+class ReplicaPart(NamedTuple):
+    """What the log of a replica needs beyond that of a single store."""
+
+    runs: Runs
+    fresh_bytes_max: int
+    """Bytes of the newest writes that stay in memory for followers."""
+    begin: int
+    """Where a log without segments begins (`Kept.begin`)."""
+
+
 class ReplicaLog(CommitLog):
-    """See `CommitLog`; `fresh_bytes_max` bytes of the newest writes stay in memory for followers."""
+    """See `CommitLog`."""
 
     def __init__(
         self,
@@ -50,13 +71,23 @@ class ReplicaLog(CommitLog):
         preamble: Callable[[int], Sequence[bytes]],
         on_preamble: Callable[[int, bytes], None],
         confirm_file: ConfirmFile,
-        runs: Runs,
-        fresh_bytes_max: int,
+        part: ReplicaPart,
     ) -> None:
+        """Open the segments. Raises LogUnreadable when they are of another log."""
+        runs, fresh_bytes_max, begin = part
         assert (
             fresh_bytes_max <= SHIPMENT_BYTES_MAX
         )  # a write with more runs is read from the files, run by run
         super().__init__(files, directory, settings, preamble, on_preamble, confirm_file)
+        if not self.segments:
+            self.begin_at(begin)
+            self.end = self.written_end = self.durable_end = self._run_start = begin
+            self.visible_end = self.visible_below = self.first_read.end = begin
+        if self.min_position < begin:
+            raise LogUnreadable(
+                f"{directory} begins at {self.min_position}, and the log of this replica at {begin}: the files are of another log,"
+                " put its own back; or set mappedFileSizeCommitLog to that of the leader"
+            )
         self.fresh = FreshBytes(fresh_bytes_max, settings.segment_bytes)
         self.cuts = 0
         """How often the log was cut. A sync that began before a cut reports nothing after it: compare this."""
@@ -65,6 +96,8 @@ class ReplicaLog(CommitLog):
         self._log_runs = runs
         self._preamble_end = -1
         self._held: Piece | None = None
+        self._cutting = threading.Lock()
+        """While a thread cuts, the loop deletes nothing: both replace the list of segments."""
 
     def start_at(self, end: int, confirm: int) -> None:
         """See `CommitLog.start_at`."""
@@ -128,6 +161,14 @@ class ReplicaLog(CommitLog):
                 raise DamagedRecord(position, f"no run of records ends within {size} bytes")
             size = min(2 * size + BLANK_BYTES, room, SHIPMENT_BYTES_MAX)
 
+    def read_to_ship(self, position: int, bytes_max: int) -> Piece:
+        """As `read_runs`; what was read of a full segment leaves the page cache. What is not synced yet stays."""
+        piece = self.read_runs(position, bytes_max)
+        segment = self.segment_at(position)
+        if segment is not None and segment.end <= min(self.durable_end, self.shippable_end):
+            segment.file.drop_cached(position - segment.start, len(piece.data))
+        return piece
+
     def _whole_runs(self, segment: Segment, position: int, data: bytes, *, is_all: bool) -> Piece | None:
         found: list[ScannedRecord] = []
         at, stop, fault = scan_records(data, position, 0, found)
@@ -155,6 +196,32 @@ class ReplicaLog(CommitLog):
             if not is_preamble:
                 end = last[0] + last[1]
         return end
+
+    # --- retention -----------------------------------------------------------------------------------------
+
+    @property
+    def removable_end(self) -> int:
+        """See `CommitLog.removable_end`; the first segment keeps something that is confirmed."""
+        return min(super().removable_end, self.confirm - 1)
+
+    def drop_below(self, position: int) -> int:
+        """Forget the first segments of a follower's log that end at or below this position, and below the confirm offset; return how many.
+
+        Call it in the loop. None while a thread cuts: call again later. `remove_dropped` removes their files.
+        """
+        if not self._cutting.acquire(blocking=False):
+            return 0
+        try:
+            limit = min(position, self.confirm - 1)
+            dropped = [segment for segment in self.segments if segment.end <= limit]
+            assert self._tail not in dropped
+            if dropped:
+                self.segments = self.segments[len(dropped) :]
+                self.min_position = self.segments[0].start
+                self.dropped.extend(segment.path for segment in dropped)
+        finally:
+            self._cutting.release()
+        return len(dropped)
 
     # --- a follower's log ----------------------------------------------------------------------------------
 
@@ -210,7 +277,7 @@ class ReplicaLog(CommitLog):
             raise CutBelowConfirm(
                 f"a cut at {end} is below the confirm offset {self.confirm} or the first position {self.min_position} of {self.directory}"
             )
-        with self._syncing:
+        with self._cutting, self._syncing:
             if self.state is LogState.STOPPED:
                 raise LogStopped(self.stop_reason)
             assert not self._batch

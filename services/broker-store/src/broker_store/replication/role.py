@@ -9,6 +9,8 @@ operation or an old life change nothing. The rules, with the place of each:
 5        `_take_over`: the epoch table is durable before the replica leads, with a new gate
 6        `as_follower.py`: the fence is durable before the cut, the cut before the table, the table before the first acknowledgement
 
+10, 11   `as_follower.py`: a follower may delete what its leader has deleted; a learner whose position the leader has deleted begins again
+
 1 and 8 are in `gate.py`. All times are milliseconds of one steady clock of this machine.
 """
 
@@ -32,6 +34,7 @@ from broker_store.replication.steps import (
     Received,
     RegisterAnswer,
     RegisterRead,
+    Removed,
     ShipmentReceived,
     Synced,
     Tick,
@@ -56,6 +59,8 @@ class Role:
         self.replica.begin_step(now)
         if self.replica.state is not ReplicaState.DEPOSED:
             self._take(given)
+        elif isinstance(given, Persisted):
+            self.replica.persisted(given.number)
         return self.replica.orders()
 
     @property
@@ -96,6 +101,8 @@ class Role:
             case LogCut():
                 replica.log_cut(given.at)
                 self.following.cut()
+            case Removed():
+                replica.removed(given.first)
             case _:
                 self._register_answer(given)
 

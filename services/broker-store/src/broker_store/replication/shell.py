@@ -37,12 +37,14 @@ from broker_store.replication.steps import (
     EndProcess,
     EndReason,
     Input,
+    LeaderBegins,
     LogCut,
     Output,
     Persist,
     Persisted,
     ReadRegister,
     Received,
+    Removed,
     Send,
     Ship,
     ShipmentReceived,
@@ -71,6 +73,10 @@ class ShellEvents(Protocol):
 
     def shown(self, up_to: int) -> None:
         """Show readers of a follower everything below."""
+        ...
+
+    def leader_begins_at(self, position: int) -> None:
+        """Delete, as a follower, what ends at or below this position: the leader has deleted it (`FollowerRetention`)."""
         ...
 
     def leads(self, record: Registered, start: int) -> None:
@@ -107,7 +113,7 @@ class ShellCalls:
 
 
 class Shell:
-    """One life of a replica on one store directory, after the log was opened, and its content synced."""
+    """One life of a replica on one store directory, after a void one was cleared, the log was opened, and its content synced."""
 
     def __init__(
         self,
@@ -126,7 +132,9 @@ class Shell:
         self._name, self._peers, self._beat_seconds = settings.name, frozenset(peers), settings.beat_ms / 1000
         self._log, self._kept, self._calls, self._events = log, kept, calls, calls.events
         life = environment.secret_bytes(LIFE_BYTES).hex()
-        replica = Replica(settings, kept.kept, log.written_end, log.confirm, life, self._now_ms())
+        replica = Replica(
+            settings, kept.kept, log.min_position, log.written_end, log.confirm, life, self._now_ms()
+        )  # fmt: skip
         self.role = Role(replica)
         self.register = RegisterCalls(
             register,
@@ -203,6 +211,8 @@ class Shell:
         if self._is_over:
             return
         self._ticker = self._calls.call_later(self._beat_seconds * TICK_SHARE, self._tick)
+        if self._log.min_position > self.role.replica.first:
+            self._step(Removed(self._log.min_position))
         self._step(Tick())
         self.shipping.tick()
 
@@ -248,7 +258,9 @@ class Shell:
             case _:
                 self._notify(order)
 
-    def _notify(self, order: Acknowledge | Show | BecomeLeader | BecomeFollower | EndProcess) -> None:
+    def _notify(
+        self, order: Acknowledge | Show | LeaderBegins | BecomeLeader | BecomeFollower | EndProcess
+    ) -> None:
         match order:
             case Acknowledge():
                 self._note_confirm(order.up_to)
@@ -256,6 +268,8 @@ class Shell:
             case Show():
                 self._note_confirm(order.up_to)
                 self._events.shown(order.up_to)
+            case LeaderBegins():
+                self._events.leader_begins_at(order.first)
             case BecomeLeader():
                 self._events.leads(order.record, order.start)
             case BecomeFollower():

@@ -3,6 +3,9 @@
 Several shipments are in flight to a follower, of bounded bytes. A report of the follower's end frees the window. What the newest writes left in memory
 goes out at once: all sends of a turn are one write of the group commit, one write is one piece, and a piece is one shipment. A follower that is
 behind that reads whole runs from the files, in a thread, in large pieces, and throttled, so that it takes neither the loop nor the disk from sends.
+What it reads of full segments leaves the page cache, which belongs to consumers. A learner copies a whole log in the same way.
+
+A follower whose position the leader has deleted gets nothing: beats say where the log begins, and it begins again there.
 
 Bytes get lost only with their connection, or because the follower drops them. So shipments are repeated after a loss of the connection, and
 when the follower reports for `resend_ms` without progress; never to a follower that is silent, whose connection still holds them.
@@ -15,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from broker_store.log.errors import LogError
+from broker_store.log.errors import LogError, PositionRemoved
 from broker_store.replication.fresh_bytes import Piece
 from broker_store.replication.messages import Beat, Session
 from broker_store.replication.replica_log import ReplicaLog
@@ -38,7 +41,7 @@ class ShippingSettings:
     read_bytes: int = MIB
     """Of one read from the files."""
     read_bytes_per_second: int = 128 * MIB
-    """From the files, for one follower."""
+    """From the files, for one follower. 0: as fast as the follower and the disks are."""
     resend_ms: int = 1000
     stuck_ms: int = 5000
     """Pause after a read that failed."""
@@ -47,7 +50,7 @@ class ShippingSettings:
         assert 0 < self.gather_bytes <= self.window_bytes
         assert 0 < self.read_bytes <= self.window_bytes
         assert self.shipments_max > 0
-        assert self.read_bytes_per_second > 0
+        assert self.read_bytes_per_second >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class ShippingCalls:
     workers: Workers
     """Runs the reads; one thread is enough."""
     on_stuck: Callable[[str, Exception], None]
-    """Called with a peer and the error when its bytes cannot be read: PositionRemoved (it must copy segments first), damage, a failing disk."""
+    """Called with a peer and the error when its bytes cannot be read: damage, a failing disk."""
 
 
 @dataclass(slots=True)
@@ -161,11 +164,12 @@ class Shipping:
 
     def _pump(self, follower: _Follower) -> None:
         """Ship until the follower has everything, its window is full, or its next bytes have to be read."""
-        while follower.sent < self._log.shippable_end and not follower.is_reading:
+        log = self._log
+        while log.min_position <= follower.sent < log.shippable_end and not follower.is_reading:
             piece = follower.ready
             if piece is None or piece.position != follower.sent:
                 follower.ready = None
-                piece = self._log.fresh.gather(follower.sent, self._settings.gather_bytes)
+                piece = log.fresh.gather(follower.sent, self._settings.gather_bytes)
             if piece is None:
                 self._read(follower)
                 return
@@ -195,7 +199,7 @@ class Shipping:
             calls.call_later(wait_ms / 1000, lambda: self._end_pause(follower))
             return
         follower.is_reading = True
-        reading = calls.workers.run(self._log.read_runs, follower.sent, settings.read_bytes)
+        reading = calls.workers.run(self._log.read_to_ship, follower.sent, settings.read_bytes)
         reading.add_done_callback(lambda read: self._have_read(follower, read))
 
     def _end_pause(self, follower: _Follower) -> None:
@@ -211,7 +215,10 @@ class Shipping:
         if error is None:
             piece = reading.result()
             follower.ready = piece
-            follower.read_from_ms = now + len(piece.data) * 1000 // settings.read_bytes_per_second
+            pace = settings.read_bytes_per_second
+            follower.read_from_ms = now + len(piece.data) * 1000 // pace if pace else now
+        elif isinstance(error, PositionRemoved):
+            return  # deleted since the read was ordered
         elif isinstance(error, LogError | OSError):
             follower.read_from_ms = now + settings.stuck_ms
             self._calls.on_stuck(follower.peer, error)

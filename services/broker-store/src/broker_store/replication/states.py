@@ -37,14 +37,16 @@ class Permissions:
     """Only while the set has `min_in_sync` members."""
     grants: bool
     """Leases, queue locks, claims, reads that must be newest: only while it has the leader's lease."""
+    begins_again: bool
+    """It may give up its log for a later beginning of its leader's. Never while the set may contain it: its log counts."""
 
 
 MAY: dict[ReplicaState, Permissions] = {
-    ReplicaState.LEARNER: Permissions(True, False, False, False),
-    ReplicaState.FOLLOWER: Permissions(True, True, False, False),
-    ReplicaState.PROMISED: Permissions(False, True, False, False),
-    ReplicaState.LEADER: Permissions(False, True, True, True),
-    ReplicaState.DEPOSED: Permissions(False, False, False, False),
+    ReplicaState.LEARNER: Permissions(True, False, False, False, True),
+    ReplicaState.FOLLOWER: Permissions(True, True, False, False, False),
+    ReplicaState.PROMISED: Permissions(False, True, False, False, False),
+    ReplicaState.LEADER: Permissions(False, True, True, True, False),
+    ReplicaState.DEPOSED: Permissions(False, False, False, False, False),
 }
 
 NEXT: dict[ReplicaState, frozenset[ReplicaState]] = {

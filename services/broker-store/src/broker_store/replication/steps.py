@@ -21,6 +21,10 @@ class Kept:
     newest: Registered | None = None
     """The newest record of the register that it knows."""
     table: EpochTable = field(default_factory=EpochTable)
+    begin: int = 0
+    """The log begins there, or above where retention deleted more. What was below is confirmed."""
+    is_void: bool = False
+    """The log is of no use: the next start removes it, and everything derived from it, before it opens the directory (`copying.py`)."""
 
 
 # Inputs
@@ -78,6 +82,13 @@ class LogCut:
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    """Retention deleted the beginning of the own log: it begins at `first` now."""
+
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterRead:
     """The register's newest record, or an older one. None: it is empty, or was."""
 
@@ -108,7 +119,7 @@ class RegisterLost:
 
 
 RegisterAnswer = RegisterRead | RegisterWritten | RegisterRefused | RegisterLost
-Input = Tick | Received | ShipmentReceived | Appended | Synced | Persisted | LogCut | RegisterAnswer
+Input = Tick | Received | ShipmentReceived | Appended | Synced | Persisted | LogCut | Removed | RegisterAnswer
 
 
 # Outputs
@@ -181,6 +192,13 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderBegins:
+    """The leader's log begins at `first`: a follower may delete what ends at or below that, is confirmed, and is behind its last checkpoint."""
+
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
 class BecomeLeader:
     """Finish recovery to the end, open the ports, register everywhere."""
 
@@ -203,16 +221,17 @@ class EndReason(Enum):
     FOREIGN_GROUP = "the register belongs to another group"
     REGISTER_WENT_BACK = "the register's epoch is lower than the one kept on disk; rebuild it from the replica with the highest version"
     CUT_BELOW_CONFIRM = "the leader has not what this replica knows as confirmed"
+    BEGINS_AGAIN = "the leader has deleted what comes next for this replica, whose log begins again where the leader's begins"
 
 
 @dataclass(frozen=True, slots=True)
 class EndProcess:
-    """End the process; a supervisor starts it again after `DEPOSED`, an operator after the others. Always the last output."""
+    """End the process; a supervisor starts it again after `DEPOSED` and `BEGINS_AGAIN`, an operator after the others. Always the last output."""
 
     reason: EndReason
 
 
 Output = (
     Persist | CutLog | ReadRegister | WriteRegister | Send | WriteShipment | Ship | Acknowledge | Show
-    | BecomeLeader | BecomeFollower | EndProcess
+    | LeaderBegins | BecomeLeader | BecomeFollower | EndProcess
 )  # fmt: skip

@@ -146,7 +146,7 @@ FEW: Mapping[str, Names] = {
     },
     "open file or segment": {
         "broker_store.groups.locks.lock_file:LockFile": "_open",
-        "broker_store.log.commit_log.commit_log:CommitLog": "_unsynced",
+        "broker_store.log.commit_log.commit_log:CommitLog": "_unsynced dropped",
         "broker_store.log.consume_queues.queue_units:QueueUnits": "_unsynced",
         "broker_store.opening.checkpoints:Checkpoints": "_under_way",
         "broker_store.process.disk_care:DiskCare": "_removed",

@@ -6,6 +6,7 @@ process.
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
@@ -79,6 +80,9 @@ class CommitLog(LogReader):
         self._syncing = threading.Lock()
         self._unsynced: set[Segment] = set()
         self._unsynced_names = False
+        self.dropped: deque[str] = deque()
+        """Paths of segments that were forgotten and whose files are still there, oldest first."""
+        self._removing = threading.Lock()
         self.put: Callable[[Data], None] = self._batch.append
         """Adds bytes to the open batch: those of the last reservation, before the next one."""
         self.prezero = Prezero(
@@ -352,17 +356,42 @@ class CommitLog(LogReader):
 
     # --- shrinking -----------------------------------------------------------------------------------------
 
+    @property
+    def removable_end(self) -> int:
+        """End of what retention may delete: a message that waits for its flush is not in its queue yet, a half does not hold its segment yet."""
+        return self.visible_below
+
     def drop_first_segment(self) -> str:
-        """Forget the oldest segment, never the tail. Returns its path, to be removed where that may take time.
+        """Forget the oldest segment, never the tail. Returns its path; `remove_dropped` removes the file, where that may take time.
 
         Its readers finish undisturbed. After a crash before the removal it is deleted again.
         """
         first = self.segments[0]
-        assert first.end <= self.visible_below
+        assert first.end <= self.removable_end
         assert first is not self._tail
         self.segments = self.segments[1:]
         self.min_position = self.segments[0].start
+        self.dropped.append(first.path)
         return first.path
+
+    def remove_dropped(self) -> str:
+        """Remove the oldest file of forgotten segments durably; return its path, or nothing if there is none. Blocks: use a thread.
+
+        With it back after a power cut, its units and keys would count as lost. The oldest goes first, or the next start would take
+        those that are gone for damage. Raises OSError; call again then.
+        """
+        with self._removing:
+            if not self.dropped:
+                return ""
+            path = self.dropped[0]
+            self._files.remove(path)
+            try:
+                self._files.sync_dir(self.directory)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    self._stop_on(error)  # it may be the name of a new segment that is not durable
+                raise
+            return self.dropped.popleft()
 
     def cut(self, end: int) -> None:
         """Leave nothing at or above this position. For recovery, before appends start.

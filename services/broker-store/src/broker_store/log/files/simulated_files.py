@@ -191,13 +191,23 @@ class SimulatedFiles:
         self.step("sync_dir", path)
         prefix = path.rstrip("/") + "/"
         with self._syncing:
-            kept = {name: inode for name, inode in self._durable_names.items() if _parent(name) != prefix}
+            kept = {
+                name: inode
+                for name, inode in self._durable_names.items()
+                if _parent(name) != prefix and not self._is_removed_below(name, prefix)
+            }
             # copied first: another thread may add a name meanwhile
             kept.update(
                 {name: inode for name, inode in self._names.copy().items() if _parent(name) == prefix}
             )
             self._durable_names = kept
-            self._name_versions.pop(prefix, None)
+            for changed in [prefix, *self._name_versions]:
+                if changed == prefix or self._is_removed_below(changed, prefix):
+                    self._name_versions.pop(changed, None)
+
+    def _is_removed_below(self, name: str, prefix: str) -> bool:
+        """Whether a name lies in a removed directory below this one: with its entry, all in it is gone."""
+        return name.startswith(prefix) and _parent(name)[:-1] not in self._directories
 
     def read_bytes(self, path: str) -> bytes | None:
         self.step("pread", path)
