@@ -1,5 +1,6 @@
 """A broker group of real processes: what is acknowledged survives its leader, and so does the rest of its state."""
 
+import contextlib
 import signal
 import time
 
@@ -229,3 +230,20 @@ def kept_after_retention(group):
     assert leader is new
     assert read_all(new) == messages
     assert Sender(new.port).send(b"new").read(SendReplyHeader).queue_offset == len(old) + len(young)
+
+
+def test_a_leader_that_stops_hands_over_without_silence(tmp_path):
+    """The others would notice its silence only after the grace, two minutes here."""
+    with (
+        nodes(tmp_path / "nats", 1) as made,
+        contextlib.closing(StoreGroup(tmp_path, made[0].url, servers=1, grace_ms=120_000)) as group,
+    ):
+        group.start()
+        leader = group.leader()
+        group.wait_for_set(3)
+        acknowledged = send_many(leader, 0, 20)
+        assert leader.stop() == 0
+        following = group.leader()
+        assert read_all(following) == acknowledged
+        leader.start()
+        group.wait_for_set(3)

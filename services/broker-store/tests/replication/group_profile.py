@@ -78,6 +78,7 @@ def _draw(seed: random.Random, nodes: int) -> Profile:
             ("register_away", one_of((0, 0.3, 1))),
             ("freeze_reads", one_of((0, 1, 4))),
             ("replace", one_of((0, 0, 0.1, 0.4))),
+            ("resign", one_of((0, 0.5, 2))),
         ),
         power=one_of((0, 0.5, 1)),
         down_ms=one_of((30, 200, 1500)),

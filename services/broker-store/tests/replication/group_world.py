@@ -11,7 +11,7 @@ from group_register import SimulatedRegister
 
 from broker_store.replication.messages import Message
 from broker_store.replication.states import ReplicaState
-from broker_store.replication.steps import Received, ShipmentReceived
+from broker_store.replication.steps import Received, Resign, ShipmentReceived
 
 LIFE_MS = 60_000
 FAST_MS = 5
@@ -197,6 +197,20 @@ class World:
     def _cut_for(self, links: set[tuple[str, str]]) -> None:
         self.cut |= links
         self.at(self.random.choice((300, 1300, 3000, 8000)), lambda: self.cut.difference_update(links))
+
+    def _resign(self) -> None:
+        """A leader hands over, and ends its process some time later."""
+        node = self._leader()
+        if node.is_running and node.role is not None and node.role.leading is not None:
+            node.take(node.life, Resign())
+            life = node.life
+
+            def end() -> None:
+                if node.life == life and node.role is not None:
+                    node.crash(power=False)
+                    self.at(self.drawn(self.profile.down_ms), node.start)
+
+            self.at(self.drawn(400), end)
 
     def _register_away(self) -> None:
         self.register.away_until = self.now + self.random.choice((500, 3000, 8000))

@@ -342,6 +342,18 @@ def lease_too_long(gate: Gate, now: int) -> bool:
     return all(now - gate._heard.get(replica, now - 5000) < 5000 for replica in others)
 
 
+_resign = Leading.resign
+
+
+def _resign_and_grant(leading: Leading, wished: str) -> None:
+    _resign(leading, wished)
+    leading.has_resigned = False
+
+
+MUTANTS["grants_after_resigning"] = Mutant(
+    8, "grants after it has resigned", ((Leading, "resign", _resign_and_grant),)
+)
+
 FOUND_BY_A_LIFE: dict[str, int] = {
     "own_fsync_alone": 0,
     "proposed_set_not_counted": 0,
@@ -370,5 +382,6 @@ FOUND_BY_A_LIFE: dict[str, int] = {
     "begins_again_without_a_table": 19,
     "begins_again_at_zero": 19,
     "log_not_void": 19,
+    "grants_after_resigning": 0,
 }
 """The first seed from 0 whose life finds the mutant: `simulate.py --mutant NAME --lives 3000`."""

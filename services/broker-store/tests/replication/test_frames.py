@@ -21,7 +21,16 @@ from broker_store.replication.frames import (
     encode_message,
     encode_shipment,
 )
-from broker_store.replication.messages import Beat, DurableEnd, Hello, Refused, Session, Welcome
+from broker_store.replication.messages import (
+    Beat,
+    DurableEnd,
+    Hello,
+    Leads,
+    Refused,
+    Resigned,
+    Session,
+    Welcome,
+)
 from broker_store.settling.decided.mark import OUTPUTS_MAX
 from gantry_wire.codes import GantryCode
 from gantry_wire.limits import BODY_BYTES_MAX, RECORD_BYTES_MAX
@@ -46,6 +55,8 @@ MESSAGES = st.one_of(
     st.builds(Hello, SESSIONS, GROUPS, tables(), NUMBERS, NUMBERS),
     st.builds(Welcome, SESSIONS, NUMBERS, NUMBERS, NUMBERS, tables(), TIMES, NUMBERS),
     st.builds(Refused, SESSIONS, NUMBERS),
+    st.builds(Resigned, SESSIONS, NUMBERS, NUMBERS, NAMES),
+    st.builds(Leads, SESSIONS, NUMBERS),
     BEATS,
     st.builds(
         lambda s, e, v, ends, t: DurableEnd(s, e, v, *ends, t), SESSIONS, NUMBERS, NUMBERS, ENDS, TIMES

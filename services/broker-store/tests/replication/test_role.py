@@ -4,7 +4,7 @@ import pytest
 from mutants import planted
 
 from broker_store.replication.epochs import Epoch, EpochTable
-from broker_store.replication.messages import Beat, DurableEnd, Hello, Refused, Session, Welcome
+from broker_store.replication.messages import Beat, DurableEnd, Hello, Refused, Resigned, Session, Welcome
 from broker_store.replication.register.record import Registered
 from broker_store.replication.replica import Replica, RoleSettings
 from broker_store.replication.role import Role
@@ -28,6 +28,7 @@ from broker_store.replication.steps import (
     RegisterRead,
     RegisterRefused,
     RegisterWritten,
+    Resign,
     Send,
     Ship,
     ShipmentReceived,
@@ -224,7 +225,9 @@ def test_a_new_leader_records_its_epoch_at_its_durable_end_and_then_leads():
     assert shell.order(Persist).kept.table.entries[-1] == Epoch(3, 130)
     assert shell.role.state is ReplicaState.PROMISED
     shell.persisted()
-    assert shell.orders == [BecomeLeader(write.record, 130)]
+    assert shell.orders[0] == BecomeLeader(write.record, 130)
+    assert [(order.peer, order.message.version) for order in shell.all_of(Send)] == [("c", 6)]
+    assert len(shell.orders) == 2
 
 
 def test_epochs_beyond_the_end_are_dropped_at_a_takeover():
@@ -380,6 +383,41 @@ def test_a_new_leader_grants_once_it_has_heard_its_whole_set_and_within_its_leas
         shell.step(Received("c", DurableEnd(session, 3, 6, 100, 100, shell.now)))
         assert shell.role.may_grant(shell.now)
     assert not shell.role.may_grant(shell.now + 1000)
+
+
+def test_a_leader_that_resigns_grants_nothing_and_takes_no_sends_and_says_so_to_its_members():
+    shell = Shell(kept())
+    shell.led()
+    session = Session("c.1", 1)
+    shell.step(Received("c", Hello(session, "g", TABLE, 100, 5)))
+    shell.step(Received("c", DurableEnd(session, 3, 6, 100, 100, shell.now)))
+    assert shell.role.accepts_sends
+    assert shell.role.may_grant(shell.now)
+    shell.step(Resign())
+    assert [(order.peer, order.message) for order in shell.all_of(Send)] == [
+        ("c", Resigned(session, 3, 6, "c"))
+    ]
+    assert not shell.role.accepts_sends
+    assert not shell.role.may_grant(shell.now)
+    assert shell.step(Tick(), ms=200) == []
+
+
+def test_the_successor_campaigns_without_waiting_for_silence_and_others_look_at_the_register():
+    for successor in ("a", "c"):
+        shell = Shell(kept())
+        session = shell.copying()
+        shell.step(Received("b", Resigned(session, 2, 5, successor)), ms=5)
+        shell.step(RegisterRead(shell.order(ReadRegister).operation, shell.role.replica.kept.newest))
+        assert bool(shell.all_of(Persist)) is (successor == "a")
+
+
+def test_a_resignation_of_another_session_or_epoch_changes_nothing():
+    for number, epoch in ((0, 2), (None, 1)):
+        shell = Shell(kept())
+        session = shell.copying()
+        session = Session(session.life, session.number if number is None else number)
+        shell.step(Received("b", Resigned(session, epoch, 5, "a")), ms=5)
+        assert not shell.role.following.is_silent(1000)
 
 
 def test_a_register_of_another_group_ends_the_process():

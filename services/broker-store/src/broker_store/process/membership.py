@@ -5,6 +5,7 @@ answers what the group has confirmed: this is its flusher. Another leader ends t
 """
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -40,6 +41,8 @@ from gantry_chassis.start_refusal import RestartNeeded, StartRefused
 from gantry_link.connections.turn import Turn
 from gantry_wire.frames.command import Command
 
+HANDOVER_SECONDS_MAX = 2.0
+"""Longest time for which a leader that stops waits for the next one. Nothing is lost without it: the others notice its silence."""
 REPLAY_SECONDS = 0.01
 """Pause between two replays of a follower: nobody waits for them, and they gather more."""
 REGISTER_SECONDS = 3.0
@@ -112,7 +115,10 @@ class Membership:
         self._on_failed: Failed | None = None
         self._is_over = False
         self._end: Exception | None = None
-        """Why this life is over."""
+        """Why the process ends, unless it was asked to stop."""
+        self._is_cut_off = False
+        self._successor = ""
+        self._handing_over: asyncio.Event | None = None
 
     # --- following -----------------------------------------------------------------------------------------
 
@@ -209,8 +215,20 @@ class Membership:
         self._on_synced, self._on_failed = on_synced, on_failed
 
     async def stop(self) -> None:
-        """See Flusher: the replica leaves its group without a word."""
+        """See Flusher: a leader hands over, so that nobody waits for its silence; then the replica leaves its group."""
+        if self._shell.role.leading is not None and not self.has_ended:
+            self._handing_over = handed_over = asyncio.Event()
+            self._shell.resign(self._successor)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HANDOVER_SECONDS_MAX):
+                    await handed_over.wait()
         await self.close()
+
+    def move(self, successor: str) -> None:
+        """Let another replica lead, `successor` if it is in sync, empty: any; then start again as a follower. Of a leader only."""
+        self._successor = successor
+        self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
+        self._life.stop()
 
     async def close(self) -> None:
         """Leave the group. Repeated calls are safe."""
@@ -233,8 +251,8 @@ class Membership:
 
     @property
     def has_ended(self) -> bool:
-        """Whether this life is over: nothing more is answered, and nothing is written."""
-        return self._end is not None
+        """Whether this life is over at once: nothing more is answered, and nothing is written."""
+        return self._is_cut_off
 
     def raise_end(self) -> None:
         """Raise why this life is over, if it is: RestartNeeded, or StartRefused where an operator decides. Otherwise do nothing."""
@@ -305,6 +323,9 @@ class Membership:
 
     def ended(self, reason: EndReason) -> None:
         """See ShellEvents."""
+        if self._handing_over is not None and reason is EndReason.DEPOSED:
+            self._handing_over.set()
+            return
         said = f"this replica ends: {reason.value}"
         is_restart = reason in {EndReason.DEPOSED, EndReason.BEGINS_AGAIN}
         self._end_life(RestartNeeded(said) if is_restart else StartRefused(said))
@@ -320,8 +341,8 @@ class Membership:
         _log.warning("a replica cannot get what it needs", replica=peer, reason=str(error))
 
     def _end_life(self, why: Exception) -> None:
-        if self._end is None:
-            self._end = why
+        if not self._is_cut_off:
+            self._end, self._is_cut_off = why, True
             _log.warning("this replica ends", reason=str(why))
             self._wake.set()
             self._life.stop()

@@ -13,7 +13,16 @@ bytes the leader's that are not.
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, Refused, Session, Welcome
+from broker_store.replication.messages import (
+    Beat,
+    DurableEnd,
+    Hello,
+    Message,
+    Refused,
+    Resigned,
+    Session,
+    Welcome,
+)
 from broker_store.replication.replica import Replica
 from broker_store.replication.steps import (
     CutLog,
@@ -60,10 +69,12 @@ class Following:
         self._asked_at: int | None = None
         self._leader_begins = 0
         self.is_cutting = False
+        self._is_successor = False
+        """The leader has resigned in this session, and named this replica."""
 
     def is_silent(self, patience_ms: int) -> bool:
-        """Say whether the leader was silent for longer. After a start, or with a new leader, silence begins to count again."""
-        return self._replica.now - self._heard_at > patience_ms
+        """Say whether the leader was silent for longer, or has resigned. After a start, or with a new leader, silence begins to count again."""
+        return self._is_successor or self._replica.now - self._heard_at > patience_ms
 
     @property
     def is_copying(self) -> bool:
@@ -81,7 +92,7 @@ class Following:
         self._heard_at = self._replica.now
 
     def _leave(self) -> None:
-        self._copying = None
+        self._copying, self._is_successor = None, False
         self._replica.forget_then()
 
     def tick(self) -> None:
@@ -114,6 +125,14 @@ class Following:
             self._hear(copying, message)
         elif isinstance(message, Refused):
             self._leave()
+        elif isinstance(message, Resigned):
+            self._take_resignation(copying, message)
+
+    def _take_resignation(self, copying: Copying, message: Resigned) -> None:
+        welcome = copying.welcome
+        is_current = welcome is not None and message.epoch == welcome.epoch
+        if is_current and copying.stage is Stage.COPYING and message.version >= self._replica.kept.fence:
+            self._is_successor = message.successor == self._replica.settings.name
 
     def receive_shipment(self, shipment: ShipmentReceived) -> None:
         """Take log bytes of the leader if they continue this log."""

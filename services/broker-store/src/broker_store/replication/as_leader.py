@@ -3,7 +3,17 @@
 import msgspec
 
 from broker_store.replication.gate import Gate
-from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, Refused, Session, Welcome
+from broker_store.replication.messages import (
+    Beat,
+    DurableEnd,
+    Hello,
+    Leads,
+    Message,
+    Refused,
+    Resigned,
+    Session,
+    Welcome,
+)
 from broker_store.replication.register.record import Registered
 from broker_store.replication.register_use import RegisterUse
 from broker_store.replication.replica import Replica
@@ -25,14 +35,34 @@ class Leading:
         self._start = replica.end
         self._sessions: dict[str, Session] = {}
         self._shown: int | None = None
+        self.has_resigned = False
+        """It grants nothing more in this epoch. Never goes back: a message that says so may arrive late."""
 
     def begin(self) -> None:
         """Serve."""
-        self._replica.emit(BecomeLeader(self._record, self._start))
+        replica, record = self._replica, self._record
+        replica.emit(BecomeLeader(record, self._start))
         self.synced()
+        for peer in record.members:
+            if peer != replica.settings.name:
+                replica.send(peer, Leads(Session(replica.life, replica.new_number()), record.version))
+
+    def resign(self, wished: str) -> None:
+        """Let another member campaign: the one that is wished, or one that has most of the log. Does nothing if there is none."""
+        replica, own = self._replica, self._replica.settings.name
+        others = [peer for peer in self.gate.recorded if peer != own and peer in self._sessions]
+        if not others:
+            return
+        self.has_resigned = True
+        ends = self.gate.ends
+        successor = wished if wished in others else max(sorted(others), key=lambda peer: ends.get(peer, -1))
+        for peer in others:
+            replica.send(peer, Resigned(self._sessions[peer], self.epoch, replica.version, successor))
 
     def tick(self) -> None:
-        """Send beats; ask the register for another set if one is needed."""
+        """Send beats; ask the register for another set if one is needed. One that has resigned falls silent."""
+        if self.has_resigned:
+            return
         for peer, session in self._sessions.items():
             self._replica.send(peer, self.beat(session))
         self._change_set()

@@ -1,4 +1,4 @@
-"""Messages of replicas, and shipments of log bytes, as private requests between stores (9060 to 9065). Layout only; docs/protocol.md, 11.6.
+"""Messages of replicas, and shipments of log bytes, as private requests between stores (9060 to 9067). Layout only; docs/protocol.md, 11.6.
 
 All are one-way and have no fields. A body begins with the sender's name and the session; numbers are big-endian. What does not fit the layout, or
 breaks a bound, closes the connection: its sender is no replica of this version, or bytes were changed on the way.
@@ -16,7 +16,17 @@ from zlib import crc32
 
 from broker_store.log.files.files import Data
 from broker_store.replication.epochs import ENTRIES_MAX, NUMBER_MAX, EpochTable, MalformedEpochTable
-from broker_store.replication.messages import Beat, DurableEnd, Hello, Message, Refused, Session, Welcome
+from broker_store.replication.messages import (
+    Beat,
+    DurableEnd,
+    Hello,
+    Leads,
+    Message,
+    Refused,
+    Resigned,
+    Session,
+    Welcome,
+)
 from broker_store.replication.register.record import NAME_CHARS_MAX, NONCE_CHARS_MAX
 from gantry_wire.codes import GantryCode
 from gantry_wire.errors import WireError
@@ -38,6 +48,8 @@ _WELCOME = Struct(">qqqqq")
 _REFUSED = Struct(">q")
 _BEAT = Struct(">qqqqq")
 _DURABLE_END = Struct(">qqqqq")
+_RESIGNED = Struct(">qq")
+_LEADS = Struct(">q")
 _PART = Struct(">qqIII")
 _NAME = re.compile(r"[%|a-zA-Z0-9_.:@-]+")
 _LIFE = re.compile(r"[a-zA-Z0-9_-]+")
@@ -74,20 +86,32 @@ _Bodies: TypeAlias = "Callable[[_Reader, Session], Decoded]"
 
 def encode_message(sender: str, message: Message) -> tuple[GantryCode, bytes]:
     """Return the code and the body of a message."""
-    head = _head(sender, message.session)
-    if isinstance(message, Beat):
-        return GantryCode.REPLICA_BEAT, head + _beat(message)
-    if isinstance(message, DurableEnd):
-        numbers = message.epoch, message.version, message.durable, message.end, message.sent_at
-        return GantryCode.REPLICA_DURABLE_END, head + _DURABLE_END.pack(*numbers)
-    if isinstance(message, Hello):
-        fixed = _text(message.group) + _HELLO.pack(message.end, message.version)
-        return GantryCode.REPLICA_HELLO, head + fixed + message.table.to_wire()
-    if isinstance(message, Welcome):
-        numbers = message.epoch, message.version, message.common, message.sent_at, message.first
-        fixed = _WELCOME.pack(*numbers)
-        return GantryCode.REPLICA_WELCOME, head + fixed + message.table.to_wire()
-    return GantryCode.REPLICA_REFUSED, head + _REFUSED.pack(message.version)
+    code, fixed = _encoded(message)
+    return code, _head(sender, message.session) + fixed
+
+
+def _encoded(message: Message) -> tuple[GantryCode, bytes]:
+    match message:
+        case Beat():
+            encoded = GantryCode.REPLICA_BEAT, _beat(message)
+        case DurableEnd():
+            numbers = message.epoch, message.version, message.durable, message.end, message.sent_at
+            encoded = GantryCode.REPLICA_DURABLE_END, _DURABLE_END.pack(*numbers)
+        case Hello():
+            fixed = _text(message.group) + _HELLO.pack(message.end, message.version)
+            encoded = GantryCode.REPLICA_HELLO, fixed + message.table.to_wire()
+        case Welcome():
+            numbers = message.epoch, message.version, message.common, message.sent_at, message.first
+            fixed = _WELCOME.pack(*numbers)
+            encoded = GantryCode.REPLICA_WELCOME, fixed + message.table.to_wire()
+        case Resigned():
+            fixed = _RESIGNED.pack(message.epoch, message.version) + _text(message.successor)
+            encoded = GantryCode.REPLICA_RESIGNED, fixed
+        case Leads():
+            encoded = GantryCode.REPLICA_LEADS, _LEADS.pack(message.version)
+        case Refused():
+            encoded = GantryCode.REPLICA_REFUSED, _REFUSED.pack(message.version)
+    return encoded
 
 
 def encode_shipment(sender: str, head: Beat, position: int, end: int, data: bytes) -> Iterator[bytes]:
@@ -208,6 +232,15 @@ def _read_durable_end(reader: _Reader, session: Session) -> DurableEnd:
     return DurableEnd(session, epoch, version, durable, end, sent_at)
 
 
+def _read_resigned(reader: _Reader, session: Session) -> Resigned:
+    epoch, version = map(_number, reader.numbers(_RESIGNED))
+    return Resigned(session, epoch, version, reader.text(NAME_CHARS_MAX, _NAME))
+
+
+def _read_leads(reader: _Reader, session: Session) -> Leads:
+    return Leads(session, *map(_number, reader.numbers(_LEADS)))
+
+
 def _read_part(reader: _Reader, session: Session) -> Part:
     head = _read_beat(reader, session)
     position, end, size, at, crc = reader.numbers(_PART)
@@ -228,6 +261,8 @@ _READ: Mapping[int, _Bodies] = {
     GantryCode.REPLICA_BEAT: _read_beat,
     GantryCode.REPLICA_DURABLE_END: _read_durable_end,
     GantryCode.REPLICA_SHIPMENT: _read_part,
+    GantryCode.REPLICA_RESIGNED: _read_resigned,
+    GantryCode.REPLICA_LEADS: _read_leads,
 }
 CODES = frozenset(_READ)
 """All codes of replicas."""

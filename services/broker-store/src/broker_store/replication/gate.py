@@ -15,6 +15,8 @@ receipt of the same beat, which is later. So an answer that is late in the netwo
 Times are milliseconds of the leader's steady clock.
 """
 
+from collections.abc import Mapping
+
 
 class Gate:
     """Confirm offset, set changes and lease of one leader in one epoch."""
@@ -39,6 +41,11 @@ class Gate:
     def counted(self) -> frozenset[str]:
         """The replicas that may be in the register's newest set: the recorded and the proposed set."""
         return self.recorded | (self.proposed or frozenset())
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """Durable ends as reported, by name."""
+        return self._ends
 
     @property
     def accepts_sends(self) -> bool:

@@ -84,4 +84,23 @@ class DurableEnd:
     """The newest `sent_at` of the leader that the follower has received since its hello."""
 
 
-Message = Hello | Welcome | Refused | Beat | DurableEnd
+@dataclass(frozen=True, slots=True)
+class Resigned:
+    """The leader has stopped: it grants nothing and takes no sends any more. A member need not wait for its silence."""
+
+    session: Session
+    epoch: int
+    version: int
+    successor: str
+    """The member that should campaign now. The others look at the register."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """The sender leads since this version of the register: the receiver looks there."""
+
+    session: Session
+    version: int
+
+
+Message = Hello | Welcome | Refused | Beat | DurableEnd | Resigned | Leads

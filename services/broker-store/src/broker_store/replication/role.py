@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from broker_store.replication.as_follower import Following
 from broker_store.replication.as_leader import Leading
-from broker_store.replication.messages import Hello, Message, Refused
+from broker_store.replication.messages import Hello, Leads, Message, Refused, Resigned
 from broker_store.replication.register.record import Registered
 from broker_store.replication.register_use import RegisterUse
 from broker_store.replication.replica import Replica
@@ -35,6 +35,7 @@ from broker_store.replication.steps import (
     RegisterAnswer,
     RegisterRead,
     Removed,
+    Resign,
     ShipmentReceived,
     Synced,
     Tick,
@@ -71,18 +72,22 @@ class Role:
     @property
     def accepts_sends(self) -> bool:
         """Say whether sends may be appended. Otherwise they are refused."""
-        return self.replica.may.accepts_sends and self.leading is not None and self.leading.gate.accepts_sends
+        leading = self._serving
+        return self.replica.may.accepts_sends and leading is not None and leading.gate.accepts_sends
 
     def may_grant(self, now: int) -> bool:
         """Say whether it may grant what lives in memory, at this time (rule 8).
 
         An old leader has no lease any more: it needed answers of this replica, a member of its set, and got none for longer than the grace.
         """
-        leading = self.leading
+        leading = self._serving
         return self.replica.may.grants and leading is not None and leading.gate.has_lease(now)
 
+    @property
+    def _serving(self) -> Leading | None:
+        return self.leading if self.leading is not None and not self.leading.has_resigned else None
+
     def _take(self, given: Input) -> None:
-        replica = self.replica
         match given:
             case Tick():
                 self._tick()
@@ -90,6 +95,17 @@ class Role:
                 self._receive(given.peer, given.message)
             case ShipmentReceived():
                 self.following.receive_shipment(given)
+            case Resign():
+                if self.leading is not None:
+                    self.leading.resign(given.successor)
+            case Appended() | Synced() | Persisted() | LogCut() | Removed():
+                self._take_from_disk(given)
+            case _:
+                self._register_answer(given)
+
+    def _take_from_disk(self, given: Appended | Synced | Persisted | LogCut | Removed) -> None:
+        replica = self.replica
+        match given:
             case Appended():
                 assert self.leading is not None
                 replica.grew(given.end)
@@ -103,8 +119,6 @@ class Role:
                 self.following.cut()
             case Removed():
                 replica.removed(given.first)
-            case _:
-                self._register_answer(given)
 
     def _tick(self) -> None:
         settings = self.replica.settings
@@ -126,6 +140,14 @@ class Role:
             self.replica.send(peer, Refused(message.session, self.replica.version))
         else:
             self.following.receive(peer, message)
+        if isinstance(message, Leads | Resigned):
+            self._look_now()
+
+    def _look_now(self) -> None:
+        """Read the register without waiting for a tick: another replica leads, or shall lead."""
+        self.register.look_soon()
+        if self.replica.may.acknowledges_leader or self.register.writes:
+            self.register.tick(self.replica.settings.look_ms)
 
     def _synced(self) -> None:
         if self.leading is not None:

@@ -45,6 +45,7 @@ from broker_store.replication.steps import (
     ReadRegister,
     Received,
     Removed,
+    Resign,
     Send,
     Ship,
     ShipmentReceived,
@@ -188,6 +189,10 @@ class Shell:
         self._step(Appended(self._log.written_end))
         self.shipping.appended()
         self._request_sync()
+
+    def resign(self, successor: str = "") -> None:
+        """Let another member lead, `successor` if it can. The store has stopped before. `ended` follows when one does."""
+        self._step(Resign(successor))
 
     def receive(self, code: int, body: bytes) -> None:
         """Take a private request of a peer. Raises MalformedReplication. What an unknown peer says is dropped."""

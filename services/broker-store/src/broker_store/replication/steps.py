@@ -54,6 +54,13 @@ class ShipmentReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class Resign:
+    """The leader's store has stopped granting and takes no sends. Another member shall lead, `successor` if it can."""
+
+    successor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Appended:
     """The leader's own sends moved the end of its log there."""
 
@@ -119,7 +126,18 @@ class RegisterLost:
 
 
 RegisterAnswer = RegisterRead | RegisterWritten | RegisterRefused | RegisterLost
-Input = Tick | Received | ShipmentReceived | Appended | Synced | Persisted | LogCut | Removed | RegisterAnswer
+Input = (
+    Tick
+    | Resign
+    | Received
+    | ShipmentReceived
+    | Appended
+    | Synced
+    | Persisted
+    | LogCut
+    | Removed
+    | RegisterAnswer
+)
 
 
 # Outputs
