@@ -243,6 +243,7 @@ OWN_PORTS: Mapping[str, Mapping[HttpRoute, Row]] = {
     "broker-store": {
         **_OWN_HEALTH,
         ("GET", "/v1/replication"): OPEN,
+        ("POST", "/v1/replication/move-leader"): _CHANGES_CLUSTER,
         ("POST", "/snapshots"): _CHANGES_CLUSTER,
         ("DELETE", "/snapshots/{id}"): _CHANGES_CLUSTER,
     },

@@ -237,7 +237,7 @@ class StoreProcess:
         self._membership = membership = open_membership(
             self._settings, self._life, self._make_links_pool, self._nats_tls, group, opening, self._thread
         )
-        self._replication_route.open(membership.report.describe)
+        self._replication_route.open(membership.report.describe, membership.move)
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
 

@@ -66,25 +66,40 @@ class SnapshotRoutes:
         return Response(204)
 
 
+class CannotMove(Exception):
+    """The named replica cannot lead; the text says why."""
+
+
 class ReplicationRoute:
-    """GET /v1/replication: what this store is for its broker group."""
+    """GET /v1/replication: what this store is for its broker group. POST /v1/replication/move-leader?to=: let another replica lead."""
 
     def __init__(self) -> None:
         self._describe: Callable[[], dict[str, Any]] | None = None
+        self._move: Callable[[str], None] | None = None
 
-    def open(self, describe: Callable[[], dict[str, Any]]) -> None:
-        """Answer from now on."""
-        self._describe = describe
+    def open(self, describe: Callable[[], dict[str, Any]], move: Callable[[str], None]) -> None:
+        """Answer from now on. `move` raises CannotMove."""
+        self._describe, self._move = describe, move
 
     def routes(self) -> Routes:
         """Return the table entries."""
-        return {("GET", "/v1/replication"): self.show}
+        return {("GET", "/v1/replication"): self.show, ("POST", "/v1/replication/move-leader"): self.move}
 
     async def show(self, _request: Request) -> Response:
         """Return it as JSON."""
         if self._describe is None:
             return json_response({"error": "this store has no replicas, or recovers its log"}, 404)
         return json_response(self._describe())
+
+    async def move(self, request: Request) -> Response:
+        """Let the replica `to` lead, or any that is in sync. Answers before it does: the new leader says so at /v1/replication."""
+        if self._move is None:
+            return json_response({"error": "this store has no replicas, or recovers its log"}, 404)
+        try:
+            self._move(request.query.get("to", ""))
+        except CannotMove as error:
+            return json_response({"error": str(error)}, 409)
+        return Response(202)
 
 
 def _not_open() -> Response:
