@@ -60,9 +60,15 @@ class Replica:
         return self.process.wait(60)
 
     def get(self, path: str, seconds: float = 5.0) -> tuple[int, dict]:
+        return self.ask("GET", path, seconds)
+
+    def post(self, path: str, seconds: float = 5.0) -> tuple[int, dict]:
+        return self.ask("POST", path, seconds)
+
+    def ask(self, method: str, path: str, seconds: float) -> tuple[int, dict]:
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=seconds)
         try:
-            connection.request("GET", path)
+            connection.request(method, path)
             answer = connection.getresponse()
             data = answer.read()
             return answer.status, json.loads(data) if data[:1] in (b"{", b"[") else {"text": data.decode()}

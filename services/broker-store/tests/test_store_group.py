@@ -247,3 +247,18 @@ def test_a_leader_that_stops_hands_over_without_silence(tmp_path):
         assert read_all(following) == acknowledged
         leader.start()
         group.wait_for_set(3)
+
+
+def test_the_lead_moves_to_the_replica_that_is_named(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    acknowledged = send_many(leader, 0, 20)
+    named = next(name for name, store in group.stores.items() if store is not leader)
+    assert leader.post("/v1/replication/move-leader?to=nobody")[0] == 409
+    assert leader.post(f"/v1/replication/move-leader?to={named}")[0] == 202
+    assert leader.process.wait(30) == EXIT_RESTART
+    assert group.leader().name == named
+    leader.start()
+    group.wait_for_set(3)
+    assert read_all(group.leader()) == acknowledged
+    assert leader.post("/v1/replication/move-leader")[0] == 409

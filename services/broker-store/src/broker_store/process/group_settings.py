@@ -13,6 +13,10 @@ BEATS_PER_LEASE = 4
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
+class CannotMove(Exception):
+    """The named replica cannot lead now; the text says why."""
+
+
 class Timing(NamedTuple):
     """Milliseconds."""
 

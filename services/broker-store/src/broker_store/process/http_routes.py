@@ -6,6 +6,7 @@ from typing import Any
 from broker_store.log.errors import LogError
 from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
 from broker_store.opening.opened_store import OpenedStore
+from broker_store.process.group_settings import CannotMove
 from gantry_chassis.http.server import Request, Response, Routes, json_response
 from gantry_chassis.machine.environment import Workers
 
@@ -64,10 +65,6 @@ class SnapshotRoutes:
         except (LogError, OSError) as error:
             return json_response({"error": str(error)}, 500)
         return Response(204)
-
-
-class CannotMove(Exception):
-    """The named replica cannot lead; the text says why."""
 
 
 class ReplicationRoute:

@@ -18,8 +18,7 @@ from broker_store.ports import Commands, Peer
 from broker_store.process.follower_table import with_lease
 from broker_store.process.forgetting import forget_before
 from broker_store.process.group_report import GroupReport, Position
-from broker_store.process.http_routes import CannotMove
-from broker_store.process.group_settings import GroupSettings
+from broker_store.process.group_settings import CannotMove, GroupSettings
 from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
@@ -229,10 +228,14 @@ class Membership:
         """Let another replica lead, `successor` or any that is in sync; then start again as a follower. Raises CannotMove."""
         newest = self._shell.role.replica.kept.newest
         if self._on_synced is None or newest is None or self._end is not None:
-            raise CannotMove(f"{self.settings.name} does not lead; ask the leader: {self.leader_address() or 'there is none now'}")
+            raise CannotMove(
+                f"{self.settings.name} does not lead; ask the leader: {self.leader_address() or 'there is none now'}"
+            )
         others = [name for name in newest.members if name != self.settings.name]
         if not others:
-            raise CannotMove("no other replica is in sync: start another one, and wait until GET /v1/replication names it among the members")
+            raise CannotMove(
+                "no other replica is in sync: start another one, and wait until GET /v1/replication names it among the members"
+            )
         if successor and successor not in others:
             raise CannotMove(f"{successor} is not in sync; these are: {', '.join(others)}")
         self._successor = successor
