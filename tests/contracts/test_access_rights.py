@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker_store.process.http_routes import SnapshotRoutes
+from broker_store.process.http_routes import ReplicationRoute, SnapshotRoutes
 from broker_store.replication.frames import CODES as REPLICA_CODES
 from gantry_access.rights.http_table import GATEWAY, OWN_PORTS
 from gantry_access.rights.request_table import REQUESTS
@@ -87,9 +87,10 @@ def test_every_path_that_needs_no_token_is_open() -> None:
 def test_every_route_of_the_other_ports_has_a_row_and_every_row_a_route() -> None:
     health = set(health_routes(lambda: None, Metrics()))
     snapshots = set(SnapshotRoutes(cast("Any", None), lambda: 0).routes())
+    replication = set(ReplicationRoute().routes())
     for service in ("nameserver", "scheduler", "txn-checker"):
         assert set(OWN_PORTS[service]) == health, service
-    assert set(OWN_PORTS["broker-store"]) == health | snapshots
+    assert set(OWN_PORTS["broker-store"]) == health | snapshots | replication
 
 
 def test_every_route_of_a_worker_has_a_row_and_every_row_a_route(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,8 @@ EMPTY: Names = {
     "gantry_link.serving.output_watch:OutputWatch": "_new _slow",
     "gateway.connection.fast_path:FastAnswers": "_tasks",
     "gateway.pull.pulling:Puller": "_held",
-    "gateway.routing.route_cache:RouteCache": "_asking _changed_since_asked",
+    "gateway.routing.route_cache:RouteCache": "_asking _changed_since_asked _hinted",
+    "gateway.send.leader_waits:LeaderWaits": "_waiting",
     "nameserver.effects:Outside": "_notices",
 }
 """What belongs to requests, connections and clients: nothing, once nobody is there. Held pulls and waiting receives have limits, too,
@@ -132,13 +133,14 @@ FEW: Mapping[str, Names] = {
         "gantry_link.system_queues.claims:Claims": "held",
         "gantry_link.system_queues.fleet:Fleet": "stores _seen",
         "gateway.routing.claim_holders:ClaimHolders": "_known",
+        "gateway.routing.leaders:Leaders": "_addresses",
         "gateway.routing.probe:Probe": "_latest _done",
         "gateway.routing.route_cache:Route": "brokers lately",
         "gateway.send.queue_choice:QueueChoice": "_turns",
         "gateway.send.sending:SilentBrokers": "until",
         "nameserver.routes.tables:Tables": (
             "topics brokers clusters live filter_servers _topics_by_broker _clusters_by_broker _names_by_address "
-            "_places_by_channel"
+            "_places_by_channel leaders"
         ),
         "scheduler.terms.keepers:Keepers": "_tasks _ending",
         "scheduler.terms.keepers:KnownStores": "by_broker",
@@ -212,10 +214,11 @@ PASSING = (
 OFF_IN_LIVES = (
     "broker_store.access.followed:Followed",
     "broker_store.access.other_stores:OtherStores",
+    "broker_store.process.group_report:GroupReport",
     "gantry_chassis.nats_connection:NatsRequests",
     "gantry_link.serving.tls_door:OpenDoor",
 )
-"""Classes of access control, TLS and the register of replication, which are off in lives: no census sees them."""
+"""Classes of access control, TLS and replication, which are off in lives: no census sees them."""
 
 SMALL: Mapping[str, Mapping[str, int]] = {
     "broker_store.log.commit_log.first_read": {"INTERVALS_MAX": 4},
