@@ -232,6 +232,7 @@ def kept_after_retention(group):
     assert Sender(new.port).send(b"new").read(SendReplyHeader).queue_offset == len(old) + len(young)
 
 
+<<<<<<< HEAD
 def test_a_leader_that_stops_hands_over_without_silence(tmp_path):
     """The others would notice its silence only after the grace, two minutes here."""
     with (
@@ -262,3 +263,21 @@ def test_the_lead_moves_to_the_replica_that_is_named(group):
     group.wait_for_set(3)
     assert read_all(group.leader()) == acknowledged
     assert leader.post("/v1/replication/move-leader")[0] == 409
+=======
+def test_a_leader_without_followers_stops_although_nobody_confirms_what_it_writes(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    assert send_many(leader, 0, 3)
+    followers = [store for store in group.stores.values() if store is not leader]
+    for store in followers:
+        store.signal(STOP)
+    carried = {
+        "consumerGroup": "g", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "5",
+        "commitOffset": "2", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+    }  # fmt: skip
+    assert Sender(leader.port).ask(11, carried).code == 0  # the store writes the offset when it stops
+    leader.signal(signal.SIGTERM)
+    assert leader.process.wait(30) == 0
+    for store in followers:
+        store.signal(CONTINUE)
+>>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)

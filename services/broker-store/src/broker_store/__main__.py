@@ -62,11 +62,12 @@ def main(argv: list[str]) -> None:
     async def live(life: Life) -> None:
         from broker_store.process.assembly import StoreProcess
         from broker_store.process.disk import real_disk
+        from broker_store.process.group_register import jetstream_register
 
         get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
         get_logger().debug("settings", **masked(settings))
         refuse_exposure([settings.listen], is_guarded=settings.is_enforced, is_insecure=settings.insecure)
-        await StoreProcess(settings, life, real_disk(), fast_paths=fast_paths).run()
+        await StoreProcess(settings, life, real_disk(), jetstream_register, fast_paths=fast_paths).run()
 
     run(live, service=SERVICE)
 

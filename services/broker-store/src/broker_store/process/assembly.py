@@ -23,6 +23,7 @@ from broker_store.process.disk import Disk, refusing_start
 from broker_store.process.extension_hooks import Hooks, build_hooks
 from broker_store.process.follower_table import GroupTable, not_leader
 from broker_store.process.foundation import Foundation, Surroundings, build_foundation, lock_file
+from broker_store.process.group_register import OpenRegister
 from broker_store.process.group_settings import GroupSettings, group_settings
 from broker_store.process.halves_and_features import (
     Feature,
@@ -121,8 +122,11 @@ class Built:
 class StoreProcess:
     """One broker-store, from its ports to its last checkpoint."""
 
-    def __init__(self, settings: Settings, life: Life, disk: Disk, *, fast_paths: bool) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: Settings, life: Life, disk: Disk, open_register: OpenRegister, *, fast_paths: bool
+    ) -> None:
+        """`open_register`: opens the register of the store's group, if the settings name replicas."""
+        self._settings, self._open_register = settings, open_register
         self._life = life
         self._disk, self._files = disk, disk.files
         self._thread = life.environment.workers(1, "disk")
@@ -235,9 +239,16 @@ class StoreProcess:
         from broker_store.process.membership import open_membership
 
         self._membership = membership = open_membership(
+<<<<<<< HEAD
             self._settings, self._life, self._make_links_pool, self._nats_tls, group, opening, self._thread
         )
         self._replication_route.open(membership.report.describe, membership.move)
+=======
+            self._settings, self._life, self._make_links_pool, self._open_register, self._nats_tls, group,
+            opening, self._thread,
+        )  # fmt: skip
+        self._replication_route.open(membership.report.describe)
+>>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
 
@@ -392,6 +403,7 @@ class StoreProcess:
         if membership is not None and not membership.has_ended:
             # A leader's last records are confirmed by its followers, which say so on its port.
             self._listeners.admit(self._group_table(membership, lambda: not_serving("stopping")))
+            membership.begin_stop(self._settings.drain_seconds)
         if built is not None and not self._has_ended:
             await built.close()
             if self._is_recovered:

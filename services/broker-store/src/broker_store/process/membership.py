@@ -7,7 +7,6 @@ answers what the group has confirmed: this is its flusher. Another leader ends t
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from broker_store.commit.sync_thread import Failed, Synced
 from broker_store.log.errors import LogError, LogStopped
@@ -17,14 +16,13 @@ from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.follower_table import with_lease
 from broker_store.process.forgetting import forget_before
+from broker_store.process.group_register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group_report import GroupReport, Position
 from broker_store.process.group_settings import CannotMove, GroupSettings
 from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
 from broker_store.replication.links import Links, MakePool
-from broker_store.replication.register.jetstream_register import JetStreamRegister
-from broker_store.replication.register.port import Register
 from broker_store.replication.register.record import Registered
 from broker_store.replication.replica_log import ReplicaLog
 from broker_store.replication.retention import RETENTION_SECONDS, FollowerRetention
@@ -35,7 +33,7 @@ from broker_store.replication.steps import EndReason
 from broker_store.settings import Settings
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
-from gantry_chassis.nats_connection import NatsRequests, Tls
+from gantry_chassis.nats_connection import Tls
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import RestartNeeded, StartRefused
 from gantry_link.connections.turn import Turn
@@ -49,21 +47,6 @@ REGISTER_SECONDS = 3.0
 """An operation of the register without an answer for so long counts as lost."""
 
 _log = get_logger()
-
-
-class Closing(Protocol):
-    """Something that is closed."""
-
-    async def close(self) -> None:
-        """Close it."""
-        ...
-
-
-class GroupRegister(NamedTuple):
-    """The register of a group, and its connection."""
-
-    register: Register
-    requests: Closing
 
 
 class Membership:
@@ -114,6 +97,9 @@ class Membership:
         self._on_synced: Synced | None = None
         self._on_failed: Failed | None = None
         self._is_over = False
+        self._giving_up: asyncio.TimerHandle | None = None
+        """Of a stop under way."""
+        self._has_given_up = False
         self._end: Exception | None = None
         """Why the process ends, unless it was asked to stop."""
         self._is_cut_off = False
@@ -208,7 +194,10 @@ class Membership:
 
     def request(self) -> None:
         """See Flusher: ship and sync what was written."""
-        self._shell.appended()
+        if self._has_given_up:
+            self._refuse()
+        else:
+            self._shell.appended()
 
     def start(self, on_synced: Synced, on_failed: Failed) -> None:
         """See Flusher."""
@@ -224,6 +213,7 @@ class Membership:
                     await handed_over.wait()
         await self.close()
 
+<<<<<<< HEAD
     def move(self, successor: str) -> None:
         """Let another replica lead, `successor` or any that is in sync; then start again as a follower. Raises CannotMove."""
         newest = self._shell.role.replica.kept.newest
@@ -241,14 +231,29 @@ class Membership:
         self._successor = successor
         self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
         self._life.stop()
+=======
+    def begin_stop(self, seconds: float) -> None:
+        """Begin an orderly stop. What the group has not confirmed after these seconds is refused as unknown, and so is what comes later."""
+        self._giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        self._has_given_up = True
+        self._refuse()
+
+    def _refuse(self) -> None:
+        if self._on_failed is not None:
+            self._on_failed(LogStopped("the group has not confirmed it, and this replica ends"))
+>>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)
 
     async def close(self) -> None:
         """Leave the group. Repeated calls are safe."""
         if not self._is_over:
             self._is_over = True
+            if self._giving_up is not None:
+                self._giving_up.cancel()
             await self._shell.close()
             await self._links.close()
-            await self._register.requests.close()
+            await self._register.connection.close()
 
     async def leave(self) -> None:
         """Leave the group, and the directory as after an orderly stop; after the end of this life as after a crash."""
@@ -353,8 +358,15 @@ class Membership:
         _log.warning("a replica cannot get what it needs", replica=peer, reason=str(error))
 
     def _end_life(self, why: Exception) -> None:
+<<<<<<< HEAD
         if not self._is_cut_off:
             self._end, self._is_cut_off = why, True
+=======
+        if self._end is None:
+            self._end = why
+            if self._giving_up is not None:  # nobody answers what the stop waits for
+                self._give_up()
+>>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)
             _log.warning("this replica ends", reason=str(why))
             self._wake.set()
             self._life.stop()
@@ -385,6 +397,7 @@ def open_membership(
     settings: Settings,
     life: Life,
     make_pool: MakePool,
+    open_register: OpenRegister,
     hints_tls: Tls | None,
     group: GroupSettings,
     opening: Opening,
@@ -393,13 +406,8 @@ def open_membership(
     """Return the membership of a store whose log is recovered. Raises StartRefused where the promises of an earlier life cannot be read."""
     store = opening.store
     kept = _open_kept(store.files, store.directory)
-    rng = life.environment.rng
-    requests = NatsRequests(
-        settings.nats_url.split(","), f"replica {group.name} of {group.group}", rng, settings.nats_token_file, hints_tls
-    )  # fmt: skip
     newest = kept.kept.newest
-    register = JetStreamRegister(
-        requests, group.group, group.register_servers, newest.version if newest else 0
-    )
+    remembered = newest.version if newest else 0
+    register = open_register(RegisterOpening(settings, group, remembered, life.environment, hints_tls))
     links = Links(group.others, make_pool)
-    return Membership(group, opening, thread, kept, links, GroupRegister(register, requests), life)
+    return Membership(group, opening, thread, kept, links, register, life)

@@ -1,0 +1,54 @@
+"""Where a store's group keeps its register: a way to open it, which a process gets from outside."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from broker_store.process.group_settings import GroupSettings
+from broker_store.settings import Settings
+from gantry_chassis.machine.environment import Environment
+
+if TYPE_CHECKING:
+    from broker_store.replication.register.port import Register
+    from gantry_chassis.nats_connection import Tls
+
+
+class Closing(Protocol):
+    """Something that is closed."""
+
+    async def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class GroupRegister(NamedTuple):
+    """The register of a group, and its connection."""
+
+    register: "Register"
+    connection: Closing
+
+
+class RegisterOpening(NamedTuple):
+    """What a store knows when it opens the register of its group."""
+
+    settings: Settings
+    group: GroupSettings
+    remembered: int
+    """The newest version that the store's directory knows, 0 for none."""
+    environment: Environment
+    tls: "Tls | None"
+
+
+OpenRegister = Callable[[RegisterOpening], GroupRegister]
+
+
+def jetstream_register(opening: RegisterOpening) -> GroupRegister:
+    """Return the register in the JetStream of the NATS servers that the settings name."""
+    from broker_store.replication.register.jetstream_register import JetStreamRegister
+    from gantry_chassis.nats_connection import NatsRequests
+
+    settings, group = opening.settings, opening.group
+    who = f"replica {group.name} of {group.group}"
+    servers = settings.nats_url.split(",")
+    requests = NatsRequests(servers, who, opening.environment.rng, settings.nats_token_file, opening.tls)
+    register = JetStreamRegister(requests, group.group, group.register_servers, opening.remembered)
+    return GroupRegister(register, requests)
