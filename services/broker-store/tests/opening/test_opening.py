@@ -451,3 +451,16 @@ async def test_a_topic_that_only_delayed_messages_need_is_back_though_the_backup
     again = side.reopen()
     assert again.topics.find("first") is not None
     assert queue_count(again.topics.find("orders")) == 4
+
+
+async def test_a_replica_finds_a_deletion_above_what_its_disk_knows_as_confirmed(peer):
+    side = await filled(peer, 3)
+    await side.sending.checkpoints.take()
+    known = side.files.content("/store/checkpoint")
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+    side.flush()
+    assert not side.files.exists("/store/consumequeue/orders/0")
+    side.files.replace_atomically("/store/checkpoint", known)  # a power cut may leave it
+    again = side.reopen(replica="a")
+    assert again.opening.replayed_end < again.log.end
+    assert not again.opening.is_rebuild

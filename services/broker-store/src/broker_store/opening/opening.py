@@ -25,7 +25,7 @@ from broker_store.log.files.files import Files
 from broker_store.log.files.names import parse_file_name
 from broker_store.log.index.index import IndexFiles
 from broker_store.log.recovery.continued_walk import ContinuedWalk
-from broker_store.log.recovery.recovery import Found, Hole, Recovery
+from broker_store.log.recovery.recovery import Found, Hole, Recovery, Unconfirmed
 from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.opened_topics import (
@@ -275,6 +275,8 @@ class Opening:
         for event in recovery.run():
             if isinstance(event, Found):
                 restore.take(event.records)
+            elif isinstance(event, Unconfirmed):
+                restore.note_deletions(event.records)
             else:
                 report(event)
             if isinstance(event, Hole):

@@ -49,6 +49,8 @@ _KEYS_MARK = b"KEYS\x01"
 _TAGS_MARK = b"TAGS\x01"
 _GANTRY_MARK = GANTRY_KEY.encode() + b"\x01"
 
+_SEGMENT_TOPIC_BYTES = SEGMENT_TOPIC.encode()
+
 ReadSystem = Callable[[int, int], SegmentOffsets | TopicDeleted | None]
 """Reads a record of the store's own at (position, size)."""
 
@@ -108,6 +110,17 @@ class Restore:
         self.holes = 0
         self._is_damaged = False
         """A hole was met. Records behind it may be the only trace of an offset that was used."""
+
+    def note_deletions(self, records: list[ScannedRecord]) -> None:
+        """Record which topics these records delete, and replay nothing.
+
+        The files of a topic go once the group has confirmed its deletion. After a power cut the disk may not know that it has.
+        """
+        for record in records:
+            if record[7] == _SEGMENT_TOPIC_BYTES:
+                system = self._read_system(record[0], record[1])
+                if isinstance(system, TopicDeleted):
+                    self.deleted.add(system.topic)
 
     def take(self, records: list[ScannedRecord]) -> None:
         """Replay records. Consecutive plain ones of a queue are collected and replayed together.

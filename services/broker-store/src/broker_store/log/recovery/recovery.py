@@ -35,6 +35,13 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """Whole, undamaged records of a replica's log above what its disk knows as confirmed. They can be read until the walk ends."""
+
+    records: list[ScannedRecord]
+
+
+@dataclass(frozen=True, slots=True)
 class Hole:
     """Bytes below the confirm offset without a readable record: damage has destroyed messages."""
 
@@ -65,7 +72,7 @@ class Recovered:
     holes: int
 
 
-Event: TypeAlias = Found | Hole | Cut | Recovered
+Event: TypeAlias = Found | Unconfirmed | Hole | Cut | Recovered
 
 
 class Recovery:
@@ -285,10 +292,11 @@ class Recovery:
             at += together
         return len(found)
 
-    def _take(self, found: list[ScannedRecord], position: int) -> Iterator[Found]:
+    def _take(self, found: list[ScannedRecord], position: int) -> Iterator[Found | Unconfirmed]:
         self._log.first_read.trust(found[0][0], found[-1][0] + found[-1][1])
         self._log.show(position)
         if not self._confirms_end and position > self.target:
+            yield Unconfirmed([record for record in found if record[0] + record[1] > self.target])
             found = [record for record in found if record[0] + record[1] <= self.target]
             position = min(position, self.target)
         if found:
