@@ -232,7 +232,6 @@ def kept_after_retention(group):
     assert Sender(new.port).send(b"new").read(SendReplyHeader).queue_offset == len(old) + len(young)
 
 
-<<<<<<< HEAD
 def test_a_leader_that_stops_hands_over_without_silence(tmp_path):
     """The others would notice its silence only after the grace, two minutes here."""
     with (
@@ -263,7 +262,8 @@ def test_the_lead_moves_to_the_replica_that_is_named(group):
     group.wait_for_set(3)
     assert read_all(group.leader()) == acknowledged
     assert leader.post("/v1/replication/move-leader")[0] == 409
-=======
+
+
 def test_a_leader_without_followers_stops_although_nobody_confirms_what_it_writes(group):
     leader = group.leader()
     group.wait_for_set(3)
@@ -280,4 +280,3 @@ def test_a_leader_without_followers_stops_although_nobody_confirms_what_it_write
     assert leader.process.wait(30) == 0
     for store in followers:
         store.signal(CONTINUE)
->>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from gantry_link.errors import BrokerRefused, ConnectionLost, LinkError, Request
 from gantry_simulation.clients.http_client import HttpClient, NoAnswer
 from gantry_simulation.clients.program import Program
 from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.lives.brokers import Broker
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.operations.doing import ANSWER_SECONDS
 from gantry_simulation.lives.operations.table import OPERATIONS
@@ -33,17 +34,11 @@ HEARTBEAT_SECONDS = 2.0
 class Surroundings:
     """What clients know of their system."""
 
-    stores: dict[str, str]
-    """Addresses by name."""
-    fast_ports: dict[str, str]
-    """Addresses of their fast ports."""
+    brokers: Mapping[str, Broker]
+    """By name."""
     nameservers: list[str]
     """Addresses."""
-    is_sync: Callable[[str], bool]
-    """Whether a store delivers only what is durable."""
     now_ns: Callable[[], int]
-    lives_of: Callable[[str], int]
-    """How often a store was started."""
     gateways: str
     """Address of the gateways, empty if there are none."""
     is_harmed: Callable[[], bool]
@@ -61,8 +56,7 @@ class Client(Program):
         super().__init__(process, ledger)
         self.history = history
         self.name: str = process.name
-        self.is_sync, self.now_ns = surroundings.is_sync, surroundings.now_ns
-        self.lives_of, self.is_harmed = surroundings.lives_of, surroundings.is_harmed
+        self.now_ns, self.is_harmed = surroundings.now_ns, surroundings.is_harmed
         self._surroundings = surroundings
         self._stores: dict[str, StoreClient] = {}
         self._open = 0
@@ -88,13 +82,25 @@ class Client(Program):
         assert self._life is not None
         pool = ConnectionPool(rng=self._life.environment.rng)
         try:
-            yield StoreClient(pool, self._surroundings.fast_ports[name], ANSWER_SECONDS)
+            yield self._surroundings.brokers[name].fast_client(pool, ANSWER_SECONDS)
         finally:
             await pool.close()
 
     def stores(self) -> Sequence[str]:
         """Return the names of all stores."""
-        return list(self._surroundings.stores)
+        return list(self._surroundings.brokers)
+
+    def is_sync(self, store: str) -> bool:
+        """Whether a store delivers only what is durable."""
+        return self._surroundings.brokers[store].is_sync
+
+    def lives_of(self, store: str) -> int:
+        """How often what a store keeps in memory was lost, at most."""
+        return self._surroundings.brokers[store].lives
+
+    def is_group(self, store: str) -> bool:
+        """Whether a store has replicas."""
+        return self._surroundings.brokers[store].is_group
 
     def http(self) -> HttpClient:
         """Return the client of the gateways."""
@@ -117,8 +123,7 @@ class Client(Program):
         self._life, self._open = life, 0
         self._pool = pool = ConnectionPool(on_push=partial(answer_check, self), rng=life.environment.rng)
         self._stores = {
-            name: StoreClient(pool, address, ANSWER_SECONDS)
-            for name, address in self._surroundings.stores.items()
+            name: broker.client(pool, ANSWER_SECONDS) for name, broker in self._surroundings.brokers.items()
         }
         self._http = HttpClient(self._surroundings.gateways) if self._surroundings.gateways else None
         if self._surroundings.answers_checks:

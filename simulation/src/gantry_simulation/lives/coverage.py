@@ -39,12 +39,15 @@ def features_of(shape: Shape) -> list[str]:
     found += [VALKEY] if shape.valkey else []
     found += ["last power cut"] if shape.ends_with_power_cut else []
     found += ["rough network"] if shape.has_rough_network else []
+    found += [f"{shape.replicas} replicas"] if shape.replicas else []
+    found += ["clocks of other rates"] if shape.clock_drift else []
+    found += ["last takeovers"] if shape.last_takeovers else []
     return found
 
 
 FEATURES = (
     *OPERATIONS, "flush=sync", "flush=async", "no index", "slow paths", "slow disk", "two stores", *KINDS, NATS, VALKEY,
-    "last power cut", "rough network",
+    "last power cut", "rough network", "3 replicas", "5 replicas", "clocks of other rates", "last takeovers",
 )  # fmt: skip
 
 

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from gantry_simulation.lives.epilogues import Epilogue
+from gantry_simulation.lives.faults.restarts import restart
 from gantry_simulation.lives.faults.table import DAMAGES, DISK_FAULTS, POWER_CUT, end_all, perform
+from gantry_simulation.lives.groups import watched
 from gantry_simulation.lives.memory.census import Census
 from gantry_simulation.lives.memory.quiet import count_when_quiet
 from gantry_simulation.lives.plan import ORDERLY, Act, Plan
@@ -18,6 +20,7 @@ from gantry_simulation.lives.product_logs import ProductLogs, product_logs
 from gantry_simulation.lives.reader import SHOWN, Reader
 from gantry_simulation.lives.retention import Retention
 from gantry_simulation.lives.system import System
+from gantry_simulation.lives.takeovers import are_whole, kill_leaders
 from gantry_simulation.world.world import MS_NS, SECOND_NS, World
 
 CALM_SECONDS = 3.0
@@ -56,8 +59,8 @@ def live(plan: Plan) -> Outcome:
         ExitStack() as stack,
     ):
         system = System(world, plan.shape, Path(directory))
-        if plan.shape.deletes_old:
-            stack.enter_context(Retention(system).watched())
+        system.on_end = lambda replica, _reason: restart(system, replica, 0)
+        stack.enter_context(_watch(system))
         for act in plan.acts:
             world.at(act.at_ms * MS_NS, partial(perform, system, act))
         system.start()
@@ -66,13 +69,8 @@ def live(plan: Plan) -> Outcome:
         world.run_for(CALM_SECONDS)
         system.programs.end_sending()
         world.run_until(lambda: _is_calm(system), within=ENDS_SECONDS)
-        if _is_whole(system, "first reader"):
-            _let_one_leave(system)
-            if plan.shape.ends_with_power_cut:
-                for number, store in enumerate(system.stores):
-                    perform(system, Act(at_ms=0, kind=POWER_CUT, on=store, number=plan.seed + number))
-                _is_whole(system, "last reader")
-        if census is not None and not world.violations:
+        _read_all(system, plan.seed)
+        if census is not None and not world.violations and not system.groups:
             count_when_quiet(system, census)
         _stop_all(system)
         stack.close()
@@ -92,6 +90,35 @@ def live(plan: Plan) -> Outcome:
             system.ledger.messages.acknowledged,
             ended_ns / SECOND_NS,
         )
+
+
+def _watch(system: System) -> ExitStack:
+    """Watch what the product decides of which the ledger hears nothing."""
+    with ExitStack() as stack:
+        groups = {name: group for group in system.groups.values() for name in group.replicas}
+        if groups:
+            stack.enter_context(watched(groups))
+        if system.shape.deletes_old:
+            stack.enter_context(Retention(system).watched())
+        return stack.pop_all()
+
+
+def _read_all(system: System, seed: int) -> None:
+    """Read everything, after the last faults of the shape, too."""
+    if not _is_whole(system, "first reader"):
+        return
+    _let_one_leave(system)
+    if system.shape.ends_with_power_cut:
+        for number, store in enumerate(system.stores):
+            perform(system, Act(at_ms=0, kind=POWER_CUT, on=store, number=seed + number))
+        _is_whole(system, "last reader")
+    for number in range(system.shape.last_takeovers):
+        if not system.world.violations and are_whole(system):
+            kill_leaders(system)
+            _is_whole(system, f"reader after takeover {number + 1}")
+    if not system.world.violations and are_whole(system):
+        for group in system.groups.values():
+            group.compare_logs()
 
 
 def _census(world: World, plan: Plan) -> AbstractContextManager[Census | None]:

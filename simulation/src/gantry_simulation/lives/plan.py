@@ -25,6 +25,11 @@ def topic_name(number: int) -> str:
     return f"Topic{number}"
 
 
+def broker_of(store: str) -> str:
+    """Return the brokerName of a store, which may be a replica."""
+    return store.partition(".")[0]
+
+
 def is_topic(name: str) -> bool:
     """Whether a topic is one of a plan, not one of the product's own."""
     return name.startswith("Topic")
@@ -48,6 +53,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What the system consists of."""
 
     stores: tuple[StoreShape, ...]
+    replicas: int = 0
+    """Of each store, which is a broker group then. 0: stores have no replicas."""
+    lease_ms: int = 1000
+    """Of groups. Their grace is half as long again."""
+    clock_drift: float = 0.0
+    """Most difference between the rates of the replicas' steady clocks and the true one, as a ratio."""
+    last_takeovers: int = 0
+    """So often the leader of a group is killed in the end, and another one shows what it has."""
     clients: int = 1
     topics: int = 1
     queues: int = 1
@@ -101,7 +114,17 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     def members(self) -> list[str]:
         """Return the names of all processes."""
         servers = [name for name, is_there in ((NATS, self.nats), (VALKEY, self.valkey)) if is_there]
-        return [name for kind, count in self.counts().items() for name in names(kind, count)] + servers
+        own = {kind: names(kind, count) for kind, count in self.counts().items()}
+        own[STORE] = self.store_names()
+        return [name for of_kind in own.values() for name in of_kind] + servers
+
+    def store_names(self) -> list[str]:
+        """Return the names of all stores: those of replicas begin with that of their broker."""
+        return [name for broker in names(STORE, len(self.stores)) for name in self.replica_names(broker)]
+
+    def replica_names(self, broker: str) -> list[str]:
+        """Return the names of a broker's replicas; its own if it has none."""
+        return [f"{broker}.{chr(ord('a') + number)}" for number in range(self.replicas)] or [broker]
 
     @property
     def has_programs(self) -> bool:
@@ -116,7 +139,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_ms: int
     kind: str
     on: str
-    """The process that it happens to: a store for operations."""
+    """The process that it happens to: a store for operations. For a fault of a group: the replica that leads then."""
     by: str = ""
     """The client of an operation; the other host of a network fault."""
     number: int = 0

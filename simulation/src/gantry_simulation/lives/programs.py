@@ -15,8 +15,8 @@ from gantry_simulation.clients.pull_consumers import PollingProgram, PullingProg
 from gantry_simulation.clients.push_consumer import ConsumingProgram, Trouble
 from gantry_simulation.clients.transactions import TransactionProgram
 from gantry_simulation.ledger.ledger import Ledger
+from gantry_simulation.lives.brokers import Broker
 from gantry_simulation.lives.plan import CONCURRENT, ORDERLY, PAYER, POLLING, PRODUCER, PULLING, Shape, names
-from gantry_simulation.parts.store import Store
 from gantry_simulation.processes.process import Process
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.headers.admin import CreateTopicHeader
@@ -41,10 +41,10 @@ class Programs:
     """Starts the programs once their topics exist, and knows what each group must have."""
 
     def __init__(
-        self, shape: Shape, ledger: Ledger, stores: Mapping[str, Store], nameservers: str, make: MakeProcess
+        self, shape: Shape, ledger: Ledger, brokers: Mapping[str, Broker], nameservers: str, make: MakeProcess
     ) -> None:
         """`make` returns a process on a machine of its own."""
-        self._ledger, self._stores, self._nameservers = ledger, stores, nameservers
+        self._ledger, self._brokers, self._nameservers = ledger, brokers, nameservers
         self.members: dict[str, Program] = {}
         self._groups: dict[str, list[ConsumingProgram | PollingProgram]] = {}
         """Members of groups that share queues."""
@@ -89,8 +89,8 @@ class Programs:
 
     async def _prepare(self, life: Life) -> None:
         pool = ConnectionPool(rng=life.environment.rng)
-        for store in self._stores.values():
-            calls = StoreClient(pool, store.address, REQUEST_SECONDS)
+        for broker in self._brokers.values():
+            calls = broker.client(pool, REQUEST_SECONDS)
             while not await self._has_prepared(calls):
                 await life.sleep(AGAIN_SECONDS)
         for program in self.members.values():
@@ -116,15 +116,15 @@ class Programs:
     async def _audit(self, life: Life) -> None:
         """Ask the stores for the offsets that the orderly group has committed."""
         pool = ConnectionPool(rng=life.environment.rng)
-        lives = dict.fromkeys(self._stores, 0)
+        lives = dict.fromkeys(self._brokers, 0)
         while not await life.sleep(AUDIT_SECONDS):
-            for name, store in self._stores.items():
-                calls = StoreClient(pool, store.address, REQUEST_SECONDS)
+            for name, broker in self._brokers.items():
+                calls = broker.client(pool, REQUEST_SECONDS)
                 for queue in range(QUEUES):
-                    asked = store.process.lives
+                    asked = broker.lives
                     with suppress(LinkError, BrokerRefused):
                         offset = await calls.consumer_offset(ORDERLY, TOPICS[ORDERLY], queue)
-                        self._audited((name, queue), asked, store.process.lives, lives, offset or 0)
+                        self._audited((name, queue), asked, broker.lives, lives, offset or 0)
 
     def _audited(
         self, queue: tuple[str, int], asked: int, now: int, lives: dict[str, int], offset: int
@@ -161,7 +161,7 @@ class Programs:
         for group, members in self._groups.items():
             found += [f"{group}: {each}" for each in self._ledger.groups.missing(group, TOPICS[group])]
             have = sorted((queue.broker, queue.queue_id) for member in members for queue in member.queues)
-            if have != [(store, queue) for store in sorted(self._stores) for queue in range(QUEUES)]:
+            if have != [(store, queue) for store in sorted(self._brokers) for queue in range(QUEUES)]:
                 found.append(f"{group}: queues {have} have members")
         return found
 

@@ -53,7 +53,7 @@ class Reader:
         own += [(topic, QUEUES) for topic in TOPICS.values()] if shape.has_programs else []
         self._offsets = {
             (store, topic, queue): 0
-            for store in system.stores
+            for store in system.brokers
             for topic, queues in own
             for queue in range(queues)
         }
@@ -156,7 +156,7 @@ class Reader:
         """Read all queues from where the last reading ended. False to try again."""
         self.delivered = self._system.ledger.messages.delivered()
         for where in self._offsets:
-            calls = StoreClient(pool, self._system.stores[where[0]].address, TIMEOUT_SECONDS)
+            calls = self._system.brokers[where[0]].client(pool, TIMEOUT_SECONDS)
             if not await self._has_read(calls, where):
                 return False
         return True
@@ -186,8 +186,8 @@ class Reader:
         if is_checked_over_http and transactions.open() and not await self._has_answered_checks():
             return False
         for message, half in transactions.open():
-            store = self._system.stores[half.store]
-            if not store.settings.index_enable:
+            store = self._system.brokers[half.store]
+            if not store.has_index:
                 continue  # it cannot find a transaction by its key
             calls = TransactionStoreClient(pool, store.address, TIMEOUT_SECONDS)
             try:
@@ -247,7 +247,7 @@ class Reader:
         try:
             for cell in ledger.offsets.cells():
                 since = ledger.since(cell.store, cell.topic)
-                calls = StoreClient(pool, self._system.stores[cell.store].address, TIMEOUT_SECONDS)
+                calls = self._system.brokers[cell.store].client(pool, TIMEOUT_SECONDS)
                 offset = await calls.consumer_offset(cell.group, cell.topic, cell.queue)
                 ledger.read_offset(cell, offset, since, began_ns)
         except (BrokerRefused, LinkError):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from gantry_simulation.ledger.ledger import Ledger
 from gantry_simulation.ledger.places import Place
+from gantry_simulation.lives.brokers import Broker
 from gantry_simulation.lives.client import Client, Surroundings
 from gantry_simulation.lives.gateways import Gateways
+from gantry_simulation.lives.groups import Group
 from gantry_simulation.lives.history import History
 from gantry_simulation.lives.operations.delays import LEVELS
 from gantry_simulation.lives.operations.transactions import CHECK_SECONDS
@@ -21,12 +25,15 @@ from gantry_simulation.lives.plan import (
     STORE,
     Shape,
     StoreShape,
+    broker_of,
     names,
 )
 from gantry_simulation.lives.programs import Programs
 from gantry_simulation.network.conditions import Conditions
 from gantry_simulation.network.network import Network
 from gantry_simulation.parts.nameserver import Nameserver
+from gantry_simulation.parts.register import SimulatedRegister
+from gantry_simulation.parts.replica import OnEnd, Replica
 from gantry_simulation.parts.scheduler import Scheduler
 from gantry_simulation.parts.store import Store
 from gantry_simulation.parts.txn_checker import TxnChecker
@@ -55,11 +62,17 @@ RETAINING = {
 """Segments are deleted at any hour, and at any age below 320 KB of free space."""
 
 
+def _stay_down(_replica: Replica, _reason: str) -> None:
+    """Do nothing: without a supervisor it stays down."""
+
+
 class System:
     """Everything that the shape of a life has."""
 
     def __init__(self, world: World, shape: Shape, directory: Path) -> None:
         self.world, self.shape = world, shape
+        self.on_end: OnEnd = _stay_down
+        """Called while the life of a replica ends by itself."""
         self.network = Network(world, ROUGH if shape.has_rough_network else None)
         self.history = History(world)
         self.ledger = Ledger(world)
@@ -79,6 +92,8 @@ class System:
         """Positions of stores below which all is older than they keep it."""
         self.must_restart: set[str] = set()
         """Stores whose log may have stopped until a restart, after an error that loses nothing."""
+        self.groups: dict[str, Group] = {}
+        """By their brokers."""
         self._directory, self._numbers = directory, count(1)
         self.gateways = Gateways(shape, self.make_process)
         hints = self.gateways.hints
@@ -87,9 +102,12 @@ class System:
             for name in names(NAMESERVER, shape.nameservers)
         }
         known = self._nameservers = ";".join(each.address for each in self.nameservers.values())
-        self.stores: dict[str, Store] = {
-            name: self._store(name, of_store)
+        self.brokers: dict[str, Broker] = {
+            name: self._broker(name, of_store)
             for name, of_store in zip(names(STORE, len(shape.stores)), shape.stores, strict=True)
+        }
+        self.stores: dict[str, Store] = {
+            name: store for broker in self.brokers.values() for name, store in broker.stores.items()
         }
         self.workers: dict[str, Scheduler | TxnChecker] = {
             **{name: self._scheduler(name) for name in names(SCHEDULER, shape.schedulers)},
@@ -101,7 +119,7 @@ class System:
             },
         }
         self.gateways.add_workers(known, self._make_beside)
-        self.programs = Programs(shape, self.ledger, self.stores, known, self.make_process)
+        self.programs = Programs(shape, self.ledger, self.brokers, known, self.make_process)
         self.clients: dict[str, Client] = {}
         for name in names(CLIENT, shape.clients):
             self.add_client(name)
@@ -113,16 +131,50 @@ class System:
     def _make_beside(self, name: str, other: Process) -> Process:
         return Process(self.world, self.network, name, other.address, beside=other)
 
-    def _store(self, name: str, shape: StoreShape) -> Store:
+    def _broker(self, name: str, shape: StoreShape) -> Broker:
+        """Make the store of a broker, or its replicas."""
+        settings: dict[str, Any] = {
+            "fast_paths": shape.fast_paths, "flush": shape.flush, "index_enable": shape.index,
+            "checkpoint_seconds": shape.checkpoint_seconds, "zero_ahead_bytes": shape.zero_ahead_bytes,
+            "segment_bytes": shape.segment_bytes, "delay_levels": LEVELS, **self.gateways.hints,
+            **(RETAINING if self.shape.deletes_old else {}),
+        }  # fmt: skip
+        pace = SLOW if shape.has_slow_disk else None
+        if self.shape.replicas:
+            return self._group(name, pace, settings)
         if shape.flush == "async":
             self.ledger.losses.doubt(name)
-        return Store(
-            self.make_process(name, SLOW if shape.has_slow_disk else None),
-            self._nameservers, fast_paths=shape.fast_paths, flush=shape.flush, index_enable=shape.index,
-            checkpoint_seconds=shape.checkpoint_seconds, zero_ahead_bytes=shape.zero_ahead_bytes,
-            segment_bytes=shape.segment_bytes, delay_levels=LEVELS, **self.gateways.hints,
-            **(RETAINING if self.shape.deletes_old else {}),
-        )  # fmt: skip
+        return Broker(name, {name: Store(self.make_process(name, pace), self._nameservers, **settings)}, None)
+
+    def _group(self, name: str, pace: Pace | None, settings: dict[str, Any]) -> Broker:
+        shape, register = self.shape, SimulatedRegister(name)
+        processes = [self.make_process(replica, pace) for replica in shape.replica_names(name)]
+        rates = random.Random(f"{self.world.seed}/clocks of {name}")
+        for process in processes:
+            process.clocks.run_at(1 + rates.uniform(-shape.clock_drift, shape.clock_drift))
+        timing = {"lease_ms": shape.lease_ms, "grace_ms": shape.lease_ms * 3 // 2}
+        replicas = {
+            process.name: Replica(
+                process, processes, register, self._ended, self._nameservers, **timing, **settings
+            )
+            for process in processes
+        }
+
+        def taken_over() -> None:
+            self.brokers[name].takeovers += 1
+            self.ledger.lost_undurable(name)
+
+        group = self.groups[name] = Group(self.world, self.history, replicas, register, taken_over)
+        return Broker(name, replicas, lambda: group.leader)
+
+    def _ended(self, replica: Replica, reason: str) -> None:
+        self.history.add(replica.process.name, f"ends: {reason}")
+        self.on_end(replica, reason)
+
+    def lost_undurable(self, store: str) -> None:
+        """Forget what a store may lose that was not durable. Of a group, a takeover may lose it, and nothing else."""
+        if broker_of(store) not in self.groups:
+            self.ledger.lost_undurable(store)
 
     def _scheduler(self, name: str) -> Scheduler:
         process = self.make_process(name)
@@ -133,13 +185,10 @@ class System:
     def add_client(self, name: str) -> Client:
         """Add a client."""
         surroundings = Surroundings(
-            stores={name: store.address for name, store in self.stores.items()},
-            fast_ports={name: store.fast_address for name, store in self.stores.items()},
+            brokers=self.brokers,
             is_harmed=lambda: self.is_harmed,
             nameservers=[nameserver.address for nameserver in self.nameservers.values()],
-            is_sync=self.is_sync,
             now_ns=lambda: self.world.now_ns,
-            lives_of=lambda store: self.stores[store].process.lives,
             gateways=self.gateways.address,
             answers_checks=self.shape.checkers > 0,
         )
@@ -148,7 +197,7 @@ class System:
 
     def is_sync(self, store: str) -> bool:
         """Whether a store delivers only what is durable, in its present life."""
-        return self.stores[store].flush == "sync"
+        return self.brokers[store].is_sync
 
     def members(self) -> dict[str, Part]:
         """Return everything that runs in a process, by name."""

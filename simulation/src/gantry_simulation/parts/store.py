@@ -10,6 +10,7 @@ from msgspec import structs
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.assembly import StoreProcess
 from broker_store.process.disk import Disk
+from broker_store.process.group_register import OpenRegister, jetstream_register
 from broker_store.settings import Settings
 from gantry_chassis.process import Life
 from gantry_simulation.processes.part import Part
@@ -44,21 +45,28 @@ class Store(Part):
     """Starts a `StoreProcess`, in one life after the other, on what its disk kept."""
 
     def __init__(
-        self, process: Process, nameservers: str = "", *, fast_paths: bool = True, **settings: Any
+        self,
+        process: Process,
+        nameservers: str = "",
+        *,
+        fast_paths: bool = True,
+        open_register: OpenRegister = jetstream_register,
+        **settings: Any,
     ) -> None:
-        """Replace settings of SMALL by those given here."""
+        """Replace settings of SMALL by those given here. The brokerName is that of the process, unless they name another one."""
         super().__init__(process)
         self.address = f"{process.address}:{PORT}"
         self.fast_address = f"{process.address}:{PORT - 2}"
         self.files = SimulatedFiles()
+        named: dict[str, Any] = {"broker_name": process.name}
         self._settings = Settings(
             listen=process.address,
             port=PORT,
             store_dir=DIRECTORY,
             nameservers=nameservers,
-            broker_name=process.name,
-            **{**SMALL, **settings},
+            **{**named, **SMALL, **settings},
         )
+        self._open_register = open_register
         self._fast_paths = fast_paths
         self.flush: str = self._settings.flush
         """That of its present life."""
@@ -83,7 +91,8 @@ class Store(Part):
         self.files = self.files.crash_state(CRASH_STATES, seed)
 
     async def _main(self, life: Life) -> None:
-        await StoreProcess(self._settings, life, Disk(self.files, _take), fast_paths=self._fast_paths).run()
+        disk = Disk(self.files, _take)
+        await StoreProcess(self._settings, life, disk, self._open_register, fast_paths=self._fast_paths).run()
 
 
 def _take(_directory: Path) -> Unlocked:

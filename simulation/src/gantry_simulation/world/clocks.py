@@ -24,19 +24,23 @@ class Clocks:
 
     def __init__(self, world: VirtualTime, rng: random.Random) -> None:
         self._world = world
-        self._rate = 1 + rng.uniform(-DRIFT_MAX, DRIFT_MAX)
+        self._rate = self._steady_rate = 1 + rng.uniform(-DRIFT_MAX, DRIFT_MAX)
         self._steady_start = rng.uniform(0, OFFSET_SECONDS_MAX)
         self._boot_start = self._steady_start + rng.uniform(0, OFFSET_SECONDS_MAX)
         self._stepped_ns = 0
         self._wall_start_ns = WALL_START_NS + rng.randint(-WALL_ERROR_NS_MAX, WALL_ERROR_NS_MAX)
 
+    def run_at(self, rate: float) -> None:
+        """Let the steady clock gain or lose more than a quartz does, and the wall clock not. Call it before anything runs."""
+        self._steady_rate = rate
+
     def steady(self) -> float:
         """Return the monotonic clock in seconds."""
-        return self._steady_start + self._world.now_ns * self._rate / 1e9
+        return self._steady_start + self._world.now_ns * self._steady_rate / 1e9
 
     def since_boot(self) -> float:
         """Return the seconds since the machine started."""
-        return self._boot_start + self._world.now_ns * self._rate / 1e9
+        return self._boot_start + self._world.now_ns * self._steady_rate / 1e9
 
     def wall_ns(self) -> int:
         """Return the wall clock in nanoseconds since 1970."""
@@ -44,7 +48,7 @@ class Clocks:
 
     def boot(self) -> None:
         """Start the machine again: the seconds since its boot begin at zero."""
-        self._boot_start = -self._world.now_ns * self._rate / 1e9
+        self._boot_start = -self._world.now_ns * self._steady_rate / 1e9
 
     def step_wall(self, seconds: float) -> None:
         """Set the wall clock ahead, or back by negative seconds. The steady clock does not notice."""
@@ -69,4 +73,4 @@ class Clocks:
 
     def world_ns(self, steady: float) -> int:
         """Return the virtual time at which the steady clock shows these seconds."""
-        return ceil((steady - self._steady_start) / self._rate * 1e9)
+        return ceil((steady - self._steady_start) / self._steady_rate * 1e9)

@@ -239,16 +239,10 @@ class StoreProcess:
         from broker_store.process.membership import open_membership
 
         self._membership = membership = open_membership(
-<<<<<<< HEAD
-            self._settings, self._life, self._make_links_pool, self._nats_tls, group, opening, self._thread
-        )
-        self._replication_route.open(membership.report.describe, membership.move)
-=======
             self._settings, self._life, self._make_links_pool, self._open_register, self._nats_tls, group,
             opening, self._thread,
         )  # fmt: skip
-        self._replication_route.open(membership.report.describe)
->>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)
+        self._replication_route.open(membership.report.describe, membership.move)
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
 

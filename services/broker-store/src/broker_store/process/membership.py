@@ -213,7 +213,6 @@ class Membership:
                     await handed_over.wait()
         await self.close()
 
-<<<<<<< HEAD
     def move(self, successor: str) -> None:
         """Let another replica lead, `successor` or any that is in sync; then start again as a follower. Raises CannotMove."""
         newest = self._shell.role.replica.kept.newest
@@ -231,7 +230,7 @@ class Membership:
         self._successor = successor
         self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
         self._life.stop()
-=======
+
     def begin_stop(self, seconds: float) -> None:
         """Begin an orderly stop. What the group has not confirmed after these seconds is refused as unknown, and so is what comes later."""
         self._giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up)
@@ -243,7 +242,6 @@ class Membership:
     def _refuse(self) -> None:
         if self._on_failed is not None:
             self._on_failed(LogStopped("the group has not confirmed it, and this replica ends"))
->>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)
 
     async def close(self) -> None:
         """Leave the group. Repeated calls are safe."""
@@ -358,15 +356,10 @@ class Membership:
         _log.warning("a replica cannot get what it needs", replica=peer, reason=str(error))
 
     def _end_life(self, why: Exception) -> None:
-<<<<<<< HEAD
         if not self._is_cut_off:
             self._end, self._is_cut_off = why, True
-=======
-        if self._end is None:
-            self._end = why
             if self._giving_up is not None:  # nobody answers what the stop waits for
                 self._give_up()
->>>>>>> f7c280b3 (store: the register of a group is opened from outside, and a leader without followers stops)
             _log.warning("this replica ends", reason=str(why))
             self._wake.set()
             self._life.stop()

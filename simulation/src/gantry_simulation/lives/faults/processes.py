@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from gantry_simulation.lives.faults.restarts import forget_failed_disk, restart
-from gantry_simulation.lives.plan import Act
+from gantry_simulation.lives.plan import Act, broker_of
 from gantry_simulation.lives.system import System
 from gantry_simulation.parts.nameserver import Nameserver
 from gantry_simulation.parts.store import Store
@@ -29,7 +29,7 @@ def power_cut(system: System, act: Act) -> bool:
         return False
     if isinstance(member, Store):
         member.lose_power(act.number)
-        system.ledger.lost_undurable(act.on)
+        system.lost_undurable(act.on)
         forget_failed_disk(system, act.on)
     else:
         member.lose_power()
@@ -61,8 +61,9 @@ def reconfigure(system: System, act: Act) -> bool:
         "checkpoint_seconds": rng.choice((0.1, 1.0, 5.0)),
     }[change]
     if change == "flush":
-        system.ledger.losses.doubt(act.on)
-        system.ledger.lost_undurable(act.on)  # what was written before is not known to be durable
+        if broker_of(act.on) not in system.groups:  # they answer what the group has
+            system.ledger.losses.doubt(act.on)
+        system.lost_undurable(act.on)  # what was written before is not known to be durable
     store.configure(**{change: value})
     system.history.add(act.on, f"gets {change} = {value}")
     return True

@@ -59,7 +59,7 @@ def restart_running(system: System, member: Part) -> None:
 def _after_failed_disk(system: System, name: str) -> None:
     """Take into account that the next life of a store reads what the device has, which may be less than what was written."""
     if name in system.has_failed_disk:
-        system.ledger.lost_undurable(name)
+        system.lost_undurable(name)
         forget_failed_disk(system, name)
 
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from gantry_simulation.lives.faults.clocks import step_wall
 from gantry_simulation.lives.faults.damage import flip, lose_files
 from gantry_simulation.lives.faults.disks import disk_error, empty, full_disk, read_error, slow_syncs
 from gantry_simulation.lives.faults.network import break_connections, cut, cut_one_way
 from gantry_simulation.lives.faults.processes import kill, pause, power_cut, reconfigure, stop
+from gantry_simulation.lives.faults.replicas import (
+    blackout,
+    cut_off,
+    register_away,
+    register_late,
+    register_silent,
+    register_stale,
+)
 from gantry_simulation.lives.faults.restarts import restart_running
 from gantry_simulation.lives.faults.retaining import disk_pressure, hours_off
 from gantry_simulation.lives.plan import Act
@@ -34,8 +44,21 @@ COMMON_FAULTS: dict[str, Apply] = {
     "lost files": lose_files,
 }
 DISK_PRESSURE, HOURS_OFF = "disk pressure", "hours off"
-FAULTS: dict[str, Apply] = {**COMMON_FAULTS, DISK_PRESSURE: disk_pressure, HOURS_OFF: hours_off}
-"""Those in common, and those of lives in which retention works."""
+GROUP_FAULTS: dict[str, Apply] = {
+    "blackout": blackout,
+    "cut off": cut_off,
+    "register away": register_away,
+    "register stale": register_stale,
+    "register silent": register_silent,
+    "register late": register_late,
+}
+FAULTS: dict[str, Apply] = {
+    **COMMON_FAULTS,
+    DISK_PRESSURE: disk_pressure,
+    HOURS_OFF: hours_off,
+    **GROUP_FAULTS,
+}
+"""Those in common, those of lives in which retention works, and those of groups with replicas."""
 POWER_CUT = "power cut"
 DAMAGES = frozenset({"bit flip", "lost files"})
 STORE_FAULTS = DAMAGES | {"reconfigure", "disk error", "full disk", "read error", "slow syncs"}
@@ -50,11 +73,24 @@ def perform(system: System, act: Act) -> None:
     if apply is None:
         system.clients[act.by].perform(act)
         system.happened[act.kind] += 1
-    elif apply(system, act):
+        return
+    act = _aimed(system, act)
+    if apply(system, act):
         system.is_harmed = True
         system.happened[act.kind] += 1
         other = f" and {act.by}" if act.by else ""
         system.history.add(act.on, f"*** {act.kind}{other}, {act.span_ms} ms")
+
+
+def _aimed(system: System, act: Act) -> Act:
+    """Let a fault of a group strike the replica that leads."""
+    group = system.groups.get(act.on)
+    if group is None:
+        return act
+    on = next(iter(group.replicas)) if group.leader is None else group.leader.process.name
+    if on == act.by:  # the leader from another one
+        on = next(name for name in group.replicas if name != act.by)
+    return msgspec.structs.replace(act, on=on)
 
 
 def end_all(system: System) -> None:
@@ -65,6 +101,8 @@ def end_all(system: System) -> None:
         one.process.clocks.end_steps()
         if one.process.is_running and one.process.is_paused:
             one.process.resume()
+    for group in system.groups.values():
+        group.register.end_faults()
     for name, store in system.stores.items():
         store.files.faults.clear()
         empty(store)

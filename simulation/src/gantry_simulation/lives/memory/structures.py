@@ -26,6 +26,8 @@ EMPTY: Names = {
     "broker_store.reading.filtered.filtered_pulls:Scans": "_tasks",
     "broker_store.reading.held_pulls:HeldPulls": "_by_queue _by_tick _by_peer _by_wait",
     "broker_store.reading.pull_handler:Pulls": "_slow _woken",
+    "broker_store.replication.register_calls:RegisterCalls": "_tasks",
+    "broker_store.replication.shell:Shell": "_inputs",
     "broker_store.requests.deferred_replies:DeferredReplies": "_tasks",
     "broker_store.requests.request_classes:RequestClass": "_entered_ms",
     "broker_store.sending.keyed:KeyedSends": "_claims",
@@ -58,6 +60,9 @@ LIMITED: Names = {
     "broker_store.log.commit_log.first_read:FirstReadCheck": "_starts<=INTERVALS_MAX _ends<=INTERVALS_MAX",
     "broker_store.log.files.file_pool:FilePool": "_open<=._open_max",
     "broker_store.opening.restore:Restore": "_codes<=CODES_KEPT_MAX",
+    "broker_store.process.group_report:GroupReport": "_ends<=SAMPLES_MAX",
+    "broker_store.replication.arriving:Arriving": "_begun<=SENDERS_MAX",
+    "broker_store.replication.fresh_bytes:FreshBytes": "_pieces<=._bytes_max",
     "broker_store.settling.decided.settled_table:SettledTable": "_decisions<=DECISIONS_KEPT+ _older<=DECISIONS_KEPT+",
     "broker_store.transactions.half_copies:HalfCopies": "_decided<=DECIDED_KEPT+ _order<=DECIDED_KEPT+ _presumed<=DECIDED_KEPT+",
     "broker_store.transactions.half_messages.recent_halves:RecentHalves": (
@@ -146,6 +151,13 @@ FEW: Mapping[str, Names] = {
         "scheduler.terms.keepers:KnownStores": "by_broker",
         "txn_checker.assembly:CheckerProcess": "_watches _stores _leaving",
     },
+    "replica of a group, or shipment in flight to one: at most 256": {
+        "broker_store.replication.as_leader:Leading": "_sessions",
+        "broker_store.replication.gate:Gate": "_ends _confirm_at_report _near _heard",
+        "broker_store.replication.links:Links": "_addresses _names _connecting",
+        "broker_store.replication.shipping:Shipping": "_followers",
+        "broker_store.replication.shipping:_Follower": "in_flight",
+    },
     "open file or segment": {
         "broker_store.groups.locks.lock_file:LockFile": "_open",
         "broker_store.log.commit_log.commit_log:CommitLog": "_unsynced dropped",
@@ -190,6 +202,7 @@ PASSING = (
     "broker_store.groups.offset_log:_Dump",
     "broker_store.log.recovery.recovery:Recovery",
     "broker_store.opening.queue_note:QueueNote",
+    "broker_store.replication.register.answers:StreamAnswer",
     "broker_store.settling.request.ahead:_Kept",
     "broker_store.settling.request.fast_settle:FastSettle",
     "broker_store.settling.request.slices:_Request",
@@ -214,11 +227,10 @@ PASSING = (
 OFF_IN_LIVES = (
     "broker_store.access.followed:Followed",
     "broker_store.access.other_stores:OtherStores",
-    "broker_store.process.group_report:GroupReport",
     "gantry_chassis.nats_connection:NatsRequests",
     "gantry_link.serving.tls_door:OpenDoor",
 )
-"""Classes of access control, TLS and replication, which are off in lives: no census sees them."""
+"""Classes of access control, TLS and the register in JetStream, which are off in lives: no census sees them."""
 
 SMALL: Mapping[str, Mapping[str, int]] = {
     "broker_store.log.commit_log.first_read": {"INTERVALS_MAX": 4},

@@ -26,12 +26,8 @@ class Doing(Protocol):
     ledger: Ledger
     history: History
     name: str
-    is_sync: Callable[[str], bool]
-    """Whether a store delivers only what is durable."""
     is_harmed: Callable[[], bool]
     """Whether something happened that requests may fail for."""
-    lives_of: Callable[[str], int]
-    """How often a store was started."""
 
     def store(self, name: str) -> StoreClient:
         """Return the client of a store."""
@@ -47,6 +43,18 @@ class Doing(Protocol):
 
     def stores(self) -> Sequence[str]:
         """Return the names of all stores."""
+        ...
+
+    def is_sync(self, store: str) -> bool:
+        """Whether a store delivers only what is durable."""
+        ...
+
+    def lives_of(self, store: str) -> int:
+        """How often what a store keeps in memory was lost, at most."""
+        ...
+
+    def is_group(self, store: str) -> bool:
+        """Whether a store has replicas."""
         ...
 
     def http(self) -> HttpClient:

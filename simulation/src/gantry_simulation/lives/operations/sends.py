@@ -65,7 +65,9 @@ async def _send(
     place = Place(act.on, topic, reply.queue_id, reply.queue_offset)
     durability = reply.durability or "no durability"
     doing.history.add(doing.name, f"{message} is stored at {place}: {durability}, code {stored.code}")
-    is_durable = reply.durability == FSYNC
+    if doing.is_group(act.on) and stored.code:
+        return  # the group has not confirmed it, and another leader may never have got it
+    is_durable = reply.durability == FSYNC or doing.is_group(act.on)
     doing.ledger.messages.stored(message, place, since, is_durable=is_durable)
     if doing.ledger.messages.required.get(place) == message:
         doing.ledger.messages.positions[place] = parse_offset_message_id(reply.msg_id)[2]
@@ -114,9 +116,12 @@ async def send_batch(doing: Doing, act: Act) -> None:
     stored: BatchStored = batch_stored_of(answer)
     first = Place(act.on, topic, stored.reply.queue_id, stored.reply.queue_offset)
     doing.history.add(doing.name, f"{messages[0]}.. are stored from {first}: {stored.reply.durability}")
+    if doing.is_group(act.on) and stored.code:
+        return
+    is_durable = stored.reply.durability == FSYNC or doing.is_group(act.on)
     for number, message in enumerate(messages):
         place = first._replace(offset=first.offset + number)
-        doing.ledger.messages.stored(message, place, since, is_durable=stored.reply.durability == FSYNC)
+        doing.ledger.messages.stored(message, place, since, is_durable=is_durable)
 
 
 OPERATIONS: dict[str, Operation] = {

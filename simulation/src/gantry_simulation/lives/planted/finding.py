@@ -14,6 +14,7 @@ from gantry_simulation.lives.planted.fault import Planted, Together
 from gantry_simulation.lives.planted.gateways import GATEWAY_FAULTS
 from gantry_simulation.lives.planted.items import PLANTED_ITEMS
 from gantry_simulation.lives.planted.memory import PLANTED_MEMORY
+from gantry_simulation.lives.planted.replicas import PLANTED_REPLICAS
 from gantry_simulation.lives.planted.retention import PLANTED_RETENTION
 from gantry_simulation.lives.planted.store import PLANTED
 from gantry_simulation.lives.planted.tasks import TASK_FAULTS
@@ -25,6 +26,7 @@ EVERY_FAULT: tuple[Planted | Together, ...] = (
     *TASK_FAULTS,
     *PLANTED_MEMORY,
     *PLANTED_RETENTION,
+    *PLANTED_REPLICAS,
 )
 
 

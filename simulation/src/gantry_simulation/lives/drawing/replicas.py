@@ -1,0 +1,78 @@
+"""Draws lives of one broker group: three replicas or five, clients, and sometimes schedulers or programs that use the SDK."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from gantry_simulation.lives.drawing.acts import draw_chained, draw_faults, draw_operations, draw_repeats
+from gantry_simulation.lives.drawing.scenes import draw_pulls_with_offsets
+from gantry_simulation.lives.drawing.shapes import draw_shape, with_readers
+from gantry_simulation.lives.faults.table import COMMON_FAULTS, DAMAGES, GROUP_FAULTS, NETWORK_FAULTS
+from gantry_simulation.lives.plan import Act, Plan, Shape, broker_of
+
+SECONDS = (6.0, 14.0)
+FIVE_SHARE = 0.2
+LEASES_MS = (300, 1000)
+DRIFT_SHARE, DRIFT = 0.5, 0.12
+"""Two clocks may differ by the factor of grace and lease, 1.5."""
+TAKEOVERS_MAX = 3
+AMONG_SHARE = 0.6
+"""Share of the network faults that are between replicas."""
+STRUCK_SHARE = 0.5
+"""Share of the faults of single replicas that strike the one which leads then."""
+COUNTED_SHARE = 0.15
+"""Share of the lives that count memory."""
+
+
+def draw_group_plan(seed: int, rng: random.Random) -> Plan:
+    """Return the plan of a seed whose store has replicas."""
+    shape = _draw_shape(rng)
+    seconds = rng.uniform(*SECONDS)
+    end_ms = int(seconds * 1000)
+    operations = draw_operations(rng, shape, end_ms)
+    busy_ms = [act.at_ms for act in operations]
+    faults = draw_faults(rng, shape, end_ms, busy_ms, _possible())
+    faults = [_moved(rng, shape, act) for act in faults]
+    faults += draw_chained(rng, shape, faults, busy_ms)
+    faults = [act for act in faults if act.kind not in DAMAGES]
+    acts = [*operations, *faults, *draw_repeats(rng, operations, faults)]
+    acts += draw_pulls_with_offsets(rng, shape, end_ms)
+    acts = [act for act in acts if act.at_ms <= end_ms]
+    return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
+
+
+def _possible() -> list[str]:
+    """Return the kinds of faults: of damaged files, only a store without replicas promises anything."""
+    return [kind for kind in (*COMMON_FAULTS, *GROUP_FAULTS, *GROUP_FAULTS) if kind not in DAMAGES]
+
+
+def _draw_shape(rng: random.Random) -> Shape:
+    shape = with_readers(rng, draw_shape(rng))
+    return msgspec.structs.replace(
+        shape,
+        stores=shape.stores[:1],
+        replicas=5 if rng.random() < FIVE_SHARE else 3,
+        lease_ms=rng.choice(LEASES_MS),
+        clock_drift=DRIFT if rng.random() < DRIFT_SHARE and not shape.schedulers else 0.0,
+        last_takeovers=rng.randint(0, TAKEOVERS_MAX),
+        checkers=0,
+        payers=0,
+        nats=True,
+        epilogue="",
+        counts_memory=rng.random() < COUNTED_SHARE,
+    )
+
+
+def _moved(rng: random.Random, shape: Shape, act: Act) -> Act:
+    """Let a fault strike replicas where it may."""
+    replicas = shape.store_names()
+    if act.kind in NETWORK_FAULTS and rng.random() < AMONG_SHARE:
+        on, by = rng.sample(replicas, 2)
+        on = broker_of(on) if rng.random() < STRUCK_SHARE else on
+        return msgspec.structs.replace(act, on=on, by=by)
+    if act.kind in GROUP_FAULTS or (act.on in replicas and not act.by):
+        on = broker_of(replicas[0]) if rng.random() < STRUCK_SHARE else rng.choice(replicas)
+        return msgspec.structs.replace(act, on=on, by="")
+    return act
