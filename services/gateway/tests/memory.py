@@ -43,6 +43,9 @@ class MemorySystem:
         self.stores_at: dict[str, MemoryStore] = {}
         self.leaderless: set[str] = set()
         self.replica_states: dict[str, dict[str, object]] = {}
+        self.lead_moves: list[tuple[str, str]] = []
+        self.replica_away: PeerAway | None = None
+        self.move_refusal = ""
         self.schedulers = MemorySchedulers()
         self.known_events: dict[tuple[str, str, int, int], list[MessageEvent]] = {}
 
@@ -140,6 +143,12 @@ class MemorySystem:
 
     async def state(self, address: str) -> dict[str, object] | None:
         return self.replica_states.get(address)
+
+    async def move_leader(self, address: str, to: str) -> str:
+        self.lead_moves.append((address, to))
+        if self.replica_away is not None:
+            raise self.replica_away
+        return self.move_refusal
 
     # Histories
 

@@ -17,7 +17,7 @@ def leader(name="a", epoch=3, **more):
     return {
         "group": "broker-a", "name": name, "role": "leader", "epoch": epoch, "version": 7, "leader": name,
         "members": ["a", "b"], "minInSync": 2, "confirmOffset": 90, "endOffset": 100, "isServing": True,
-        "acceptsSends": True, "hasLease": True, "registerFault": "",
+        "acceptsSends": True, "hasLease": True, "leadsForMs": 5000, "registerFault": "",
         "replicas": [
             {"name": "b", "address": B, "endOffset": 100, "behindBytes": 0, "behindMs": 4, "isInSync": True},
             {"name": "c", "address": C, "endOffset": 40, "behindBytes": 60, "behindMs": None, "isInSync": False},
@@ -76,6 +76,7 @@ async def test_the_call_lists_the_brokers_with_replicas(client, system):
     system.replica_states = {system.stores["broker-a"].address: leader(), B: follower("b")}
     (group,) = (await client.get("/v1/cluster")).json()["groups"]
     assert (group["broker"], group["leader"], group["minInSync"]) == ("broker-a", "a", 2)
+    assert group["leadsForMs"] == 5000
     assert [one["name"] for one in group["replicas"]] == ["a", "b", "c"]
 
 

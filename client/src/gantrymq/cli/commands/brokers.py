@@ -6,6 +6,7 @@ import typer
 
 from gantrymq.cli import values
 from gantrymq.cli.calls import path_of
+from gantrymq.cli.commands import replicas
 from gantrymq.cli.session import Session, command
 from gantrymq.cli.stops import NOT_FOUND, WRONG_USE, Stop
 
@@ -25,11 +26,11 @@ def add_to(app: typer.Typer) -> None:
     command(broker, "list", "gantrymq broker list")(list_brokers)
     command(broker, "show", "gantrymq broker show broker-a\ngantrymq broker show broker-a --settings")(show)
     command(broker, "set", "gantrymq broker set broker-a fileReservedTime=96")(change)
-    cluster = typer.Typer(help="Clusters: list, show, replicas.", no_args_is_help=True)
+    cluster = typer.Typer(help="Clusters: list, show, replicas, move-leader.", no_args_is_help=True)
     app.add_typer(cluster, name="cluster")
     command(cluster, "list", "gantrymq cluster list")(list_clusters)
     command(cluster, "show", "gantrymq cluster show DefaultCluster")(show_cluster)
-    command(cluster, "replicas", "gantrymq cluster replicas")(show_replicas)
+    replicas.add_to(cluster)
 
 
 def list_brokers(session: Session) -> None:
@@ -115,38 +116,6 @@ def show_cluster(
     ]
     shown = {"cluster": cluster, "brokers": held}
     session.screen.show(shown, lambda: session.screen.table(("broker", "address", "state", "version"), rows))
-
-
-def show_replicas(session: Session) -> None:
-    """Show who leads each broker with replicas, in which epoch, and how far the others are behind."""
-    found = {"groups": session.get(path_of("cluster"))["groups"]}
-
-    def people() -> None:
-        rows = [
-            (
-                group["broker"],
-                one["name"] or one["address"],
-                _known(one["brokerId"]),
-                one["role"],
-                _known(one["epoch"]),
-                {True: "yes", False: "no", None: "?"}[one["inSync"]],
-                _known(one["behindBytes"]),
-                _known(one["behindMs"]),
-            )
-            for group in found["groups"]
-            for one in group["replicas"]
-        ]
-        columns = ("broker", "replica", "id>", "role", "epoch>", "in sync", "bytes behind>", "ms behind>")
-        session.screen.table(columns, rows, "no broker has replicas")
-        for group in found["groups"]:
-            if group["registerFault"]:
-                session.screen.line(f"{group['broker']}: the register: {group['registerFault']}")
-
-    session.screen.show(found, people)
-
-
-def _known(value: object) -> object:
-    return "?" if value is None else value
 
 
 def _rate(text: str) -> str:

@@ -161,6 +161,7 @@ _CLUSTER: Mapping[HttpRoute, Row] = {
     ("GET", "/v1/brokers"): _READS_CLUSTER,
     ("GET", "/v1/brokers/{broker}/settings"): _READS_CLUSTER,
     ("PATCH", "/v1/brokers/{broker}/settings"): _CHANGES_CLUSTER,
+    ("POST", "/v1/brokers/{broker}:moveLeader"): _CHANGES_CLUSTER,
     ("GET", "/v1/cluster"): _READS_CLUSTER,
     ("GET", "/v1/definitions"): row(Every(ResourceType.TOPIC, LIST), Every(ResourceType.GROUP, LIST)),
     ("PUT", "/v1/definitions"): row(Read("Topic Create and Group Create of each in the body", _definitions)),

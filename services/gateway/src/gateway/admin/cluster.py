@@ -53,6 +53,10 @@ class ClusterView:
         shared = {broker: addresses for broker, addresses in sorted(found.items()) if len(addresses) > 1}
         return await asyncio.gather(*(self._group(broker, shared[broker]) for broker in shared))
 
+    async def group(self, broker: str) -> BrokerGroupShown:
+        """Return a broker's replicas, also of a broker with a single one. Raises PeerAway if no nameserver responds."""
+        return await self._group(broker, (await self._names.replicas()).get(broker, {}))
+
     async def _group(self, broker: str, addresses: Mapping[int, str]) -> BrokerGroupShown:
         places = list(addresses.values())
         said = await asyncio.gather(*(self._replicas.state(address) for address in places))

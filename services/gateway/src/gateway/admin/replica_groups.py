@@ -34,6 +34,7 @@ def group_of(
         leader=(_of(leading, "name", str) or "") if leading else "",
         address=max(leaders)[1] if leaders else addresses.get(MASTER_ID, ""),
         epoch=_of(leading, "epoch", int),
+        leads_for_ms=_of(leading, "leadsForMs", int),
         members=[str(name) for name in (leading or {}).get("members", ())],
         min_in_sync=_of(leading, "minInSync", int),
         accepts_sends=_of(leading, "acceptsSends", bool),

@@ -297,6 +297,8 @@ class BrokerGroupShown(Shown):
     """Name of the replica that leads; empty if none says so."""
     address: str
     epoch: int | None
+    leads_for_ms: int | None
+    """How long the leader has led."""
     members: list[str]
     """The replicas that every acknowledged message is on."""
     min_in_sync: int | None
@@ -304,6 +306,17 @@ class BrokerGroupShown(Shown):
     has_lease: bool | None
     register_fault: str
     replicas: list[ReplicaShown]
+
+
+class LeadMoves(Shown):
+    """A leader that hands over. `GET /v1/cluster` shows who leads then, and in which epoch."""
+
+    broker: str
+    leader: str
+    """The replica that still leads, or did."""
+    epoch: int | None
+    to: str
+    """The replica that shall lead; empty: any that is in sync."""
 
 
 class ClusterShown(Shown):

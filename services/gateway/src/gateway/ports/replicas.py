@@ -9,3 +9,10 @@ class Replicas(Protocol):
     async def state(self, address: str) -> dict[str, Any] | None:
         """Return what the store at a remoting address says at `GET /v1/replication`; None if it does not answer, or has no replicas."""
         ...
+
+    async def move_leader(self, address: str, to: str) -> str:
+        """Let the leader at a remoting address hand over to the replica `to`, empty for any that is in sync. Returns before that is done.
+
+        Returns why it refuses, else an empty text. Raises PeerAway without an answer.
+        """
+        ...

@@ -14,6 +14,8 @@ from gateway.admin.dead_letter_routes import dead_letter_routes
 from gateway.admin.dead_letters import DeadLetters
 from gateway.admin.group_routes import group_routes
 from gateway.admin.groups import GroupAdmin
+from gateway.admin.lead_moves import LeadMover
+from gateway.admin.lead_routes import lead_routes
 from gateway.admin.offset_reset import OffsetReset
 from gateway.admin.report_routes import report_routes
 from gateway.admin.reset_routes import reset_routes
@@ -156,8 +158,7 @@ def assemble(
         *report_routes(settings.reports_dir),
         *reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))),
         *_message_routes(ports, fleet, routes, known),
-        *cluster_routes(ClusterView(fleet, names, known, ports.replicas), topics, groups, clocks.monotonic),
-        *broker_settings_routes(fleet),
+        *_cluster_routes(ports, fleet, known, topics, groups),
         *_health_routes(ports, fleet, workers, puller, access_parts),
         *_scheduler_routes(settings, ports, fleet, groups, routes),
         *transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic, access),
@@ -207,6 +208,18 @@ def _health_routes(
         lambda: puller.is_draining,
         lambda: parts is None or parts.guard.is_ready,
     )
+
+
+def _cluster_routes(
+    ports: Ports, fleet: Fleet, known: KnownBrokers, topics: TopicAdmin, groups: GroupAdmin
+) -> list[Operation]:
+    """Return the calls about brokers, clusters and who leads."""
+    view = ClusterView(fleet, ports.names, known, ports.replicas)
+    return [
+        *cluster_routes(view, topics, groups, ports.clocks.monotonic),
+        *lead_routes(LeadMover(fleet, view, ports.replicas)),
+        *broker_settings_routes(fleet),
+    ]
 
 
 def _access(settings: GatewaySettings, parts: AccessParts | None) -> Access:
