@@ -98,6 +98,7 @@ async def test_an_unconfirmed_tail_of_an_old_leader_is_cut():
 async def test_a_leader_that_is_cut_off_is_deposed_and_follows():
     group = await formed("abc")
     await traffic(group)
+    await group.until(lambda: not any(node.waiting for node in group.nodes.values()))
     old = group.leader
     group.cut = {(old.name, name) for name in group.nodes} | {(name, old.name) for name in group.nodes}
     old.faults.is_away = True

@@ -140,6 +140,8 @@ class Appends:
         self._metrics = calls.metrics
         self._request_sync = calls.request_sync
         self._holds_all, self._accepts_sends = calls.holds_all, calls.accepts_sends
+        self._is_accepting = True
+        """Whether enough replicas are in sync, as of the first entry of this turn."""
         self._call_later = calls.call_later
         self._on_disk_full = calls.on_disk_full
         self._dispatch = dispatch
@@ -200,7 +202,9 @@ class Appends:
         if self.is_overloaded:
             self.sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
-        if self._holds_all and not self._accepts_sends():
+        if self._turn_s is None:
+            self._begin_turn()
+        if not self._is_accepting:
             raise too_few_replicas()
         self._take(entry, body_bytes)
 
@@ -243,6 +247,7 @@ class Appends:
 
     def _begin_turn(self) -> None:
         self._turn_s = self._clock.monotonic()
+        self._is_accepting = self._accepts_sends()
         self.work.set()
         if not self._open:
             self._opened_s = self._turn_s

@@ -123,6 +123,7 @@ class Following:
             self._welcome(copying, message)
         elif isinstance(message, Beat):
             self._hear(copying, message)
+            self.report()
         elif isinstance(message, Refused):
             self._leave()
         elif isinstance(message, Resigned):
@@ -140,10 +141,13 @@ class Following:
         if copying is None or copying.leader != shipment.peer or copying.session != shipment.head.session:
             return
         if copying.stage is Stage.COPYING and self._is_current(copying, shipment.head):
-            if shipment.position == self._replica.end:
+            is_next = shipment.position == self._replica.end
+            if is_next:
                 self._replica.emit(WriteShipment())
                 self._replica.grew(shipment.end)
             self._hear(copying, shipment.head)
+            if not is_next:  # the sync of what was written reports it, and where the log ends
+                self.report()
 
     def cut(self) -> None:
         """Take the leader's table, now that the log is a part of the leader's."""
@@ -221,7 +225,6 @@ class Following:
             self._begin_again(replace(copying.welcome, version=copying.version), head.first)
             return
         self._show(head.confirm)
-        self.report()
         if head.first > self._leader_begins:
             self._leader_begins = head.first
             replica.emit(LeaderBegins(head.first))
