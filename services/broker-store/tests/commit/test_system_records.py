@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sending_side import HOST, ScriptedPeer, SendingSide
 
 from broker_store.commit.system_records import Preambles, SegmentOffsets, _bodies, read_system_record
-from broker_store.opening import opening
+from broker_store.opening import store_parts
 from gantry_wire.messages.properties import TAGS, format_properties
 from gantry_wire.records.message_record import build_record
 
@@ -36,7 +36,7 @@ def test_a_table_is_cut_into_bodies_below_the_limit_and_nothing_is_lost(table, b
 
 @pytest.mark.anyio
 async def test_a_preamble_in_several_records_lies_back_to_back_with_offsets_of_its_own(monkeypatch):
-    monkeypatch.setattr(opening, "Preambles", partial(Preambles, parts_bytes_max=4096))
+    monkeypatch.setattr(store_parts, "Preambles", partial(Preambles, parts_bytes_max=4096))
     side = SendingSide(segment_bytes=1024 * 1024)
     peer = ScriptedPeer()
     side.topics.ensure("wide", 1000)
