@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from gantry_chassis.nats_connection import Tls
 
 
+FIRST_LACK_SECONDS = 0.5
+"""Until the store that makes the register of a new group believes that there is none."""
+
+
 class Closing(Protocol):
     """Something that is closed."""
 
@@ -43,6 +47,7 @@ OpenRegister = Callable[[RegisterOpening], GroupRegister]
 
 def jetstream_register(opening: RegisterOpening) -> GroupRegister:
     """Return the register in the JetStream of the NATS servers that the settings name."""
+    from broker_store.replication.register.jetstream_calls import WAITS
     from broker_store.replication.register.jetstream_register import JetStreamRegister
     from gantry_chassis.nats_connection import NatsRequests
 
@@ -50,5 +55,8 @@ def jetstream_register(opening: RegisterOpening) -> GroupRegister:
     who = f"replica {group.name} of {group.group}"
     servers = settings.nats_url.split(",")
     requests = NatsRequests(servers, who, opening.environment.rng, settings.nats_token_file, opening.tls)
-    register = JetStreamRegister(requests, group.group, group.register_servers, opening.remembered)
+    # The first store of a new group need not wait long: what it then makes is refused if it is there after all.
+    is_first = group.may_bootstrap and opening.remembered == 0
+    waits = WAITS._replace(lack_seconds=FIRST_LACK_SECONDS) if is_first else WAITS
+    register = JetStreamRegister(requests, group.group, group.register_servers, opening.remembered, waits)
     return GroupRegister(register, requests)
