@@ -92,6 +92,7 @@ class StoreGroup:
     def __init__(
         self, folder: Path, nats_url: str, servers: int, names: str = "abc", **settings: object
     ) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder, self.nats_url, self.servers, self.settings = folder, nats_url, servers, settings
         self.ports = Ports()
         ports = {name: (self.ports.one(), self.ports.one()) for name in names}

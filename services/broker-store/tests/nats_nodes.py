@@ -164,7 +164,7 @@ def record(
     version: int, nonce: str, group: str = "broker-a", leader: str = "a", **more: object
 ) -> Registered:
     """Build a record; what a test does not name is the same everywhere."""
-    fields = {"epoch": version, "members": ("a", "b", "c"), "boots": 1, **more}
+    fields = {"epoch": version, "members": ("a", "b", "c"), "boots": 1, "origin": "first", **more}
     return Registered(version=version, group=group, leader=leader, nonce=nonce, **fields)  # pyright: ignore[reportArgumentType]
 
 

@@ -1,6 +1,7 @@
 """A broker group of real processes: what is acknowledged survives its leader, and so does the rest of its state."""
 
 import contextlib
+import shutil
 import signal
 import time
 
@@ -280,3 +281,22 @@ def test_a_leader_without_followers_stops_although_nobody_confirms_what_it_write
     assert leader.process.wait(30) == 0
     for store in followers:
         store.signal(CONTINUE)
+
+
+def test_a_directory_of_another_group_with_the_same_name_is_refused(group, tmp_path):
+    with nodes(tmp_path / "other-nats", 1) as made:
+        other = StoreGroup(tmp_path / "other", made[0].url, servers=1)
+        other.start()
+        other.wait_for_set(3)
+        assert len(send_many(other.leader(), 0, 20)) == 20
+        other.close()
+    group.wait_for_set(3)
+    acknowledged = send_many(group.leader(), 100, 40)
+    follower = next(store for store in group.stores.values() if store is not group.leader())
+    follower.kill()
+    group.wait_for_set(2)  # the register is newer than what the directory knows
+    shutil.rmtree(follower.directory)
+    shutil.copytree(other.stores[follower.name].directory, follower.directory)
+    follower.start()
+    assert follower.process.wait(30) not in {0, EXIT_RESTART}
+    assert read_all(group.leader()) == acknowledged

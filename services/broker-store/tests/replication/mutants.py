@@ -372,7 +372,7 @@ FOUND_BY_A_LIFE: dict[str, int] = {
     "never_cuts": 2,
     "version_not_remembered": 20,
     "reports_of_any_session_count": 240,
-    "leads_beside_another": 5,
+    "leads_beside_another": 0,
     "lease_without_all": 1,
     "lease_from_arrival": 126,
     "lease_too_long": 5,

@@ -17,7 +17,7 @@ from broker_store.replication.register.record import Registered
 from broker_store.replication.steps import Kept
 
 STORE = "/store"
-RECORD = Registered(3, "broker-a", 2, "b", ("b",), 2, "b-1-7")
+RECORD = Registered(3, "broker-a", 2, "b", ("b",), 2, "b-1-7", "a-0-1")
 VOID = Kept(3, RECORD, EpochTable((Epoch(1, 0), Epoch(2, 100))), begin=8192, is_void=True)
 CLEARED = replace(VOID, is_void=False)
 DERIVED = (

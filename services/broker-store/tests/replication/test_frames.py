@@ -38,6 +38,7 @@ from gantry_wire.limits import BODY_BYTES_MAX, RECORD_BYTES_MAX
 NUMBERS = st.integers(0, (1 << 63) - 1)
 TIMES = st.integers(-(1 << 63), (1 << 63) - 1)
 NAMES = st.from_regex(r"[%|a-zA-Z0-9_.:@-]{1,127}", fullmatch=True)
+ORIGINS = st.from_regex(r"[a-zA-Z0-9_-]{0,64}", fullmatch=True)
 SESSIONS = st.builds(Session, st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True), NUMBERS)
 GROUPS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=127)
 
@@ -52,7 +53,7 @@ def tables(draw) -> EpochTable:
 BEATS = st.builds(Beat, SESSIONS, NUMBERS, NUMBERS, st.none() | NUMBERS, TIMES, NUMBERS)
 ENDS = st.tuples(NUMBERS, NUMBERS).map(sorted)
 MESSAGES = st.one_of(
-    st.builds(Hello, SESSIONS, GROUPS, tables(), NUMBERS, NUMBERS),
+    st.builds(Hello, SESSIONS, GROUPS, ORIGINS, tables(), NUMBERS, NUMBERS),
     st.builds(Welcome, SESSIONS, NUMBERS, NUMBERS, NUMBERS, tables(), TIMES, NUMBERS),
     st.builds(Refused, SESSIONS, NUMBERS),
     st.builds(Resigned, SESSIONS, NUMBERS, NUMBERS, NAMES),
@@ -119,8 +120,9 @@ def test_a_changed_bit_of_log_bytes_is_refused(log_bytes, data):
     [
         replace(HEAD, epoch=-1), replace(HEAD, confirm=-2), replace(HEAD, session=Session("", 1)),
         replace(HEAD, session=Session("x" * 65, 1)), replace(HEAD, session=Session("a b", 1)),
-        DurableEnd(HEAD.session, 1, 1, 101, 100, 0), Refused(HEAD.session, -1), Hello(HEAD.session, "", EpochTable(), 0, 0),
-        Hello(HEAD.session, "g" * 128, EpochTable(), 0, 0), Hello(HEAD.session, "g", EpochTable(), -1, 0),
+        DurableEnd(HEAD.session, 1, 1, 101, 100, 0), Refused(HEAD.session, -1), Hello(HEAD.session, "", "o", EpochTable(), 0, 0),
+        Hello(HEAD.session, "g" * 128, "o", EpochTable(), 0, 0), Hello(HEAD.session, "g", "o", EpochTable(), -1, 0),
+        Hello(HEAD.session, "g", "o" * 65, EpochTable(), 0, 0), Hello(HEAD.session, "g", "o p", EpochTable(), 0, 0),
         Welcome(HEAD.session, 1, 1, -5, EpochTable(), 0, 0), Welcome(HEAD.session, 1, 1, 5, EpochTable(), 0, -1),
         replace(HEAD, first=-1),
     ],
@@ -159,7 +161,7 @@ def test_the_largest_run_of_records_fits_a_shipment():
 
 def test_the_largest_table_fits_a_frame():
     table = EpochTable(tuple(Epoch(number, 0) for number in range(1, ENTRIES_MAX + 1)))
-    code, body = encode_message("a", Hello(HEAD.session, "g", table, 1, 1))
+    code, body = encode_message("a", Hello(HEAD.session, "g", "o", table, 1, 1))
     assert len(body) <= FRAME_BODY_BYTES_MAX
     assert decode_body(code, body)[1].table == table
 

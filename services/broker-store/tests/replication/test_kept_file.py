@@ -19,10 +19,10 @@ from broker_store.replication.register.record import Registered
 from broker_store.replication.steps import Kept
 
 STORE = "/store"
-RECORD = Registered(3, "broker-a", 2, "a", ("a", "b"), 2, "a-1-7")
+RECORD = Registered(3, "broker-a", 2, "a", ("a", "b"), 2, "a-1-7", "a-0-1")
 OLD = Kept(3, RECORD, EpochTable((Epoch(1, 0), Epoch(2, 100))))
 NEW = Kept(
-    4, Registered(4, "broker-a", 3, "b", ("b",), 3, "b-1-9"), EpochTable((Epoch(1, 0), Epoch(3, 90))), 4096, True
+    4, Registered(4, "broker-a", 3, "b", ("b",), 3, "b-1-9", "a-0-1"), EpochTable((Epoch(1, 0), Epoch(3, 90))), 4096, True
 )  # fmt: skip
 NAMES = st.from_regex(r"[%|a-zA-Z0-9_.:@-]{1,20}", fullmatch=True)
 NUMBERS = st.integers(1, (1 << 63) - 1)
@@ -35,7 +35,7 @@ def kept_states(draw) -> Kept:
     members = tuple(draw(st.lists(NAMES, min_size=1, max_size=9, unique=True)))
     record = Registered(
         draw(NUMBERS), draw(st.text(min_size=1, max_size=127).filter(_is_encodable)), draw(NUMBERS),
-        draw(st.sampled_from(members)), members, draw(NUMBERS), "nonce",
+        draw(st.sampled_from(members)), members, draw(NUMBERS), "nonce", "origin",
     )  # fmt: skip
     newest = draw(st.sampled_from((None, record)))
     numbers = st.integers(0, (1 << 63) - 1)

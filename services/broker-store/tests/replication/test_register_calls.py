@@ -18,8 +18,8 @@ from broker_store.replication.steps import (
 )
 
 pytestmark = pytest.mark.anyio
-FIRST = Registered(1, "g", 1, "a", ("a",), 1, "a-1")
-SECOND = Registered(2, "g", 2, "b", ("b",), 2, "b-1")
+FIRST = Registered(1, "g", 1, "a", ("a",), 1, "a-1", "a-1")
+SECOND = Registered(2, "g", 2, "b", ("b",), 2, "b-1", "a-1")
 
 
 @pytest.fixture
@@ -61,7 +61,8 @@ async def test_a_refused_write_says_what_stands():
     asked = Asked()
     await asked.write(FIRST)
     asked.records.append(
-        1, b'{"version":2,"group":"g","epoch":2,"leader":"c","members":["c"],"boots":2,"nonce":"c-1"}'
+        1,
+        b'{"version":2,"group":"g","epoch":2,"leader":"c","members":["c"],"boots":2,"nonce":"c-1","origin":"a-1"}',
     )
     answer = await asked.write(SECOND)
     assert isinstance(answer, RegisterRefused)

@@ -40,8 +40,9 @@ from broker_store.replication.steps import (
 )
 
 TABLE = EpochTable((Epoch(1, 0),))
-OTHERS = Registered(5, "g", 2, "b", ("a", "b", "c"), 2, "b.1-1")
-WITHOUT = Registered(5, "g", 2, "b", ("b", "c"), 2, "b.1-1")
+ORIGIN = "a.0-1"
+OTHERS = Registered(5, "g", 2, "b", ("a", "b", "c"), 2, "b.1-1", ORIGIN)
+WITHOUT = Registered(5, "g", 2, "b", ("b", "c"), 2, "b.1-1", ORIGIN)
 LATER_TABLE = EpochTable((Epoch(1, 0), Epoch(2, 90), Epoch(3, 170)))
 
 
@@ -52,8 +53,10 @@ def kept(newest: Registered | None = OTHERS, fence: int = 5, table: EpochTable =
 class Shell:
     """Steps a role and finds its orders by their kind."""
 
-    def __init__(self, kept: Kept, end: int = 100, confirm: int = 0, bootstrap: bool = False):
-        settings = RoleSettings("a", "g", min_in_sync=1, bootstrap=bootstrap)
+    def __init__(
+        self, kept: Kept, end: int = 100, confirm: int = 0, bootstrap: bool = False, min_in_sync: int = 1
+    ):
+        settings = RoleSettings("a", "g", min_in_sync=min_in_sync, bootstrap=bootstrap)
         self.now = 1000
         self.role = Role(Replica(settings, kept, kept.begin, end, confirm, "a.7", self.now))
         self.orders: list[Output] = []
@@ -113,7 +116,7 @@ def test_the_first_replica_promises_durably_and_then_makes_the_first_record():
     assert not shell.all_of(WriteRegister)
     shell.persisted()
     record = shell.order(WriteRegister).record
-    assert record == Registered(1, "g", 1, "a", ("a",), 1, record.nonce)
+    assert record == Registered(1, "g", 1, "a", ("a",), 1, record.nonce, record.nonce)
     shell.step(RegisterWritten(shell.order(WriteRegister).operation))
     assert shell.order(Persist).kept == Kept(1, record, TABLE)
     assert shell.role.state is ReplicaState.PROMISED
@@ -133,7 +136,7 @@ def test_a_member_campaigns_after_grace_with_the_set_less_the_leader():
     shell.read(OTHERS, ms=1499)
     assert shell.role.state is ReplicaState.FOLLOWER
     record = shell.promised().record
-    assert record == Registered(6, "g", 3, "a", ("a", "c"), 3, record.nonce)
+    assert record == Registered(6, "g", 3, "a", ("a", "c"), 3, record.nonce, ORIGIN)
 
 
 def test_nothing_is_acknowledged_from_the_promise_on():
@@ -152,7 +155,7 @@ def test_a_promise_is_never_lower_than_one_before():
     assert shell.order(Persist).kept.fence == 9
 
 
-@pytest.mark.parametrize("answer", [None, Registered(4, "g", 1, "c", ("a", "c"), 1, "c")])
+@pytest.mark.parametrize("answer", [None, Registered(4, "g", 1, "c", ("a", "c"), 1, "c", ORIGIN)])
 def test_an_empty_or_older_register_is_no_reason_to_campaign(answer):
     shell = Shell(kept())
     shell.read(answer, ms=1600)
@@ -169,7 +172,7 @@ def test_a_register_without_an_answer_is_no_reason_to_campaign_and_is_shown():
 
 @pytest.mark.parametrize(
     "state",
-    [kept(Registered(5, "g", 2, "b", ("b", "c"), 2, "")), kept(fence=0)],
+    [kept(Registered(5, "g", 2, "b", ("b", "c"), 2, "", ORIGIN)), kept(fence=0)],
     ids=["not in the set", "lost its log"],
 )
 def test_a_learner_never_campaigns(state):
@@ -180,7 +183,7 @@ def test_a_learner_never_campaigns(state):
 
 
 def test_a_leader_that_comes_back_writes_a_new_epoch_at_once():
-    own = Registered(5, "g", 2, "a", ("a", "b"), 2, "a.6-3")
+    own = Registered(5, "g", 2, "a", ("a", "b"), 2, "a.6-3", ORIGIN)
     shell = Shell(kept(own))
     shell.read(own)
     shell.persisted()
@@ -207,7 +210,7 @@ def test_a_lost_reply_is_repeated_and_an_own_write_recognized():
 def test_a_candidate_that_comes_second_follows_what_the_register_has():
     shell = Shell(kept())
     write = shell.promised()
-    other = Registered(6, "g", 3, "c", ("a", "c"), 3, "c.1-1")
+    other = Registered(6, "g", 3, "c", ("a", "c"), 3, "c.1-1", ORIGIN)
     shell.step(RegisterRefused(write.operation, other))
     assert shell.role.state is ReplicaState.FOLLOWER
     assert [order.peer for order in shell.all_of(Send)] == ["c"]
@@ -291,11 +294,11 @@ def test_shipments_of_another_session_change_nothing():
 
 def test_what_a_proposed_set_confirms_is_acknowledged_at_once():
     """Two learners join, and the confirm offset waits for both. The faster one is proposed alone: it waits for the other no more."""
-    shell = Shell(kept(Registered(5, "g", 2, "b", ("a", "b"), 2, "b.1-1")))
+    shell = Shell(kept(Registered(5, "g", 2, "b", ("a", "b"), 2, "b.1-1", ORIGIN)))
     shell.led()
     sessions = {peer: Session(f"{peer}.1", 1) for peer in "de"}
     for peer in "de":
-        shell.step(Received(peer, Hello(sessions[peer], "g", TABLE, 100, 5)))
+        shell.step(Received(peer, Hello(sessions[peer], "g", ORIGIN, TABLE, 100, 5)))
 
     def report(peer: str, end: int) -> None:
         shell.step(Received(peer, DurableEnd(sessions[peer], 3, 6, end, end, shell.now)))
@@ -324,11 +327,11 @@ def test_a_leader_welcomes_ships_and_adds_a_learner_that_has_caught_up():
     shell = Shell(kept())
     shell.led()
     session = Session("d.1", 1)
-    hello = Hello(session, "g", TABLE, 300, 0)
+    hello = Hello(session, "g", "", TABLE, 300, 0)
     shell.step(Received("d", hello))
     table = EpochTable((Epoch(1, 0), Epoch(3, 100)))
     assert shell.sent(Welcome) == [Welcome(session, 3, 6, 100, table, shell.now, 0)]
-    shell.step(Received("c", Hello(Session("c.1", 1), "g", TABLE, 100, 5)))
+    shell.step(Received("c", Hello(Session("c.1", 1), "g", ORIGIN, TABLE, 100, 5)))
     shell.step(Received("c", DurableEnd(Session("c.1", 1), 3, 6, 100, 100, shell.now)))
     assert shell.orders == [Ship("c", Session("c.1", 1), 100), Acknowledge(100)]
     shell.step(Received("d", DurableEnd(session, 3, 6, 100, 100, shell.now)))
@@ -342,7 +345,7 @@ def test_a_report_of_another_epoch_counts_for_nothing():
     shell = Shell(kept())
     shell.led()
     session = Session("c.1", 1)
-    shell.step(Received("c", Hello(session, "g", TABLE, 100, 5)))
+    shell.step(Received("c", Hello(session, "g", ORIGIN, TABLE, 100, 5)))
     shell.step(Received("c", DurableEnd(session, 2, 5, 300, 300, 999_999)))
     assert shell.orders == [Send("c", Refused(session, 6))]
     assert not shell.role.leading.gate.has_lease(shell.now)
@@ -351,8 +354,8 @@ def test_a_report_of_another_epoch_counts_for_nothing():
 def test_a_leader_refuses_a_follower_that_knows_more_and_one_that_lost_its_log():
     shell = Shell(kept())
     shell.led()
-    shell.step(Received("d", Hello(Session("d.1", 1), "g", TABLE, 0, 7)))
-    shell.step(Received("c", Hello(Session("c.1", 1), "g", EpochTable(), 0, 0)), ms=0)
+    shell.step(Received("d", Hello(Session("d.1", 1), "g", ORIGIN, TABLE, 0, 7)))
+    shell.step(Received("c", Hello(Session("c.1", 1), "g", "", EpochTable(), 0, 0)), ms=0)
     assert shell.sent(Refused) == [Refused(Session("c.1", 1), 6)]
     assert not shell.sent(Welcome)
     shell.step(Tick())
@@ -362,8 +365,8 @@ def test_a_leader_refuses_a_follower_that_knows_more_and_one_that_lost_its_log()
 def test_a_leader_that_learns_of_another_ends_its_process():
     shell = Shell(kept())
     shell.led()
-    shell.step(Received("c", Hello(Session("c.1", 1), "g", TABLE, 0, 7)))
-    shell.read(Registered(7, "g", 4, "c", ("c",), 4, "c.1-1"))
+    shell.step(Received("c", Hello(Session("c.1", 1), "g", ORIGIN, TABLE, 0, 7)))
+    shell.read(Registered(7, "g", 4, "c", ("c",), 4, "c.1-1", ORIGIN))
     assert shell.orders == [EndProcess(EndReason.DEPOSED)]
     assert shell.role.state is ReplicaState.DEPOSED
     assert shell.step(Appended(200)) == []
@@ -375,7 +378,7 @@ def test_a_new_leader_grants_once_it_has_heard_its_whole_set_and_within_its_leas
     shell = Shell(kept())
     shell.led()
     session = Session("c.1", 1)
-    shell.step(Received("c", Hello(session, "g", TABLE, 100, 5)))
+    shell.step(Received("c", Hello(session, "g", ORIGIN, TABLE, 100, 5)))
     assert not shell.role.may_grant(shell.now)
     for _ in range(8):
         shell.step(Tick(), ms=200)
@@ -388,7 +391,7 @@ def test_a_leader_that_resigns_grants_nothing_and_takes_no_sends_and_says_so_to_
     shell = Shell(kept())
     shell.led()
     session = Session("c.1", 1)
-    shell.step(Received("c", Hello(session, "g", TABLE, 100, 5)))
+    shell.step(Received("c", Hello(session, "g", ORIGIN, TABLE, 100, 5)))
     shell.step(Received("c", DurableEnd(session, 3, 6, 100, 100, shell.now)))
     assert shell.role.accepts_sends
     assert shell.role.may_grant(shell.now)
@@ -419,15 +422,51 @@ def test_a_resignation_of_another_session_or_epoch_changes_nothing():
         assert not shell.role.following.is_silent(1000)
 
 
+def test_a_leader_that_hears_nobody_says_nothing_so_that_another_one_can_lead():
+    shell = Shell(kept(), min_in_sync=2)
+    shell.led()
+    session = Session("c.1", 1)
+    shell.step(Received("c", Hello(session, "g", ORIGIN, TABLE, 100, 5)))
+    shell.step(Tick(), ms=900)
+    assert shell.sent(Beat)
+    shell.step(Tick(), ms=200)
+    assert not shell.sent(Beat)
+    assert not shell.role.leading.hears_enough
+    shell.step(Received("c", DurableEnd(session, 3, 6, 100, 100, 0)))
+    shell.step(Tick(), ms=200)
+    assert shell.sent(Beat)
+
+
+def test_a_leader_that_needs_nobody_speaks_though_it_hears_nobody():
+    shell = Shell(kept())
+    shell.led()
+    shell.step(Received("c", Hello(Session("c.1", 1), "g", ORIGIN, TABLE, 100, 5)))
+    shell.step(Tick(), ms=5000)
+    assert shell.sent(Beat)
+
+
 def test_a_register_of_another_group_ends_the_process():
     shell = Shell(kept())
-    shell.read(Registered(9, "other", 9, "x", ("x",), 9, ""))
+    shell.read(Registered(9, "other", 9, "x", ("x",), 9, "", ORIGIN))
     assert shell.orders == [EndProcess(EndReason.FOREIGN_GROUP)]
+
+
+def test_the_register_of_a_group_with_the_same_name_ends_the_process():
+    shell = Shell(kept())
+    shell.read(Registered(9, "g", 9, "x", ("x",), 9, "x.1-1", "z.0-1"))
+    assert shell.orders == [EndProcess(EndReason.FOREIGN_GROUP)]
+
+
+def test_a_leader_answers_nobody_of_a_group_with_the_same_name():
+    shell = Shell(kept())
+    shell.led()
+    shell.step(Received("c", Hello(Session("c.1", 1), "g", "z.0-1", TABLE, 100, 5)))
+    assert shell.sent(Welcome) == shell.sent(Refused) == []
 
 
 def test_a_register_whose_epoch_went_back_ends_the_process():
     shell = Shell(kept())
-    shell.read(Registered(9, "g", 1, "c", ("c",), 1, ""))
+    shell.read(Registered(9, "g", 1, "c", ("c",), 1, "", ORIGIN))
     assert shell.orders == [EndProcess(EndReason.REGISTER_WENT_BACK)]
 
 

@@ -3,7 +3,7 @@
 import pytest
 from mutants import FOUND_BY_A_LIFE, MUTANTS, planted
 from test_role import FOUND_BY_A_TEST as OTHERS_FOUND
-from test_role import LATER_TABLE, OTHERS, TABLE, WITHOUT, Shell, kept
+from test_role import LATER_TABLE, ORIGIN, OTHERS, TABLE, WITHOUT, Shell, kept
 
 from broker_store.replication.epochs import Epoch, EpochTable
 from broker_store.replication.messages import Beat, DurableEnd, Hello, Refused, Session, Welcome
@@ -101,14 +101,14 @@ def member_does_not_begin_again(version: int = 5) -> None:
 def test_a_leader_refuses_a_counted_replica_whose_position_it_deleted():
     shell = Shell(kept())
     shell.led()
-    shell.step(Received("c", Hello(Session("c.1", 1), "g", TABLE, 100, 5)))
+    shell.step(Received("c", Hello(Session("c.1", 1), "g", ORIGIN, TABLE, 100, 5)))
     shell.step(Received("c", DurableEnd(Session("c.1", 1), 3, 6, 100, 100, shell.now)))
     shell.step(Removed(50))
     for number, (peer, end, is_welcome) in enumerate(
         [("c", 49, False), ("c", 50, True), ("d", 49, True)], start=2
     ):
         session = Session(f"{peer}.1", number)
-        shell.step(Received(peer, Hello(session, "g", TABLE, end, 5)))
+        shell.step(Received(peer, Hello(session, "g", ORIGIN, TABLE, end, 5)))
         wanted = Welcome(session, 3, 6, end, shell.role.replica.kept.table, shell.now, 50)
         assert shell.orders == [Send(peer, wanted if is_welcome else Refused(session, 6))]
     shell.step(Tick())

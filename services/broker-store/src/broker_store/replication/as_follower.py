@@ -112,7 +112,8 @@ class Following:
         self._copying = Copying(newest.leader, session, Stage.ASKED, None, 0, 0)
         kept = replica.kept
         table, version = kept.table.until(replica.end), max(kept.fence, newest.version) if kept.fence else 0
-        replica.send(newest.leader, Hello(session, replica.settings.group, table, replica.end, version))
+        group, origin = replica.settings.group, newest.origin if version else ""
+        replica.send(newest.leader, Hello(session, group, origin, table, replica.end, version))
 
     def receive(self, peer: str, message: Message) -> None:
         """Take a message of the leader."""

@@ -34,6 +34,8 @@ class Leading:
         self._record = record
         self._start = replica.end
         self._sessions: dict[str, Session] = {}
+        self._arrived: dict[str, int] = {}
+        """When something of a peer arrived the last time."""
         self._shown: int | None = None
         self.has_resigned = False
         """It grants nothing more in this epoch. Never goes back: a message that says so may arrive late."""
@@ -63,9 +65,24 @@ class Leading:
         """Send beats; ask the register for another set if one is needed. One that has resigned falls silent."""
         if self.has_resigned:
             return
-        for peer, session in self._sessions.items():
-            self._replica.send(peer, self.beat(session))
+        if self.hears_enough:
+            for peer, session in self._sessions.items():
+                self._replica.send(peer, self.beat(session))
         self._change_set()
+
+    @property
+    def hears_enough(self) -> bool:
+        """Say whether it hears as many replicas as an acknowledgement needs. One that hears fewer must say nothing.
+
+        It confirms nothing, and may not record a smaller set. Where only the way back is cut, beats and shipments would keep followers
+        from taking over for as long as that lasts.
+        """
+        replica = self._replica
+        settings = replica.settings
+        silent_ms = [replica.now - max(at, self.since) for at in self._arrived.values()]
+        heard = sum(silence <= settings.lease_ms for silence in silent_ms)
+        is_new = replica.now - self.since <= settings.lease_ms
+        return is_new or 1 + heard >= settings.min_in_sync
 
     def beat(self, session: Session) -> Beat:
         """Return a beat, or the head of a shipment, for a follower now."""
@@ -85,6 +102,7 @@ class Leading:
 
     def receive(self, peer: str, message: Message) -> None:
         """Take a message of a follower. Those of other leaders only make it read the register."""
+        self._arrived[peer] = self._replica.now
         if isinstance(message, Hello):
             self._hello(peer, message)
         elif isinstance(message, DurableEnd):
@@ -92,7 +110,7 @@ class Leading:
 
     def _hello(self, peer: str, hello: Hello) -> None:
         replica = self._replica
-        if hello.group != replica.settings.group:
+        if hello.group != replica.settings.group or hello.origin not in {"", self._record.origin}:
             return
         table = replica.kept.table
         common = table.common_end(replica.end, hello.table, hello.end)

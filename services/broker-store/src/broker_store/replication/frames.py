@@ -53,6 +53,7 @@ _LEADS = Struct(">q")
 _PART = Struct(">qqIII")
 _NAME = re.compile(r"[%|a-zA-Z0-9_.:@-]+")
 _LIFE = re.compile(r"[a-zA-Z0-9_-]+")
+_ORIGIN = re.compile(r"[a-zA-Z0-9_-]*")
 
 assert SHIPMENT_BYTES_MAX > 64 * RECORD_BYTES_MAX
 _LARGEST_HEAD = 3 * _TEXT.size + NAME_CHARS_MAX + LIFE_BYTES_MAX + GROUP_BYTES_MAX + 64
@@ -98,7 +99,7 @@ def _encoded(message: Message) -> tuple[GantryCode, bytes]:
             numbers = message.epoch, message.version, message.durable, message.end, message.sent_at
             encoded = GantryCode.REPLICA_DURABLE_END, _DURABLE_END.pack(*numbers)
         case Hello():
-            fixed = _text(message.group) + _HELLO.pack(message.end, message.version)
+            fixed = _text(message.group) + _text(message.origin) + _HELLO.pack(message.end, message.version)
             encoded = GantryCode.REPLICA_HELLO, fixed + message.table.to_wire()
         case Welcome():
             numbers = message.epoch, message.version, message.common, message.sent_at, message.first
@@ -161,12 +162,12 @@ class _Reader:
         self._at += kind.size
         return found
 
-    def text(self, bytes_max: int, pattern: re.Pattern[str] | None) -> str:
+    def text(self, bytes_max: int, pattern: re.Pattern[str] | None, bytes_min: int = 1) -> str:
         (size,) = self.numbers(_TEXT)
         content = self._body[self._at : self._at + size]
         self._at += size
         text = content.decode()
-        is_whole = 0 < size <= bytes_max and len(content) == size
+        is_whole = bytes_min <= size <= bytes_max and len(content) == size
         if not is_whole or (pattern is not None and not pattern.fullmatch(text)):
             raise MalformedReplication(f"a text of {size} bytes is none: {text[:40]!r}")
         return text
@@ -202,8 +203,9 @@ def _read_hello(reader: _Reader, session: Session) -> Hello:
     group = reader.text(GROUP_BYTES_MAX, None)
     if len(group) > NAME_CHARS_MAX:
         raise MalformedReplication(f"a group of {len(group)} characters")
+    origin = reader.text(LIFE_BYTES_MAX, _ORIGIN, bytes_min=0)
     end, version = map(_number, reader.numbers(_HELLO))
-    return Hello(session, group, EpochTable.from_wire(reader.rest()), end, version)
+    return Hello(session, group, origin, EpochTable.from_wire(reader.rest()), end, version)
 
 
 def _read_welcome(reader: _Reader, session: Session) -> Welcome:

@@ -24,6 +24,8 @@ class Hello:
 
     session: Session
     group: str
+    origin: str
+    """Of the group, as its register says. Empty: its directory never belonged to a group."""
     table: EpochTable
     end: int
     """End of its log, durable or not."""

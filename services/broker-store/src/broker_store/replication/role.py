@@ -162,13 +162,19 @@ class Role:
         answered, record = self.register.answer(answer)
         if not answered:
             return
-        if record is not None and record.group != self.replica.settings.group:
+        if record is not None and self._is_foreign(record):
             self.replica.end_process(EndReason.FOREIGN_GROUP)
             return
         if record is not None and record.version > self.replica.version:
             self._adopt(record)
         if isinstance(answer, RegisterRead) and self._may_campaign(record):
             self._promise()
+
+    def _is_foreign(self, record: Registered) -> bool:
+        """Say whether a record belongs to another group than this directory."""
+        newest = self.replica.kept.newest
+        is_other = newest is not None and newest.origin != record.origin
+        return is_other or record.group != self.replica.settings.group
 
     def _adopt(self, record: Registered) -> None:
         """Take a newer record: the outcome of an own write, or what others did."""
@@ -231,10 +237,10 @@ class Role:
         newest, settings, nonce = self.replica.kept.newest, self.replica.settings, self.replica.new_nonce()
         name = settings.name
         if newest is None:
-            return Registered(1, settings.group, 1, name, (name,), settings.boots + 1, nonce)
+            return Registered(1, settings.group, 1, name, (name,), settings.boots + 1, nonce, nonce)
         members = tuple(member for member in newest.members if member == name or member != newest.leader)
         version, epoch, boots = newest.version + 1, newest.epoch + 1, max(newest.boots, settings.boots) + 1
-        return Registered(version, settings.group, epoch, name, members, boots, nonce)
+        return Registered(version, settings.group, epoch, name, members, boots, nonce, newest.origin)
 
     def _promise(self) -> None:
         """Promise the version to write, durably, then write it (rule 3). Acknowledgements stop now."""

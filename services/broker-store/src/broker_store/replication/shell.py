@@ -347,7 +347,8 @@ class Shell:
         return self.role.leading.beat(session)
 
     def _ship(self, peer: str, head: Beat, piece: Piece) -> bool:
-        if self._is_over:
+        leading = self.role.leading
+        if self._is_over or leading is None or not leading.hears_enough:
             return False
         bodies = tuple(encode_shipment(self._name, head, piece.position, piece.end, piece.data))
         return self._calls.send(peer, GantryCode.REPLICA_SHIPMENT, bodies)

@@ -236,7 +236,7 @@ class EndReason(Enum):
     """Why a process may not continue."""
 
     DEPOSED = "another leader or epoch is in the register"
-    FOREIGN_GROUP = "the register belongs to another group"
+    FOREIGN_GROUP = "the register belongs to another group than this directory; a replica of this group starts with an empty one"
     REGISTER_WENT_BACK = "the register's epoch is lower than the one kept on disk; rebuild it from the replica with the highest version"
     CUT_BELOW_CONFIRM = "the leader has not what this replica knows as confirmed"
     BEGINS_AGAIN = "the leader has deleted what comes next for this replica, whose log begins again where the leader's begins"

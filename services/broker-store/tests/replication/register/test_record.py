@@ -36,7 +36,14 @@ def test_a_written_record_is_read(version: int, group: str, members: list[str], 
 def test_the_largest_record_fits() -> None:
     members = tuple(str(at) * NAME_CHARS_MAX for at in range(1, MEMBERS_MAX + 1))
     largest = Registered(
-        COUNT_MAX, "\x01" * NAME_CHARS_MAX, COUNT_MAX, members[0], members, COUNT_MAX, "n" * NONCE_CHARS_MAX
+        COUNT_MAX,
+        "\x01" * NAME_CHARS_MAX,
+        COUNT_MAX,
+        members[0],
+        members,
+        COUNT_MAX,
+        "n" * NONCE_CHARS_MAX,
+        "n" * NONCE_CHARS_MAX,
     )
     assert len(encode(largest)) <= RECORD_BYTES_MAX
 
@@ -60,6 +67,7 @@ def test_the_largest_record_fits() -> None:
         {"group": "g" * (NAME_CHARS_MAX + 1)},
         {"nonce": ""},
         {"nonce": "n" * (NONCE_CHARS_MAX + 1)},
+        {"origin": ""},
         {"more": 1},
     ],
     ids=repr,
@@ -71,7 +79,9 @@ def test_a_record_that_breaks_a_bound_is_refused(wrong: dict[str, object]) -> No
         decode(json.dumps({**right, **wrong}).encode())
 
 
-@pytest.mark.parametrize("field", ["version", "group", "epoch", "leader", "members", "boots", "nonce"])
+@pytest.mark.parametrize(
+    "field", ["version", "group", "epoch", "leader", "members", "boots", "nonce", "origin"]
+)
 def test_a_record_without_a_field_is_refused(field: str) -> None:
     fields = json.loads(encode(record(1, "n")))
     del fields[field]

@@ -23,12 +23,12 @@ Group = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Nonce = Annotated[str, Meta(min_length=1, max_length=NONCE_CHARS_MAX, pattern=r"^[a-zA-Z0-9_-]+$")]
 Members = Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MEMBERS_MAX)]
 
-FIELDS_CHARS_MAX = 6 * 20 + 3 * 24
+FIELDS_CHARS_MAX = 7 * 20 + 3 * 24
 """Names, signs and numbers of the fields."""
 GROUP_BYTES_MAX = 6 * NAME_CHARS_MAX
 """JSON writes a control character as six bytes, other characters as four at most."""
 assert (
-    GROUP_BYTES_MAX + (MEMBERS_MAX + 1) * (NAME_CHARS_MAX + 3) + NONCE_CHARS_MAX + FIELDS_CHARS_MAX
+    GROUP_BYTES_MAX + (MEMBERS_MAX + 1) * (NAME_CHARS_MAX + 3) + 2 * NONCE_CHARS_MAX + FIELDS_CHARS_MAX
     <= RECORD_BYTES_MAX
 )
 
@@ -53,6 +53,8 @@ class Registered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One higher with each start of a leader. Claims count from it."""
     nonce: Nonce
     """Chosen by the writer for this one write: it recognises its own record when the reply was lost."""
+    origin: Nonce
+    """The nonce of the first record, which all later ones carry: a brokerName of another cluster, or an earlier one, names another group."""
 
     def __post_init__(self) -> None:
         """Raise ValueError if the leader is not in the set, or a member is listed twice."""
