@@ -37,6 +37,10 @@ class Broker:
         """Return a client that waits this long for an answer."""
         return self._client(pool, [store.address for store in self.stores.values()], seconds)
 
+    def clients(self, pool: ConnectionPool, seconds: float) -> list[StoreClient]:
+        """Return a client of each of its stores."""
+        return [StoreClient(pool, store.address, seconds) for store in self.stores.values()]
+
     def fast_client(self, pool: ConnectionPool, seconds: float) -> StoreClient:
         """Return a client of its fast port."""
         return self._client(pool, [store.fast_address for store in self.stores.values()], seconds)

@@ -98,6 +98,11 @@ class Client(Program):
         """How often what a store keeps in memory was lost, at most."""
         return self._surroundings.brokers[store].lives
 
+    def replicas(self, store: str) -> Sequence[StoreClient]:
+        """Return a client of each replica of a store."""
+        assert self._pool is not None
+        return self._surroundings.brokers[store].clients(self._pool, ANSWER_SECONDS)
+
     def is_group(self, store: str) -> bool:
         """Whether a store has replicas."""
         return self._surroundings.brokers[store].is_group

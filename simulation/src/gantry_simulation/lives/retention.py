@@ -13,7 +13,7 @@ from broker_store.log.commit_log.scan import ScannedRecord, scan_records
 from broker_store.log.files.names import parse_file_name
 from gantry_simulation.ledger.places import Place
 from gantry_simulation.lives.operations.doing import message_of
-from gantry_simulation.lives.plan import is_topic
+from gantry_simulation.lives.plan import broker_of, is_topic
 from gantry_simulation.lives.system import System
 from gantry_simulation.parts.store import DIRECTORY, Store
 from gantry_simulation.world.process_loop import ProcessLoop
@@ -65,6 +65,10 @@ class Retention:
 
     def _dropped(self, store: Store, path: str) -> None:
         system, name = self._system, store.process.name
+        group = system.groups.get(broker_of(name))
+        if group is not None and group.leader is not store:
+            system.history.add(name, f"deletes {path}, though another replica leads")
+            return
         records = list(_records(store, path))
         settings = store.settings
         forced_bytes = settings.free_bytes_min + 4 * settings.ballast_bytes
@@ -127,4 +131,4 @@ def _records(store: Store, path: str) -> Iterator[Stored]:
     for position, _, queue, offset, _, _, _, raw_topic, *_ in found:
         topic = raw_topic.decode()
         message = message_of(decode_record(content, position - start).body)
-        yield Stored(position, topic, Place(store.process.name, topic, queue, offset), message)
+        yield Stored(position, topic, Place(broker_of(store.process.name), topic, queue, offset), message)

@@ -7,10 +7,13 @@ import random
 import msgspec
 
 from gantry_simulation.lives.drawing.acts import draw_chained, draw_faults, draw_operations, draw_repeats
+from gantry_simulation.lives.drawing.retention import draw_retaining, with_small_segments
 from gantry_simulation.lives.drawing.scenes import draw_pulls_with_offsets
 from gantry_simulation.lives.drawing.shapes import draw_shape, with_readers
+from gantry_simulation.lives.drawing.shared import draw_operation
 from gantry_simulation.lives.faults.table import COMMON_FAULTS, DAMAGES, GROUP_FAULTS, NETWORK_FAULTS
-from gantry_simulation.lives.plan import Act, Plan, Shape, broker_of
+from gantry_simulation.lives.operations import locks
+from gantry_simulation.lives.plan import STORE, Act, Plan, Shape, broker_of, names
 
 SECONDS = (6.0, 14.0)
 FIVE_SHARE = 0.2
@@ -22,6 +25,10 @@ AMONG_SHARE = 0.6
 """Share of the network faults that are between replicas."""
 STRUCK_SHARE = 0.5
 """Share of the faults of single replicas that strike the one which leads then."""
+CUT_OFF_SHARE, FIRST_CUT_MS, CUT_OFF_MS, LOCK_EVERY_MS = 0.2, 1_500, (1_000, 4_000), (20, 100)
+RETAINING_SHARE = 0.15
+"""Share of the lives in which retention deletes segments."""
+LOCKS_SHARE, LOCKS_COUNT, LOCKS_AFTER_FAULT, LOCK_MS = 0.5, (5, 20), 4, (200, 5_000)
 COUNTED_SHARE = 0.15
 """Share of the lives that count memory."""
 
@@ -39,8 +46,43 @@ def draw_group_plan(seed: int, rng: random.Random) -> Plan:
     faults = [act for act in faults if act.kind not in DAMAGES]
     acts = [*operations, *faults, *draw_repeats(rng, operations, faults)]
     acts += draw_pulls_with_offsets(rng, shape, end_ms)
+    acts += _draw_locks(rng, shape, faults, end_ms)
+    acts += _draw_leader_cut_off(rng, shape, end_ms)
     acts = [act for act in acts if act.at_ms <= end_ms]
+    if rng.random() < RETAINING_SHARE and not shape.has_programs:
+        shape = with_small_segments(rng, shape)
+        acts += draw_retaining(rng, shape, end_ms)
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
+
+
+def _draw_locks(rng: random.Random, shape: Shape, faults: list[Act], end_ms: int) -> list[Act]:
+    """Return requests for queue locks to all replicas: the seconds after a fault are those in which an old leader may grant."""
+    if rng.random() >= LOCKS_SHARE:
+        return []
+    at_ms = [rng.randint(100, end_ms) for _ in range(rng.randint(*LOCKS_COUNT))]
+    at_ms += [fault.at_ms + rng.randint(*LOCK_MS) for fault in faults for _ in range(LOCKS_AFTER_FAULT)]
+    return [draw_operation(rng, shape, locks.LOCK, number, at) for number, at in enumerate(at_ms)]
+
+
+def _draw_leader_cut_off(rng: random.Random, shape: Shape, end_ms: int) -> list[Act]:
+    """Return a leader that hears neither the others nor the register, and clients that ask it for locks meanwhile."""
+    if rng.random() >= CUT_OFF_SHARE:
+        return []
+    begin_ms, span_ms = (
+        rng.randint(FIRST_CUT_MS, max(end_ms - FIRST_CUT_MS, FIRST_CUT_MS)),
+        rng.randint(*CUT_OFF_MS),
+    )
+    broker = names(STORE, 1)[0]
+    cut = Act(at_ms=begin_ms, kind="cut off", on=broker, number=rng.getrandbits(16), span_ms=span_ms)
+    away = Act(
+        at_ms=begin_ms, kind="register away", on=broker, number=rng.getrandbits(16) | 1, span_ms=span_ms
+    )
+    at_ms = range(begin_ms, begin_ms + span_ms, rng.randint(*LOCK_EVERY_MS))
+    return [
+        cut,
+        away,
+        *(draw_operation(rng, shape, locks.LOCK, number, at) for number, at in enumerate(at_ms)),
+    ]
 
 
 def _possible() -> list[str]:

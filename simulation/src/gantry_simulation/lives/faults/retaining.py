@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gantry_simulation.lives.faults.disks import WHOLE_DISK, empty
 from gantry_simulation.lives.faults.processes import kill
-from gantry_simulation.lives.plan import Act
+from gantry_simulation.lives.plan import Act, broker_of
 from gantry_simulation.lives.retention import end_of_log
 from gantry_simulation.lives.system import System
 from gantry_simulation.world.world import MS_NS
@@ -35,7 +35,7 @@ def hours_off(system: System, act: Act) -> bool:
     for name, store in system.stores.items():
         kill(system, Act(at_ms=act.at_ms, kind="", on=name, span_ms=act.span_ms))
         system.old_below[name] = end_of_log(store)
-        system.ledger.messages.forget_keys(name)
+        system.ledger.messages.forget_keys(broker_of(name))
         store.process.clocks.pass_unseen(AWAY_SECONDS)
     for name, member in system.members().items():
         if name not in system.stores:

@@ -53,6 +53,10 @@ class Doing(Protocol):
         """How often what a store keeps in memory was lost, at most."""
         ...
 
+    def replicas(self, store: str) -> Sequence[StoreClient]:
+        """Return a client of each replica of a store."""
+        ...
+
     def is_group(self, store: str) -> bool:
         """Whether a store has replicas."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gantry_simulation.lives.operations import (
     delays,
+    locks,
     nameservers,
     offsets,
     ports,
@@ -31,6 +32,7 @@ OPERATIONS: dict[str, Operation] = {
     **nameservers.OPERATIONS,
     **OVER_HTTP,
     **ports.OPERATIONS,
+    **locks.OPERATIONS,
     **retaining.OPERATIONS,
 }
 SENDS = tuple(sends.OPERATIONS)
