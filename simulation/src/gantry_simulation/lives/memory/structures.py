@@ -152,7 +152,7 @@ FEW: Mapping[str, Names] = {
         "txn_checker.assembly:CheckerProcess": "_watches _stores _leaving",
     },
     "replica of a group, or shipment in flight to one: at most 256": {
-        "broker_store.replication.as_leader:Leading": "_sessions",
+        "broker_store.replication.as_leader:Leading": "_sessions _arrived",
         "broker_store.replication.gate:Gate": "_ends _confirm_at_report _near _heard",
         "broker_store.replication.links:Links": "_addresses _names _connecting",
         "broker_store.replication.shipping:Shipping": "_followers",
