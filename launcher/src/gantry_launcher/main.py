@@ -74,9 +74,9 @@ def _check(words: list[str]) -> int:
 
 def _demo(words: list[str]) -> int:
     from gantry_launcher.demo.demo import demo
+    from gantry_launcher.options import parse_demo
 
-    _refuse_words("demo", words)
-    return demo()
+    return demo(parse_demo(words))
 
 
 def _bench(words: list[str]) -> int:

@@ -126,6 +126,13 @@ def parse_data(command: str, words: list[str]) -> tuple[Path, bool]:
     return _data(given.data), given.json
 
 
+def parse_demo(words: list[str]) -> int:
+    """Return how many replicas `demo` starts."""
+    parser = Parser(prog="./gantry demo", add_help=False, allow_abbrev=False)
+    parser.add_argument("--replicas", choices=tuple(map(str, REPLICAS)), default="1")
+    return int(parser.parse_args(words).replicas)
+
+
 def parse_test(words: list[str]) -> tuple[int, list[str]]:
     """Return (workers wanted, everything else) of `test`: pytest judges the rest."""
     debugs = any(word in words for word in _AT_A_TERMINAL)

@@ -32,7 +32,7 @@ usage: ./gantry COMMAND [options]
   test      [pytest arguments]     run check, then all tests (long runs: -m soak)
               --workers N          number of processes that share the test files (default: one more than cores, at most 4)
   check                            format, lint, types, import rules, spelling
-  demo                             show the main features in a minute, with a kill -9 of the store under load
+  demo [--replicas N]              show the main features in a minute, with a kill -9 of the store under load
   bench     [NAME...]              measure; without NAME everything, with one table at the end (--list: the names)
               --against SYSTEMS    compare with other installed brokers: rocketmq,nats,redis,rabbitmq
               --out DIR, --only NAME..., --skip NAME..., --quick, --jars DIR:DIR, --table FILE..., --into DOCUMENT   bench/README.md

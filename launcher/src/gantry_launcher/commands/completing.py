@@ -48,7 +48,7 @@ OWN_COMMANDS = {
     "down": OwnWord("stop it and wait", _DATA),
     "test": OwnWord("check, then the whole test suite"),
     "check": OwnWord("format, lint, types, import rules, spelling"),
-    "demo": OwnWord("the main job in a minute"),
+    "demo": OwnWord("the main job in a minute", {"--replicas": ("1", "2", "3", "5")}),
     "bench": OwnWord(
         "measure",
         {

@@ -1,4 +1,7 @@
-"""`demo`: a minute on a throwaway system: send and pull, delayed messages, dead letters and their redrive, and kill -9 of the store under load."""
+"""`demo`: a minute on a throwaway system: send and pull, delayed messages, dead letters and their redrive, and kill -9 of the store under load.
+
+With replicas, the store that leads is killed.
+"""
 
 import json
 import os
@@ -23,13 +26,17 @@ SECONDS_BETWEEN_KILLS = 6.0
 READY_AGAIN_SECONDS_MAX = 60.0
 
 
-def demo() -> int:
-    """Show it; exit status 1 when a message was lost or doubled."""
+def demo(replicas: int = 1) -> int:
+    """Show it, with so many stores for the broker; exit status 1 when a message was lost or doubled."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit ends it as Ctrl-C does
     folder = Path(tempfile.mkdtemp(prefix="gantry-demo-"))
     try:
-        _say("Starting a throwaway system: NATS, Valkey, nameserver, store, scheduler, txn-checker, gateway.")
-        state = _gantry("up", "--data", str(folder), "--free-ports", "--detach", "--json")
+        stores = "store" if replicas == 1 else f"{replicas} stores that keep the same log"
+        _say(
+            f"Starting a throwaway system: NATS, Valkey, nameserver, {stores}, scheduler, txn-checker, gateway."
+        )
+        options = "--free-ports", "--detach", "--json", "--replicas", str(replicas)
+        state = _gantry("up", "--data", str(folder), *options)
         _say(
             f"Ready after {state['seconds']} s: a message has made the round trip. HTTP at {state['http']}\n"
         )
@@ -108,23 +115,37 @@ def _show_kills(state: dict[str, Any], folder: Path) -> int:
 
 def _kill_store(load: Load, folder: Path, number: int) -> None:
     """Kill the store as a power switch would its process, and wait until sends are acknowledged again."""
-    pid = _status(folder)["brokers"][0]["pid"]
+    broker = _in_sync(folder)
+    pid, leader = broker["pid"], broker.get("leader")
+    who = f"the store {leader}, which leads" if leader else "the store"
     if pid is None:
         raise Refused("the store is still down after the kill before; what it said is shown above")
     before = len(load.history.acknowledged)
     os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()
-    _say(f"kill -9  {pid} (the store), the {number}. time; {before} messages acknowledged so far")
+    _say(f"kill -9  {pid} ({who}), the {number}. time; {before} messages acknowledged so far")
     time.sleep(0.1)
     while time.monotonic() - killed < READY_AGAIN_SECONDS_MAX:
-        again = _status(folder)["brokers"][0]["pid"]
-        if again not in {None, pid} and len(load.history.acknowledged) > before + 100:
-            _say(
-                f"         recovered by itself; sends are acknowledged again {time.monotonic() - killed:.1f} s later"
-            )
+        now = _status(folder)["brokers"][0]
+        if now["pid"] not in {None, pid} and len(load.history.acknowledged) > before + 100:
+            how = f"{now['leader']} leads now" if leader else "recovered by itself"
+            _say(f"         {how}; sends are acknowledged again {time.monotonic() - killed:.1f} s later")
             return
         time.sleep(0.1)
     _say("         it did not come back within a minute")
+
+
+def _in_sync(folder: Path) -> dict[str, Any]:
+    """Return the broker, once every replica of it is in sync: the store that was killed before is back."""
+    until = time.monotonic() + READY_AGAIN_SECONDS_MAX
+    while True:
+        broker: dict[str, Any] = _status(folder)["brokers"][0]
+        roles = {replica["role"] for replica in broker.get("replicas", [])}
+        if roles <= {"leader", "follower"}:
+            return broker
+        if time.monotonic() > until:
+            raise Refused(f"not every replica is in sync a minute after the kill before: {broker}")
+        time.sleep(0.2)
 
 
 def _status(folder: Path) -> dict[str, Any]:
