@@ -300,3 +300,16 @@ def test_a_directory_of_another_group_with_the_same_name_is_refused(group, tmp_p
     follower.start()
     assert follower.process.wait(30) not in {0, EXIT_RESTART}
     assert read_all(group.leader()) == acknowledged
+
+
+def test_a_repeat_is_answered_where_nothing_else_is_sent(group):
+    """It writes nothing, so no confirm offset moves for it."""
+    leader = group.leader()
+    group.wait_for_set(3)
+    sender = Sender(leader.port)
+    keyed = send_header("orders", 0, properties="__GANTRY_KEY\x01k1\x02")
+    assert sender.ask(310, keyed, b"once").code == 0
+    for _ in range(3):
+        time.sleep(OFFSET_SECONDS)  # what the first send made is in the log then
+        again = sender.ask(310, keyed, b"once")
+        assert (again.code, again.read(SendReplyHeader).duplicate) == (0, True)

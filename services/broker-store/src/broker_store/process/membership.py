@@ -193,11 +193,13 @@ class Membership:
     # --- a flusher of the group commit ---------------------------------------------------------------------
 
     def request(self) -> None:
-        """See Flusher: ship and sync what was written."""
+        """See Flusher: ship and sync what was written. Where all of it is confirmed, say so: an entry that wrote nothing waits, too."""
         if self._has_given_up:
             self._refuse()
-        else:
-            self._shell.appended()
+            return
+        self._shell.appended()
+        if self._on_synced is not None and self._limit >= self._log.written_end:
+            asyncio.get_running_loop().call_soon(self._on_synced, self._limit)
 
     def start(self, on_synced: Synced, on_failed: Failed) -> None:
         """See Flusher."""
