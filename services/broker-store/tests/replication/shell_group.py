@@ -110,6 +110,7 @@ class Node:
         self.endings = []
         self.failures = []
         self.led = []
+        self.renewed = []
         self.waiting = []
         """Start, end and bytes of writes that are not acknowledged."""
         self.deleting = []
@@ -133,7 +134,9 @@ class Node:
             machine(), steady=lambda: group.clock.ms / 1000, workers=lambda _count, _name: SlowWorkers(self),
             secret_bytes=group.random.randbytes,
         )  # fmt: skip
-        calls = ShellCalls(environment, self.send, group.at_turn_end, group.clock.later, self)
+        calls = ShellCalls(
+            environment, self.send, self.renewed.append, group.at_turn_end, group.clock.later, self
+        )
         settings = RoleSettings(self.name, GROUP, group.min_in_sync, 400, 600, 100, 300, self.name == "a")
         register = MemoryRegister(group.records, self.faults, known)
         peers = [name for name in group.nodes if name != self.name]

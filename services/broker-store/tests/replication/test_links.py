@@ -207,7 +207,9 @@ class Replica:
         others = {name: address for name, address in self.addresses.items() if name != self.name}
         self.links = Links(others, pool_of(KEYS))
         loop = asyncio.get_running_loop()
-        calls = ShellCalls(machine(), self.links.send, Turn.current().at_end, loop.call_later, self)
+        calls = ShellCalls(
+            machine(), self.links.send, self.links.renew, Turn.current().at_end, loop.call_later, self
+        )
         self.shell = Shell(
             RoleSettings(self.name, "g", 1, 1000, 1800, 120, 400, self.name == "a"), list(others), self.log, kept,
             MemoryRegister(self.records, Faults(), known), calls, shipping=ShippingSettings(), register_seconds=2,

@@ -487,3 +487,17 @@ async def live(names: str, seed: int) -> None:
     await group.until(group.is_whole)
     assert len(group.acked) == acked + 60
     group.check_identical()
+
+
+async def test_a_connection_over_which_nothing_is_heard_is_renewed_by_both_ends():
+    group = await formed("abc")
+    leader, deaf = group.leader, next(node for node in group.nodes.values() if node is not group.leader)
+    deaf.crash(power=True)
+    group.cut = {(leader.name, deaf.name)}
+    deaf.start()
+    await group.until(lambda: deaf.name in leader.renewed and leader.name in deaf.renewed)
+    group.cut = set()
+    await group.until(group.is_whole)
+    renewed = len(leader.renewed) + len(deaf.renewed)
+    await group.clock.run(5000)
+    assert len(leader.renewed) + len(deaf.renewed) == renewed

@@ -82,7 +82,7 @@ class Membership:
         loop = asyncio.get_running_loop()
         self._shell = Shell(
             settings.role(store.boot_count), list(settings.others), store.log, kept, register.register,
-            ShellCalls(life.environment, links.send, Turn.current().at_end, loop.call_later, self),
+            ShellCalls(life.environment, links.send, links.renew, Turn.current().at_end, loop.call_later, self),
             shipping=ShippingSettings(read_bytes_per_second=store.settings.copy_bytes_per_second),
             register_seconds=REGISTER_SECONDS,
         )  # fmt: skip

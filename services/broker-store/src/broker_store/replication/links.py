@@ -56,6 +56,12 @@ class Links:
             return False
         return True
 
+    def renew(self, peer: str) -> None:
+        """Connect again to a peer that does not hear what is sent: its machine may have lost the connection without a word."""
+        connection = self._pool.get_nowait(self._addresses[peer], CONNECTION_CLASS)
+        if connection is not None:
+            connection.close()
+
     async def close(self) -> None:
         """Close all connections; what is queued still leaves."""
         self._on_lost = None

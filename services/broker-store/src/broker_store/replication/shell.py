@@ -20,7 +20,7 @@ from broker_store.replication.arriving import Arriving, Shipment
 from broker_store.replication.frames import Part, decode_body, encode_message, encode_shipment
 from broker_store.replication.fresh_bytes import Piece
 from broker_store.replication.kept_file import KeptFile
-from broker_store.replication.messages import Beat, Session
+from broker_store.replication.messages import Beat, Hello, Session
 from broker_store.replication.register.port import Register
 from broker_store.replication.register.record import Registered
 from broker_store.replication.register_calls import RegisterCalls
@@ -59,6 +59,8 @@ from gantry_chassis.machine.environment import Environment
 from gantry_wire.codes import GantryCode
 
 LIFE_BYTES = 12
+UNHEARD_MAX = 3
+"""Questions without an answer, after which a connection counts as dead."""
 SYNC_RETRY_SECONDS = 0.05
 """Pause while no file descriptor is free to sync the log directory."""
 TICK_SHARE = 0.8
@@ -108,6 +110,8 @@ class ShellCalls:
     environment: Environment
     send: Callable[[str, int, Sequence[bytes]], bool]
     """Queues one-way requests with a code and these bodies to a peer: all of them, or none (False). They may get lost."""
+    renew: Callable[[str], None]
+    """Connects again to a peer, which does not hear what is sent to it."""
     at_turn_end: Callable[[Callable[[], None]], None]
     call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle]
     events: ShellEvents
@@ -154,6 +158,7 @@ class Shell:
             shipping,
         )  # fmt: skip
         self._arriving = Arriving()
+        self._unheard: dict[str, int] = {}
         self._inputs: deque[tuple[Input, Shipment | None]] = deque()
         self._is_stepping = False
         self._is_over = False
@@ -199,6 +204,10 @@ class Shell:
         sender, decoded = decode_body(code, body)
         if sender not in self._peers or self._is_over:
             return
+        if isinstance(decoded, Hello):
+            self._count_unheard(sender)
+        else:
+            self._unheard.pop(sender, None)
         if not isinstance(decoded, Part):
             self._step(Received(sender, decoded))
             return
@@ -206,6 +215,14 @@ class Shell:
         if shipment is not None:
             given = ShipmentReceived(sender, shipment.head, shipment.position, shipment.end)
             self._step(given, shipment)
+
+    def _count_unheard(self, peer: str) -> None:
+        """Count a question that met no answer: one that this replica asks again, or hears again although it answers."""
+        count = self._unheard.get(peer, 0) + 1
+        if count > UNHEARD_MAX:
+            count = 0
+            self._calls.renew(peer)
+        self._unheard[peer] = count
 
     def lost(self, peer: str) -> None:
         """Take that the connection to a peer ended: what was on its way is lost."""
@@ -246,6 +263,8 @@ class Shell:
             case Send():
                 code, body = encode_message(self._name, order.message)
                 self._calls.send(order.peer, code, (body,))
+                if isinstance(order.message, Hello):
+                    self._count_unheard(order.peer)
             case WriteShipment():
                 assert shipment is not None
                 self._log.append_shipped(shipment.position, shipment.end, shipment.data)
