@@ -464,3 +464,25 @@ async def test_a_replica_finds_a_deletion_above_what_its_disk_knows_as_confirmed
     again = side.reopen(replica="a")
     assert again.opening.replayed_end < again.log.end
     assert not again.opening.is_rebuild
+
+
+async def test_a_replica_compares_a_note_only_with_what_it_has_replayed(peer, monkeypatch):
+    """A crash came between the note and its checkpoint, and the disk does not know as confirmed what the note covers."""
+    side = SendingSide()
+    known = side.files.content("/store/checkpoint")
+    side.send(peer, body=b"confirmed")
+    side.flush()
+
+    def fails(*_arguments):
+        raise OSError(errno.EIO, "the power is cut")
+
+    monkeypatch.setattr(side.store.checkpoint, "write", fails)
+    with pytest.raises(OSError, match="power"):
+        await side.sending.checkpoints.take()
+    side.files.replace_atomically("/store/checkpoint", known)
+    again = side.reopen(replica="a")
+    assert again.opening.replayed_end < again.log.end
+    assert not again.opening.is_rebuild
+    for _ in again.opening.replay(again.log.end):
+        pass
+    assert [record.body for record in again.records()] == [b"confirmed"]

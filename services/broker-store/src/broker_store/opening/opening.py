@@ -128,7 +128,9 @@ class Opening:
         if loss is not None and self._is_ours and has_log and covered > self.store.log.min_position:
             self._rebuild_all(loss, note)
         yield from self._recover(note)
-        if note is not None and not self.is_rebuild and not self._losses:
+        # After a crash between a note and its checkpoint, the walk of a replica may end below what the note covers.
+        is_replayed = note is not None and (self._walk_on is None or note.position <= self.replayed_end)
+        if note is not None and is_replayed and not self.is_rebuild and not self._losses:
             self._losses = self._missed(note)
         if self._losses:
             self._rebuild_all(self._losses[0], note)
