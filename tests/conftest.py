@@ -30,9 +30,9 @@ def run_gantry(*words: str, timeout: float = UP_SECONDS_MAX) -> subprocess.Compl
     )  # fmt: skip
 
 
-def start_system(data: Path, *words: str) -> dict[str, Any]:
+def start_system(data: Path, *words: str, ports: tuple[str, ...] = ("--free-ports",)) -> dict[str, Any]:
     """Start a system that keeps running; the object of `up --json`, and where its data is."""
-    ran = run_gantry("up", "--free-ports", "--detach", "--json", "--data", str(data), *PATIENT, *words)
+    ran = run_gantry("up", *ports, "--detach", "--json", "--data", str(data), *PATIENT, *words)
     assert ran.returncode == 0, f"{ran.stderr}\n{_log_tail(data)}"
     return {**json.loads(ran.stdout), "data": str(data)}
 

@@ -14,10 +14,10 @@ PLACES = ("mixed-due", "mixed-txn", "mixed-work")
 """Topics whose messages are read: each message must lie in one of them or among the dead letters, once."""
 
 
-def read_all(http: Http, ledger: Ledger) -> None:
-    """Report to the ledger every message in the topics where messages must arrive."""
+def read_all(http: Http, ledger: Ledger, more: tuple[str, ...] = ()) -> None:
+    """Report to the ledger every message in the topics where messages must arrive, `more` among them."""
     ledger.begin_reading()
-    for topic in PLACES:
+    for topic in (*PLACES, *more):
         status, shown = http.insist("GET", f"/v1/topics/{topic}")
         assert status == 200, f"{topic}: {status} {shown}"
         for queue in shown["queues"]:
@@ -48,11 +48,11 @@ def _read_queue(http: Http, ledger: Ledger, topic: str, broker: str, queue_id: i
         offset = answer["nextOffset"]
 
 
-def wait_until_settled(http: Http, ledger: Ledger) -> None:
+def wait_until_settled(http: Http, ledger: Ledger, more: tuple[str, ...] = ()) -> None:
     """Read repeatedly until everything promised is there and all work is acknowledged."""
     until = time.monotonic() + SETTLED_SECONDS_MAX
     while time.monotonic() < until:
-        read_all(http, ledger)
+        read_all(http, ledger, more)
         if not ledger.missing() and (not ledger.undone() or _lag(http) == 0):
             return
         time.sleep(AGAIN_SECONDS)

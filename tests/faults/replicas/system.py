@@ -1,0 +1,300 @@
+"""A system with three replicas of one broker, as the launcher starts it, with proxies between its replicas and its NATS servers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...conftest import start_system, stop_system  # noqa: TID252
+from .cables import Cables
+
+NAMES = "abc"
+SMALL, SMALL_BYTES = "c", 512 << 20
+"""The replica that may have a small disk."""
+NODES = ("nats-1", "nats-2", "nats-3")
+STORE_STEP, STORE_STEPS = 12, 10
+NATS_STEPS = (3, 280, 281)
+STORE_PORTS = (-2, 0, 2)
+"""Sends only, remoting, HTTP: distances from the remoting port."""
+WHOLE_SECONDS_MAX = 120.0
+SETTINGS = {
+    "broker-store.segment_bytes": 8 << 20,
+    "broker-store.zero_ahead_bytes": 1 << 20,
+    "broker-store.ballast_bytes": 1 << 20,
+    "broker-store.free_bytes_min": 4 << 20,
+    "broker-store.checkpoint_seconds": 2,
+    "broker-store.delay_levels": "1s 2s",
+    "txn-checker.transaction_timeout_ms": 1000,
+    "txn-checker.poll_ms": 200,
+}
+
+
+class ReplicaSystem:
+    """The processes, by their names: broker-a-a, nats-1, gateway …. A replica has the name of its group: a, b, c."""
+
+    def __init__(self, folder: Path, *, python_path: Path | None = None, small_disk: bool = False) -> None:
+        """Take where the data lies. `python_path`: a folder of modules that the processes find before their own.
+
+        `small_disk` gives one replica a file system of its own, in memory, which can be filled; only for root.
+        """
+        self.data = folder / "system"
+        self._python_path = python_path
+        self.base = free_base()
+        self.cables = Cables(self.replica_pids)
+        self.state: dict[str, Any] = {}
+        self._paused: set[int] = set()
+        self._launcher = 0
+        self.has_small_disk = small_disk
+        self._filling: Path | None = None
+
+    def start(self) -> None:
+        """Start everything."""
+        words = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+        if self.has_small_disk:
+            self.directory(SMALL).mkdir(parents=True)
+            _run("mount", "-t", "tmpfs", "-o", f"size={SMALL_BYTES}", "tmpfs", str(self.directory(SMALL)))
+            words += ["--set", f"broker-a-{SMALL}.store_dir={self.directory(SMALL)}"]
+        for at, name in enumerate(NAMES):
+            host, nats_host = f"127.0.0.{11 + at}", f"127.0.0.{31 + at}"
+            for step in STORE_PORTS:
+                self.cables.lay(host, self.port(name) + step, self.port(name) + step, name)
+            nats = [self.base + step for step in NATS_STEPS]
+            for node, port in zip(NODES, nats, strict=True):
+                self.cables.lay(nats_host, port, port, node, of=name)
+            urls = ",".join(f"nats://{nats_host}:{nats[(at + one) % 3]}" for one in range(3))
+            words += [
+                "--set",
+                f"broker-a-{name}.advertise={host}",
+                "--set",
+                f"broker-a-{name}.nats_url={urls}",
+            ]
+        with self._environment():
+            self.state = start_system(
+                self.data, "--replicas", "3", *words, ports=("--port-base", str(self.base))
+            )
+        self._launcher = self.state["pids"]["launcher"][0]
+
+    @contextlib.contextmanager
+    def _environment(self) -> Iterator[None]:
+        before = os.environ.get("PYTHONPATH")
+        if self._python_path is not None:
+            os.environ["PYTHONPATH"] = str(self._python_path)
+        try:
+            yield
+        finally:
+            os.environ.pop("PYTHONPATH", None)
+            if before is not None:
+                os.environ["PYTHONPATH"] = before
+
+    def stop(self) -> None:
+        """Stop everything, whatever was done to it."""
+        self.cables.heal()
+        for pid in self._paused:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self._paused.clear()
+        self.empty_disk()
+        try:
+            if self._launcher:
+                stop_system(self.data)
+        finally:
+            self.cables.close()
+            if self.has_small_disk:
+                _run("umount", str(self.directory(SMALL)))
+
+    # --- who is what ---------------------------------------------------------------------------------------
+
+    def port(self, name: str) -> int:
+        """Return the remoting port of a replica, behind its proxy."""
+        return self.base + STORE_STEP + STORE_STEPS * NAMES.index(name)
+
+    def directory(self, name: str) -> Path:
+        """Return the directory of a replica."""
+        if name == SMALL and self.has_small_disk:
+            return self.data.parent / "small"
+        return self.data / "broker-a" / name
+
+    @property
+    def http(self) -> str:
+        """The address of the gateway."""
+        return str(self.state["http"])
+
+    def pids(self) -> dict[str, int]:
+        """Return the pid of each process by the name of its log."""
+        found: dict[str, int] = {}
+        if not self._launcher:
+            return found
+        children = Path(f"/proc/{self._launcher}/task/{self._launcher}/children")
+        with contextlib.suppress(OSError):
+            for pid in map(int, children.read_text().split()):
+                name = _name_of(pid)
+                if name:
+                    found[name] = pid
+        return found
+
+    def replica_pids(self) -> dict[int, str]:
+        """Return the names of the replicas by their pids. Before the start has ended, by all processes of this directory."""
+        if self._launcher:
+            return {pid: name[-1] for name, pid in self.pids().items() if name.startswith("broker-a-")}
+        mark = f"store_dir={self.data}/".encode()
+        found: dict[int, str] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if mark in (entry / "cmdline").read_bytes():
+                        found[int(entry.name)] = _name_of(int(entry.name))[-1:]
+        return found
+
+    def view(self, name: str, seconds: float = 1.0) -> dict[str, Any]:
+        """Return what GET /v1/replication of a replica says; empty for no answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port(name) + 2, timeout=seconds)
+        try:
+            connection.request("GET", "/v1/replication")
+            answer = connection.getresponse()
+            content = answer.read()
+            return json.loads(content) if answer.status == 200 else {}
+        except (OSError, http.client.HTTPException, ValueError):
+            return {}
+        finally:
+            connection.close()
+
+    def leader(self, seconds: float = WHOLE_SECONDS_MAX) -> str:
+        """Wait for a leader that serves."""
+
+        def leads() -> str:
+            return next((name for name in NAMES if self.view(name).get("isServing")), "")
+
+        return self.wait(leads, "a leader", seconds)
+
+    def wait_whole(self, seconds: float = WHOLE_SECONDS_MAX) -> str:
+        """Wait until all replicas are in sync and every process runs; return the leader."""
+
+        def whole() -> str:
+            views = {name: self.view(name) for name in NAMES}
+            leads = [name for name, view in views.items() if view.get("isServing")]
+            if len(leads) != 1 or len(views[leads[0]]["members"]) != len(NAMES):
+                return ""
+            return leads[0] if views[leads[0]]["hasLease"] and views[leads[0]]["acceptsSends"] else ""
+
+        return self.wait(whole, "a whole group", seconds)
+
+    def wait(self, found: Callable[[], str], what: str, seconds: float) -> str:
+        """Wait until it returns something."""
+        until = time.monotonic() + seconds
+        while not (result := found()):
+            if time.monotonic() > until:
+                views = {name: self.view(name) for name in NAMES}
+                raise AssertionError(f"no {what} within {seconds:g} s: {views}")
+            time.sleep(0.05)
+        return result
+
+    # --- what is done to it --------------------------------------------------------------------------------
+
+    def kill(self, *names: str) -> None:
+        """Kill -9 processes; the launcher starts them again."""
+        pids = self.pids()
+        for name in names:
+            _signal(pids.get(name, 0), signal.SIGKILL)
+
+    def terminate(self, name: str) -> None:
+        """Stop a process as an operator does; the launcher starts it again."""
+        _signal(self.pids().get(name, 0), signal.SIGTERM)
+
+    def pause(self, *names: str) -> None:
+        """Pause processes until `resume`; `launcher` keeps ended processes down."""
+        pids = {**self.pids(), "launcher": self._launcher}
+        for name in names:
+            if name in pids:
+                self._paused.add(pids[name])
+                _signal(pids[name], signal.SIGSTOP)
+
+    def fill_disk(self) -> None:
+        """Fill the disk of the replica that has a small one; `empty_disk` ends it."""
+        self._filling = self.directory(SMALL) / "filling"
+        with contextlib.suppress(OSError), self._filling.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+
+    def empty_disk(self) -> None:
+        """Make room again."""
+        if self._filling is not None:
+            self._filling.unlink(missing_ok=True)
+            self._filling = None
+
+    def copy_directory(self, name: str) -> Path:
+        """Return a copy of the directory of a replica that does not run."""
+        copy = self.data.parent / f"copy-{name}"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.directory(name), copy)
+        return copy
+
+    def replace_directory(self, name: str, copy: Path | None) -> None:
+        """Give a replica that does not run a copy, or an empty directory."""
+        for entry in self.directory(name).iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        if copy is not None:
+            shutil.copytree(copy, self.directory(name), dirs_exist_ok=True)
+
+    def resume(self) -> None:
+        """Let all paused processes continue."""
+        for pid in self._paused:
+            _signal(pid, signal.SIGCONT)
+        self._paused.clear()
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+
+
+def _signal(pid: int, number: int) -> None:
+    if pid:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _name_of(pid: int) -> str:
+    """Return the name of a process of the launcher, empty if it has none yet."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    for word in words:
+        if word.startswith("log_file="):
+            return Path(word).stem
+        if word.endswith(".conf") and "nats-" in word:
+            return Path(word).stem
+    return ""
+
+
+def free_base() -> int:
+    """Return a port whose 300 followers are free, as far as a system uses them."""
+    used = (
+        *NATS_STEPS,
+        285,
+        286,
+        287,
+        *range(8),
+        *(12 + 10 * at + step for at in range(3) for step in (-2, 0, 1, 2)),
+    )
+    for _ in range(200):
+        base = 15_000 + secrets.randbelow(16_000)
+        if all(_is_free(base + step) for step in used):
+            return base
+    raise RuntimeError("no free ports on 127.0.0.1")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+        return True

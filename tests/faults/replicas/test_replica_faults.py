@@ -1,0 +1,57 @@
+"""A group of three replicas under load keeps its promises through faults of its processes, connections and register.
+
+Two faults always; any number on request: `./gantry test -m soak tests/faults/replicas --kill-cycles 200 --seed 7`, or the program
+`.venv/bin/python -m tests.faults.replicas.nemesis --cycles 200`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from .faults import FAULTS
+from .nemesis import Run, kinds_for, table
+
+pytestmark = [pytest.mark.crash, pytest.mark.cluster]
+PLANTED = Path(__file__).parent / "planted"
+QUICK = ("kill_leader", "leader_alone")
+
+
+@pytest.mark.timeout(600)
+def test_a_killed_leader_and_one_without_its_group_break_no_promise(tmp_path: Path, seed: int) -> None:
+    run = Run(tmp_path, seed)
+    count = run.go(len(QUICK), QUICK)
+    print(table(run))
+    assert run.findings.holds, f"{run.findings} {count}"
+    assert count.acknowledged > 20
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(12 * 3600)
+def test_many_faults_break_no_promise(tmp_path: Path, seed: int, request: pytest.FixtureRequest) -> None:
+    cycles = int(request.config.getoption("--kill-cycles"))
+    small_disk = os.geteuid() == 0
+    run = Run(tmp_path, seed, small_disk=small_disk)
+    count = run.go(cycles, kinds_for(FAULTS, small_disk=small_disk))
+    print(table(run))
+    assert run.findings.holds, f"{run.findings} {count}"
+    assert count.acknowledged > 20 * cycles
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("planted", "promises"),
+    [
+        ("own_sync_only", {"lost"}),
+        ("lease_without_followers", {"two leases"}),
+        ("tails_are_kept", {"logs differ", "lost", "ends differ"}),
+    ],
+)
+def test_a_planted_fault_is_found(tmp_path: Path, planted: str, promises: set[str]) -> None:
+    run = Run(tmp_path, random.SystemRandom().randrange(1 << 31), python_path=PLANTED / planted)
+    run.go(2, ("leader_alone",))
+    assert promises & {promise for promise, words in run.findings.wrong.items() if words}
