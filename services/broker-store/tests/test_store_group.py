@@ -1,6 +1,8 @@
 """A broker group of real processes: what is acknowledged survives its leader, and so does the rest of its state."""
 
+import asyncio
 import contextlib
+import random
 import shutil
 import signal
 import time
@@ -10,6 +12,7 @@ from group_stores import CONTINUE, EXIT_RESTART, STOP, Sender, StoreGroup
 from nats_nodes import nodes
 from sending_side import send_header
 
+from gantry_chassis.nats_connection import NatsRequests
 from gantry_wire.frames.encode import encode_request
 from gantry_wire.headers.messages import PullReplyHeader, SendReplyHeader
 from gantry_wire.records.message_record import scan_records
@@ -313,3 +316,29 @@ def test_a_repeat_is_answered_where_nothing_else_is_sent(group):
         time.sleep(OFFSET_SECONDS)  # what the first send made is in the log then
         again = sender.ask(310, keyed, b"once")
         assert (again.code, again.read(SendReplyHeader).duplicate) == (0, True)
+
+
+async def delete_register(url):
+    requests = NatsRequests([url], "test", random.Random())
+    answer = await requests.request("$JS.API.STREAM.DELETE.GANTRY_REGISTER_broker-a", b"", 10)
+    await requests.close()
+    assert b'"success":true' in answer.payload
+
+
+def test_without_its_register_a_group_continues_and_nobody_takes_over(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    sender = Sender(leader.port)
+    asyncio.run(delete_register(group.nats_url))
+    group.wait(
+        lambda: "rebuild the register" in leader.state()["registerFault"], "the leader does not say it"
+    )
+    assert sender.send(b"as before").code == 0
+    leader.kill()
+    followers = [store for store in group.stores.values() if store is not leader]
+    group.wait(
+        lambda: all("rebuild the register" in store.state().get("registerFault", "") for store in followers),
+        "the followers do not say it",
+    )
+    time.sleep(2)  # more than grace_ms
+    assert {store.state()["role"] for store in followers} <= {"follower", "learner"}
