@@ -112,7 +112,7 @@ class Run:
     def _judge(self, http: Http) -> Count:
         assert self.probes is not None
         self.probes.stop()
-        if self.findings.wrong["stuck"]:  # what is missing will not come
+        if "stuck" in self.findings.wrong:  # what is missing will not come
             judge_probes(self.probes.seen, read_queue(http, TOPIC, 0), self.faults, self.findings)
             return self.ledger.count()
         senders = [journey for journey in self.journeys if journey.is_sender]

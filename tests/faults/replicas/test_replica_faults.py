@@ -48,7 +48,7 @@ def test_many_faults_break_no_promise(tmp_path: Path, seed: int, request: pytest
     [
         ("own_sync_only", {"lost"}),
         ("lease_without_followers", {"two leases"}),
-        ("tails_are_kept", {"logs differ", "lost", "ends differ"}),
+        ("tails_are_kept", {"logs differ", "lost", "ends differ", "stuck"}),
     ],
 )
 def test_a_planted_fault_is_found(tmp_path: Path, planted: str, promises: set[str]) -> None:
