@@ -23,8 +23,6 @@ from broker_store.log.index.index import IndexFiles
 from broker_store.log.settings import LogSettings
 from broker_store.opening.derived_states import make_states
 from broker_store.opening.opened_store import OpenedStore
-from broker_store.replication.kept_file import KeptFile
-from broker_store.replication.replica_log import ReplicaLog, ReplicaPart, Runs
 from broker_store.sending.idempotency import Window
 from broker_store.sending.key_journal import KeyJournal
 from broker_store.settings import Settings
@@ -107,6 +105,9 @@ def _open_log(
     files, directory = found.files, f"{found.settings.store_dir}/commitlog"
     if not found.settings.replica:
         return CommitLog(files, directory, settings, preambles.build, preambles.on_placed, checkpoint)
+    from broker_store.replication.kept_file import KeptFile
+    from broker_store.replication.replica_log import ReplicaLog, ReplicaPart, Runs
+
     begin = KeptFile(files, str(found.settings.store_dir)).kept.begin
     return ReplicaLog(
         files, directory, settings, preambles.build, preambles.on_placed, checkpoint,

@@ -1,17 +1,20 @@
 """What a replica serves that does not lead, or that stops: the messages of its group. Everything else is refused."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from broker_store.ports import Commands, Handler
 from broker_store.ports import Peer as StorePeer
-from gantry_guard.callers import INTRODUCTION
-from gantry_guard.inner_door import InnerDoor
 from gantry_link.serving.peer import Peer
 from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, decode_command
 from gantry_wire.frames.frame_stream import RawFrame
 
+if TYPE_CHECKING:
+    from gantry_guard.inner_door import InnerDoor
+
+INTRODUCTION = frozenset({GantryCode.INTRODUCE, GantryCode.PROVE})
 GRANTS = frozenset({RequestCode.LOCK_BATCH_MQ, GantryCode.CLAIM_QUEUES, GantryCode.RECEIVE})
 """Requests that grant what lives in memory: only while no other replica can lead."""
 
@@ -20,7 +23,7 @@ class GroupTable:
     """The table of a replica that serves its group alone."""
 
     def __init__(
-        self, commands: Commands, refusal: Callable[[], RefusedRequest], door: InnerDoor | None
+        self, commands: Commands, refusal: Callable[[], RefusedRequest], door: "InnerDoor | None"
     ) -> None:
         """`refusal` answers everybody else. `door`: admits Gantry's own services, where access control is on."""
         self._commands, self._refusal, self._door = commands, refusal, door

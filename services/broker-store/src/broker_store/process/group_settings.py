@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker_store.replication.replica import RoleSettings
 from broker_store.settings import Settings
 from gantry_chassis.start_refusal import StartRefused
 
-BEATS_PER_LEASE = 4
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -38,14 +36,6 @@ class GroupSettings:
     timing: Timing
     may_bootstrap: bool
     register_servers: int
-
-    def role(self, boots: int) -> RoleSettings:
-        """Return the settings of the role. `boots`: how often this directory was opened."""
-        timing = self.timing
-        return RoleSettings(
-            self.name, self.group, self.min_in_sync, timing.lease_ms, timing.grace_ms, timing.lease_ms // BEATS_PER_LEASE,
-            2 * timing.lease_ms, self.may_bootstrap, boots,
-        )  # fmt: skip
 
     def broker_id(self, leader: str) -> int:
         """Return this replica's brokerId while `leader` leads: 0 for the leader, 1… for the others in the order of their names."""

@@ -24,6 +24,7 @@ from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
 from broker_store.replication.links import Links, MakePool
 from broker_store.replication.register.record import Registered
+from broker_store.replication.replica import RoleSettings
 from broker_store.replication.replica_log import ReplicaLog
 from broker_store.replication.retention import RETENTION_SECONDS, FollowerRetention
 from broker_store.replication.shell import Shell, ShellCalls
@@ -39,6 +40,7 @@ from gantry_chassis.start_refusal import RestartNeeded, StartRefused
 from gantry_link.connections.turn import Turn
 from gantry_wire.frames.command import Command
 
+BEATS_PER_LEASE = 4
 HANDOVER_SECONDS_MAX = 2.0
 """Longest time for which a leader that stops waits for the next one. Nothing is lost without it: the others notice its silence."""
 REPLAY_SECONDS = 0.01
@@ -81,7 +83,7 @@ class Membership:
         )
         loop = asyncio.get_running_loop()
         self._shell = Shell(
-            settings.role(store.boot_count), list(settings.others), store.log, kept, register.register,
+            _role(settings, store.boot_count), list(settings.others), store.log, kept, register.register,
             ShellCalls(life.environment, links.send, links.renew, Turn.current().at_end, loop.call_later, self),
             shipping=ShippingSettings(read_bytes_per_second=store.settings.copy_bytes_per_second),
             register_seconds=REGISTER_SECONDS,
@@ -207,11 +209,12 @@ class Membership:
 
     async def stop(self) -> None:
         """See Flusher: a leader hands over, so that nobody waits for its silence; then the replica leaves its group."""
-        if self._shell.role.leading is not None and not self.has_ended:
+        leading = self._shell.role.leading
+        if leading is not None and not self.has_ended:
             self._handing_over = handed_over = asyncio.Event()
             self._shell.resign(self._successor)
             with suppress(TimeoutError):
-                async with asyncio.timeout(HANDOVER_SECONDS_MAX):
+                async with asyncio.timeout(HANDOVER_SECONDS_MAX if leading.has_resigned else 0):
                     await handed_over.wait()
         await self.close()
 
@@ -386,6 +389,15 @@ def _open_kept(files: Files, directory: str) -> KeptFile:
         return KeptFile(files, directory)
     except KeptUnreadable as error:
         raise StartRefused(f"{directory}/{NAME} {error}") from error
+
+
+def _role(group: GroupSettings, boots: int) -> RoleSettings:
+    """Return the settings of the role. `boots`: how often this directory was opened."""
+    timing = group.timing
+    return RoleSettings(
+        group.name, group.group, group.min_in_sync, timing.lease_ms, timing.grace_ms, timing.lease_ms // BEATS_PER_LEASE,
+        2 * timing.lease_ms, group.may_bootstrap, boots,
+    )  # fmt: skip
 
 
 def open_membership(
