@@ -75,6 +75,7 @@ def test_the_description_is_complete(system: dict[str, Any]) -> None:
         "/v1/messages/{id}/timeline",
         "/v1/brokers",
         "/v1/brokers/{broker}/settings",
+        "/v1/brokers/{broker}:moveLeader",
         "/v1/cluster",
         "/v1/definitions",
         "/v1/schedules",

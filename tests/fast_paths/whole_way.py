@@ -152,7 +152,7 @@ class WholeWay:
         clocks, nobody = StandingClocks(), SimpleNamespace(holder=None)
         ports = Ports(
             Names(), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, self.ids, SameStamps(lambda: 0, ""), nobody,
-            LinkLeaseStores(pool, 3.0), nobody, nobody,
+            LinkLeaseStores(pool, 3.0), nobody, nobody, nobody,
         )  # fmt: skip
         return assemble(GatewaySettings(), ports, fast_paths=fast_paths, access_parts=None, metrics=Metrics())
 

@@ -31,6 +31,9 @@ _ADVICE_OF_REASON: dict[str, str] = {
     "STORE_STOPPED": "the broker's log was stopped by a fault: its own log says which, and what to do",
     "INDEX_BUILDING": "ask again when the broker has built its index",
     "NOT_SERVING": "the broker starts or stops: it will accept this again soon",
+    "NOT_LEADER": "another replica leads the broker: it accepts this; the route names it in a moment",
+    "NO_LEASE": "try again in a moment: the leader has just taken over, or does not hear every replica in sync",
+    "TOO_FEW_REPLICAS": "start the broker's other replicas: fewer are in sync than min_in_sync",
     "FIRST_UNKNOWN": "send it again with the same key",
     "RESULT_UNKNOWN": "it may be stored: send it again with the same key, if it has one",
 }

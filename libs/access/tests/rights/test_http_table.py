@@ -79,10 +79,10 @@ def test_figures_of_a_worker_are_for_our_own_services():
     assert requirements_of_route(OWN_PORTS["gateway worker"], "GET", "/figures", asked) == (Inner(),)
 
 
-def test_only_health_and_the_description_are_open():
+def test_only_health_the_description_and_who_leads_are_open():
     tables = (GATEWAY, *OWN_PORTS.values())
     open_paths = {path for table in tables for (_method, path), row in table.items() if row.text == "open"}
-    assert open_paths == {"/", "/docs", "/openapi.json", "/health/live", "/health/ready"}
+    assert open_paths == {"/", "/docs", "/openapi.json", "/health/live", "/health/ready", "/v1/replication"}
 
 
 def test_the_rights_of_own_ports_depend_on_no_body():

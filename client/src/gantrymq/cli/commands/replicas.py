@@ -38,8 +38,8 @@ def add_to(cluster: typer.Typer) -> None:
     command(cluster, "replicas", "gantrymq cluster replicas")(show_replicas)
     examples = "gantrymq cluster move-leader broker-a\ngantrymq cluster move-leader broker-a --to b"
     command(cluster, "move-leader", examples)(move_leader)
-    command(cluster, "add-replica", "./gantry replicas add broker-a")(add_replica)
-    command(cluster, "remove-replica", "./gantry replicas remove broker-a c")(remove_replica)
+    command(cluster, "add-replica", "gantrymq cluster add-replica broker-a")(add_replica)
+    command(cluster, "remove-replica", "gantrymq cluster remove-replica broker-a c")(remove_replica)
 
 
 def show_replicas(session: Session) -> None:
