@@ -18,7 +18,7 @@ from gantry_simulation.lives.planted.tasks import TASK_FAULTS
 from gateway.ports.stores import PeerAway
 from gateway.stores.link_store import LinkStore
 
-FOUND_AT = (51, 110, 85, 45)
+FOUND_AT = (51, 110, 85, 51)
 """A seed that finds each fault."""
 TASK_FAULTS_AT = (154, 154, 154, 154, 147, 147, 230, 147, 147, 255, 515, 166, 163)
 LATE_COPIES_AT = (3, 10)
