@@ -9,12 +9,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker_store.log.commit_log.scan import ScannedRecord, Stop, record_size_at, scan_records
+from broker_store.log.commit_log.scan import ScannedRecord, Stop
+from broker_store.log.file_walk import walk_file
 from broker_store.log.files.names import parse_file_name
-from gantry_wire.records.message_record import BLANK
 from gantry_wire.records.units import CHECKPOINT, CONSUME_QUEUE_UNIT, INDEX_HEADER
 
-_CHUNK_BYTES = 4 * 1024 * 1024
 _UNITS_SHOWN = 20
 
 
@@ -66,7 +65,7 @@ def log_lines(directory: Path, start: int, records_max: int) -> Iterator[str]:
             continue
         count = bytes_used = 0
         end, stop, fault = base, Stop.MORE, ""
-        for found, end, stop, fault in _walk(path, base, max(start, base)):  # noqa: B007 - the last values are shown
+        for found, end, stop, fault in walk_file(path, base, max(start, base)):  # noqa: B007 - the last values are shown
             count += len(found)
             bytes_used += sum(record[1] for record in found)
             for record in found[: records_max - shown]:
@@ -98,27 +97,6 @@ def index_lines(directory: Path) -> Iterator[str]:
         if len(header) == INDEX_HEADER.size:
             begin_ms, end_ms, _, end, slots, count = INDEX_HEADER.unpack(header)
             yield f"index file  {path.name}: {max(count - 1, 0)} entries in {slots} slots, {begin_ms}..{end_ms} ms, up to {end}"
-
-
-def _walk(path: Path, base: int, start: int) -> Iterator[tuple[list[ScannedRecord], int, Stop, str]]:
-    with path.open("rb") as file:
-        stop = Stop.MORE
-        while stop is Stop.MORE:
-            file.seek(start - base)
-            chunk = file.read(_CHUNK_BYTES)
-            found: list[ScannedRecord] = []
-            at, stop, fault = scan_records(chunk, start, 0, found)
-            if stop is Stop.MORE and at == 0:
-                size = record_size_at(chunk[: BLANK.size].ljust(BLANK.size, b"\0"))
-                if size <= len(chunk):
-                    yield [], start, Stop.BAD if chunk else Stop.MORE, "it is cut short"
-                    return
-                file.seek(start - base)
-                at, stop, fault = scan_records(file.read(size), start, 0, found)
-                if at == 0:
-                    stop, fault = Stop.BAD, fault or "it is cut short"
-            start += at
-            yield found, start, stop, fault
 
 
 def _record_line(record: ScannedRecord) -> str:

@@ -74,6 +74,17 @@ class JetStreamCalls:
         self._check(answer.error)
         return answer
 
+    async def exists(self) -> bool:
+        """Say whether the stream is there. One answer says so, as for `remove`: ask servers that have run for some time."""
+        answer = await self._look(f"STREAM.INFO.{self._stream}", b"", StreamAnswer)
+        return answer.error is None or answer.error.err_code != STREAM_NOT_FOUND
+
+    async def remove(self) -> None:
+        """Remove the stream; nothing if there is none."""
+        answer = await self._look(f"STREAM.DELETE.{self._stream}", b"", StreamAnswer)
+        if answer.error is not None and answer.error.err_code != STREAM_NOT_FOUND:
+            raise RegisterAway(f"the stream {self._stream} was not removed: {answer.error}")
+
     async def create(self, configuration: Mapping[str, object]) -> StreamAnswer:
         """Create the stream. One with the same configuration is left as it is; an error is in the answer."""
         return await self._ask(

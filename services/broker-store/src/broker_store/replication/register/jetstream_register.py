@@ -78,6 +78,14 @@ class JetStreamRegister(KnownVersion):
             raise ValueError("a register is rebuilt after the highest version that its stores remember")
         return await self._make(after_version, new)
 
+    async def exists(self) -> bool:
+        """Say whether there is a stream of that name, whatever it holds. Raises RegisterAway."""
+        return await self._calls.exists()
+
+    async def remove(self) -> None:
+        """Remove the stream, for an operator: it has lost records, and is made again. Raises RegisterAway."""
+        await self._calls.remove()
+
     async def leader(self) -> str:
         """Return the name of the NATS server that leads the stream, empty if it is not replicated. Raises RegisterAway, RegisterUnusable."""
         return (await self._calls.info()).cluster.leader

@@ -35,8 +35,9 @@ class RegisterUnusable(Exception):
 
 
 REBUILD = (
-    "stop the stores of this broker, remove the stream if there is one, and rebuild the register from the highest version that any of"
-    " them remembers or promised (never with ha_bootstrap, which would forget what was acknowledged)"
+    "stop the stores of this broker and rebuild the register from the highest version that any of them remembers or promised: with"
+    " ./gantry replicas rebuild-register BROKER, on several machines with python -m broker_store.process.rebuild_register"
+    " (docs/replication.md); never with ha_bootstrap, which would forget what was acknowledged"
 )
 
 
