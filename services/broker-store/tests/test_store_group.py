@@ -13,6 +13,8 @@ from nats_nodes import nodes
 from sending_side import send_header
 
 from gantry_chassis.nats_connection import NatsRequests
+from gantry_wire.bodies.admin import EpochEntryCache, HARuntimeInfo
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.frames.encode import encode_request
 from gantry_wire.headers.messages import PullReplyHeader, SendReplyHeader
 from gantry_wire.records.message_record import scan_records
@@ -93,6 +95,28 @@ def test_a_follower_refuses_and_names_its_leader(group):
     assert refused.fields["gantryCode"] == "NOT_LEADER"
     assert refused.fields["leader"] == f"127.0.0.1:{leader.port}"
     assert follower.get("/health/ready")[0] == 200
+
+
+def test_tools_see_the_copies_and_the_epochs_of_the_log(group):
+    leader = group.leader()
+    group.wait_for_set(3)
+    assert send_many(leader, 0, 20)
+    tool = Sender(leader.port)
+    status = decode_body(tool.ask(907).body, HARuntimeInfo)
+    others = sorted(f"127.0.0.1:{store.port}" for store in group.stores.values() if store is not leader)
+    assert sorted(copy.addr for copy in status.ha_connection_info) == others
+    assert (status.is_master, status.in_sync_slave_nums) == (True, 2)
+    end = status.master_commit_log_max_offset
+    assert [(copy.slave_ack_offset, copy.diff, copy.in_sync) for copy in status.ha_connection_info] == [
+        (end, 0, True)
+    ] * 2
+    leader.kill()
+    second = group.leader()
+    cache = decode_body(Sender(second.port).ask(1007).body, EpochEntryCache)
+    first, later = cache.epoch_list
+    assert (first.epoch, first.start_offset, first.end_offset) == (1, 0, later.start_offset)
+    assert later.epoch == second.state()["epoch"]
+    assert cache.max_offset >= later.start_offset >= end
 
 
 def test_a_leader_that_slept_acknowledges_nothing_and_ends(group):

@@ -42,7 +42,7 @@ async def side(tmp_path):
     for part in (
         CleaningHandlers(side.cleaner, later),
         ForbiddenHandlers(consuming.groups, consuming.group_records),
-        ReplicationHandlers(lambda: 4711),
+        ReplicationHandlers(lambda: 4711, None, "cluster", "broker-a"),
         RequestModeHandlers(side.store.topics, consuming.groups),
     ):
         side.commands.update(part.commands())

@@ -206,6 +206,24 @@ class HARuntimeInfo(Body, kw_only=True, rename="camel"):
     master_commit_log_max_offset: int = 0
 
 
+class EpochEntry(Body, kw_only=True, rename="camel"):
+    """The part of a log that the leader of one epoch wrote; positions in bytes."""
+
+    end_offset: int
+    epoch: int
+    start_offset: int
+
+
+class EpochEntryCache(Body, kw_only=True, rename="camel"):
+    """1007: the epochs of a broker's log."""
+
+    broker_id: int
+    broker_name: str
+    cluster_name: str
+    epoch_list: list[EpochEntry]
+    max_offset: int
+
+
 class SetMessageRequestMode(Body, kw_only=True, rename="camel"):
     """401: sets how a group consumes a topic, `PULL` or `POP`."""
 

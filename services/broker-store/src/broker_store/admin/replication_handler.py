@@ -1,28 +1,88 @@
-"""Request 907: replication state. This broker is a master without slaves, and says so."""
+"""Requests 907 and 1007: the replicas that copy this broker's log, and the epochs of that log. A store without replicas is a master without slaves."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from broker_store.ports import Commands, Peer
-from gantry_wire.bodies.admin import HARuntimeInfo
+from gantry_wire.bodies.admin import EpochEntry, EpochEntryCache, HAConnectionInfo, HARuntimeInfo
 from gantry_wire.bodies.json_body import encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response
 
 
-@dataclass(frozen=True, slots=True)
+class Copy(NamedTuple):
+    """What another replica has of this log; positions in bytes."""
+
+    address: str
+    durable_end: int
+    """It has reported that it has everything below."""
+    shipped_end: int
+    """Everything below was sent to it."""
+    bytes_per_second: int
+    """How fast `durable_end` grew lately."""
+    is_in_sync: bool
+
+
+class Group(Protocol):
+    """What a leader knows of its group."""
+
+    def copies(self) -> Sequence[Copy]:
+        """Return the replicas that have a session with this leader."""
+        ...
+
+    def epochs(self) -> Sequence[tuple[int, int, int]]:
+        """Return epoch, start and end of each epoch of the log."""
+        ...
+
+
 class ReplicationHandlers:
     """Handles queries about replication."""
 
-    log_end: Callable[[], int]
-    """End of the log, in bytes."""
+    def __init__(
+        self, log_end: Callable[[], int], group: Group | None, cluster_name: str, broker_name: str
+    ) -> None:
+        """`log_end`: in bytes. `group`: None for a store without replicas."""
+        self._log_end, self._group = log_end, group
+        self._cluster_name, self._broker_name = cluster_name, broker_name
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
-        return {RequestCode.GET_BROKER_HA_STATUS: ("adminBroker", self.status)}
+        return {
+            RequestCode.GET_BROKER_HA_STATUS: ("adminBroker", self.status),
+            RequestCode.GET_BROKER_EPOCH_CACHE: ("adminBroker", self.epochs),
+        }
 
     def status(self, _peer: Peer, command: Command) -> bytes:
-        """Handle 907: the log's end and no slave."""
-        body = HARuntimeInfo(master_commit_log_max_offset=self.log_end())
+        """Handle 907: the log's end, and each replica."""
+        end = self._log_end()
+        copies: Sequence[Copy] = () if self._group is None else self._group.copies()
+        connections = [
+            HAConnectionInfo(
+                addr=copy.address, diff=end - copy.durable_end, in_sync=copy.is_in_sync, slave_ack_offset=copy.durable_end,
+                transfer_from_where=copy.shipped_end, transferred_byte_in_second=copy.bytes_per_second,
+            )
+            for copy in copies
+        ]  # fmt: skip
+        body = HARuntimeInfo(
+            ha_connection_info=connections, in_sync_slave_nums=sum(copy.is_in_sync for copy in copies),
+            master_commit_log_max_offset=end,
+        )  # fmt: skip
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
+
+    def epochs(self, _peer: Peer, command: Command) -> bytes:
+        """Handle 1007: which epoch wrote which part of the log. Raises RefusedRequest for a store without replicas."""
+        if self._group is None:
+            raise RefusedRequest(
+                ResponseCode.SYSTEM_ERROR, "this store has no replicas, and its log no epochs"
+            )
+        entries = [
+            EpochEntry(epoch=epoch, start_offset=start, end_offset=end)
+            for epoch, start, end in self._group.epochs()
+        ]
+        body = EpochEntryCache(
+            broker_id=0, broker_name=self._broker_name, cluster_name=self._cluster_name, epoch_list=entries,
+            max_offset=self._log_end(),
+        )  # fmt: skip
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))

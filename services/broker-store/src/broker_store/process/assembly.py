@@ -274,6 +274,7 @@ class StoreProcess:
         around = Surroundings(
             settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
             self._address, self._index_trouble, self._membership.epoch if self._membership is not None else 0,
+            self._membership.report if self._membership is not None else None,
         )  # fmt: skip
         values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))

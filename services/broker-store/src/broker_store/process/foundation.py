@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from broker_store.admin.replication_handler import Group
 from broker_store.admin.topics_handler import WhenKnown
 from broker_store.commit.topics import TopicTable
 from broker_store.config.config_files import ConfigFile
@@ -52,6 +53,8 @@ class Surroundings:
     index_trouble: Callable[[], str | None]
     epoch: int = 0
     """In which this store leads its group; 0 for a store without replicas."""
+    group: Group | None = None
+    """The group that this store leads."""
 
 
 @dataclass(frozen=True, slots=True)

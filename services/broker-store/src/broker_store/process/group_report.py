@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from broker_store.admin.replication_handler import Copy
 from broker_store.process.group_settings import GroupSettings
 from broker_store.replication.replica_log import ReplicaLog
 from broker_store.replication.shell import Shell
@@ -15,6 +16,8 @@ from gantry_chassis.metrics import Labels, Metrics
 SAMPLE_SECONDS = 0.25
 SAMPLES_MAX = 2400
 """Ten minutes: a replica that is further behind in time is at least so far behind."""
+SPEED_SAMPLES = 5
+"""A second of samples."""
 REPORT_SECONDS = 60.0
 
 _log = get_logger()
@@ -37,6 +40,8 @@ class GroupReport:
         self._steady, self._position = steady, position
         self._ends: deque[tuple[float, int]] = deque(maxlen=SAMPLES_MAX)
         """Where the log ended at which time, s."""
+        self._reported: dict[str, deque[tuple[float, int]]] = {}
+        """What each follower had reported at which time, s, within the last second."""
 
     def describe(self) -> dict[str, Any]:
         """Return what GET /v1/replication answers."""
@@ -69,6 +74,32 @@ class GroupReport:
             return 0
         longer_s = next((at_s for at_s, sampled in self._ends if sampled > end), self._steady())
         return int((self._steady() - longer_s) * 1000)
+
+    def copies(self) -> list[Copy]:
+        """Return the replicas that have a session with this leader."""
+        newest = self._shell.role.replica.kept.newest
+        members = newest.members if newest else ()
+        return [
+            Copy(self._settings.others[name], reported, sent, self._speed(name), name in members)
+            for name, (reported, sent) in sorted(self._shell.shipping.progress().items())
+        ]
+
+    def epochs(self) -> list[tuple[int, int, int]]:
+        """Return epoch, start and end of each epoch of the log."""
+        return list(self._shell.role.replica.kept.table.ranges(self._log.written_end))
+
+    def _speed(self, name: str) -> int:
+        """Return by how many bytes a second the reported end of a replica grew."""
+        samples = self._reported.get(name, ())
+        if len(samples) < 2:
+            return 0
+        (first_s, first), (last_s, last) = samples[0], samples[-1]
+        return int((last - first) / (last_s - first_s)) if last_s > first_s else 0
+
+    def _sample(self, now_s: float) -> None:
+        self._ends.append((now_s, self._log.written_end))
+        for name, (reported, _) in self._shell.shipping.progress().items():
+            self._reported.setdefault(name, deque(maxlen=SPEED_SAMPLES)).append((now_s, reported))
 
     def show(self, metrics: Metrics) -> None:
         """Add the metrics."""
@@ -117,7 +148,7 @@ class GroupReport:
         reported_s = self._steady()
         while True:
             now_s = self._steady()
-            self._ends.append((now_s, self._log.written_end))
+            self._sample(now_s)
             if now_s - reported_s >= REPORT_SECONDS:
                 reported_s = now_s
                 self._report()

@@ -158,6 +158,10 @@ class Shipping:
         end = self._log.written_end
         return {peer: max(end - follower.reported, 0) for peer, follower in self._followers.items()}
 
+    def progress(self) -> dict[str, tuple[int, int]]:
+        """Return for each follower the end that it has reported, and the end of what was sent to it."""
+        return {peer: (follower.reported, follower.sent) for peer, follower in self._followers.items()}
+
     def _pump_all(self) -> None:
         for follower in self._followers.values():
             self._pump(follower)

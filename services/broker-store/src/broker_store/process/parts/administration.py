@@ -36,7 +36,9 @@ class Administration:
         )  # fmt: skip
         self._units = UnitHandlers(store.topics, store.queues, consuming.clients, consuming.filters.table)
         self._cleaning = CleaningHandlers(cleaner, self._deferred)
-        self._replication = ReplicationHandlers(lambda: log.written_end)
+        self._replication = ReplicationHandlers(
+            lambda: log.written_end, around.group, around.settings.cluster_name, around.settings.broker_name
+        )
         self._modes = RequestModeHandlers(store.topics, consuming.groups)
         self._configuration = ConfigurationHandlers(changes)
         self._statistics = StatisticsHandlers(consuming.metrics, around.settings.cluster_name)
