@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import time
 import urllib.error
@@ -22,6 +23,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 TOPIC = "Replicated"
 SECONDS_MAX = 120.0
+EPOCHS_LEFT_OUT = 1000
+"""A register that is made again begins above so many."""
 
 
 def call(method: str, url: str, body: object = None, user: str = "") -> Any:
@@ -205,6 +208,30 @@ def test_a_later_start_has_as_many_replicas_all_messages_and_no_right_to_a_new_r
     assert [one["name"] for one in replicas] == ["a", "b"]
     for one in replicas:
         assert not [word for word in command_of(one["pid"]) if "ha_bootstrap" in word]
+
+
+def test_a_register_that_is_lost_is_made_again_by_a_command(
+    new_system: Callable[..., dict[str, Any]], gantry: Callable[..., Any]
+) -> None:
+    first = Group(new_system("--replicas", "2"), gantry)
+    first.send("kept")
+    rebuild = ("replicas", "rebuild-register", "broker-a", "--data", first.data)
+    assert gantry(*rebuild, "--yes").returncode == 2, "the system runs"
+    assert gantry("down", "--data", first.data).returncode == 0
+    for server in ("nats-1", "nats-2", "nats-3"):
+        shutil.rmtree(Path(first.data, server))
+    late = gantry("up", "--free-ports", "--detach", "--data", first.data, "--timeout", "25")
+    assert late.returncode == 1
+    assert "./gantry replicas rebuild-register" in late.stderr
+    unsure = gantry(*rebuild)
+    assert (unsure.returncode, "--yes" in unsure.stderr) == (2, True)
+    done = gantry(*rebuild, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "the register of broker-a is written" in done.stdout
+    again = Group(new_system(), gantry)
+    again.sent = first.sent
+    until(again.has_all)
+    until(lambda: all(one["epoch"] > EPOCHS_LEFT_OUT for one in again.broker()["replicas"]))
 
 
 def test_the_next_leader_knows_the_users_and_their_rights(

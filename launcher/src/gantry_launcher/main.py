@@ -109,6 +109,12 @@ def _simulate(words: list[str]) -> NoReturn:
     simulate(words)
 
 
+def _replicas(words: list[str]) -> int:
+    from gantry_launcher.commands.replicas import replicas
+
+    return replicas(words)
+
+
 def _access(words: list[str]) -> int:
     from gantry_launcher.commands.access import access
 
@@ -160,6 +166,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "report": _report,
     "export": _export,
     "load": _load,
+    "replicas": _replicas,
 }
 WITH_OWN_HELP = frozenset({"bench", "report", "export", "load", "simulate"})
 """Commands that answer --help themselves."""

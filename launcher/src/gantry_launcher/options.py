@@ -24,6 +24,7 @@ _AT_A_TERMINAL = ("--pdb", "--trace")
 """Words of pytest that several processes cannot follow."""
 DEFAULT_USER = "admin"
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,254}")
+_BROKER = re.compile(r"broker-[a-z]")
 HUNG_SECONDS_MAX = 86_400
 TIMEOUT_SECONDS_MAX = 86_400
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
@@ -76,6 +77,19 @@ class AccessOptions:
     json: bool = False
 
 
+@dataclass(frozen=True)
+class RebuildOptions:
+    """What `replicas rebuild-register` was asked for."""
+
+    data: Path
+    broker: str
+    without: tuple[str, ...] = ()
+    """Names of replicas that are lost for good."""
+    replace: bool = False
+    yes: bool = False
+    sets: tuple[Set, ...] = ()
+
+
 class Parser(argparse.ArgumentParser):
     """argparse, but a wrong word is one line, not a page."""
 
@@ -118,6 +132,21 @@ def parse_access(word: str, words: list[str]) -> AccessOptions:
     given = parser.parse_args(words)
     words_given: dict[str, Any] = {**vars(given), "data": _data(given.data)}
     return AccessOptions(**words_given)
+
+
+def parse_rebuild(words: list[str]) -> RebuildOptions:
+    """Return the options of `replicas rebuild-register`, or raise Refused."""
+    parser = Parser(prog="./gantry replicas rebuild-register", add_help=False, allow_abbrev=False)
+    parser.add_argument("broker", type=_broker)
+    parser.add_argument("--data")
+    parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--replace", action="store_true")
+    parser.add_argument("--yes", action="store_true")
+    parser.add_argument("--set", dest="sets", action="append", type=_set, default=[])
+    given = parser.parse_args(words)
+    return RebuildOptions(
+        _data(given.data), given.broker, tuple(given.without), given.replace, given.yes, tuple(given.sets)
+    )
 
 
 def parse_data(command: str, words: list[str]) -> tuple[Path, bool]:
@@ -167,6 +196,12 @@ def _set(words: str) -> Set:
     key = key.replace("-", "_")
     # A path is meant from where the command was typed, not from where the service will run.
     return Set(service, key, str(Path(value).absolute()) if key.endswith("_dir") else value)
+
+
+def _broker(words: str) -> str:
+    if not _BROKER.fullmatch(words):
+        raise argparse.ArgumentTypeError(f"{words!r}: a broker is broker-a to broker-z")
+    return words
 
 
 def _user(words: str) -> str:

@@ -29,6 +29,8 @@ usage: ./gantry COMMAND [options]
               --minutes N, --audit FILE..., --json    the time to look at (default 60); the audit logs to read; one JSON line
   status    [--data DIR] [--json]  show the processes and their state
   down      [--data DIR]           stop the system and wait for its end
+  replicas  rebuild-register BROKER   make the lost register of a broker with replicas again, while the system is stopped (docs/replication.md)
+              --without NAME, --replace, --yes    a replica that is lost for good; remove a stream that has lost records; do not ask
   test      [pytest arguments]     run check, then all tests (long runs: -m soak)
               --workers N          number of processes that share the test files (default: one more than cores, at most 4)
   check                            format, lint, types, import rules, spelling

@@ -46,6 +46,11 @@ OWN_COMMANDS = {
     ),
     "status": OwnWord("what runs, and how it is", {**_DATA, "--json": None}),
     "down": OwnWord("stop it and wait", _DATA),
+    "replicas": OwnWord(
+        "make the register of a broker again",
+        {**_DATA, "--without": ANYTHING, "--replace": None, "--yes": None, "--set": ANYTHING},
+        frozenset({"--without", "--set"}),
+    ),
     "test": OwnWord("check, then the whole test suite"),
     "check": OwnWord("format, lint, types, import rules, spelling"),
     "demo": OwnWord("the main job in a minute", {"--replicas": ("1", "2", "3", "5")}),

@@ -82,6 +82,10 @@ class Supervisor:
         finally:
             self._stop_all()
 
+    def stop(self) -> None:
+        """End `run`, as a request to stop does."""
+        self._stop_signals = max(self._stop_signals, 1)
+
     def state(self) -> dict[str, Any]:
         """Return the object that `up` and `status` print, with the pids of this moment."""
         state: dict[str, Any] = {

@@ -111,7 +111,7 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
         make_side_secrets(DataDir(options.data), plan.nats)
         if keys is not None:
             _make_audit_folder(DataDir(options.data))
-        listener = _listen(options.data)
+        listener = listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
         supervisor = supervisor_of(options, plan, output, lock, listener)
         replicas = Replicas(DataDir(options.data), plan, replication, output)
@@ -138,7 +138,8 @@ def supervisor_of(
     )  # fmt: skip
 
 
-def _listen(data: Path) -> socket.socket:
+def listen(data: Path) -> socket.socket:
+    """Return the socket for status and down. Raises Refused."""
     try:
         return control.listen(data)
     except OSError as error:

@@ -1,10 +1,10 @@
 """The register of a real group is lost, and made again from what its stopped stores remember."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from group_stores import Sender, StoreGroup
@@ -88,8 +88,15 @@ def test_a_lost_register_is_made_again_and_nothing_is_lost(group):
     assert "is in use by another process" in in_use.stderr
     stop_all(group)
     group.start()
-    time.sleep(3)
     assert not any(store.is_serving for store in group.stores.values()), "nobody leads without a register"
+
+    def says_what_to_do():
+        with contextlib.suppress(OSError):
+            status, reason = leader.get("/health/ready")
+            return status == 503 and "rebuild_register" in str(reason)
+        return False
+
+    group.wait(says_what_to_do, "a store that waits does not say what to do")
     stop_all(group)
 
     some = command(group, leader, "write", "--yes", "--from", remembered(group, "a", "b"))

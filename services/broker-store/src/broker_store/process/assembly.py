@@ -425,8 +425,13 @@ class StoreProcess:
         return self._membership is not None and self._membership.has_ended
 
     def _not_ready(self) -> str | None:
-        if self._built is None and self._membership is not None and self._membership.is_copying:
-            return None
+        if self._built is None and self._membership is not None:
+            if self._membership.is_copying:
+                return None
+            if self._membership.register_fault:
+                return (
+                    f"no leader is heard, and the register does not answer: {self._membership.register_fault}"
+                )
         if not self._listeners.reason and self._built is not None:
             log = self._built.halves.sending.store.log
             if log.state is LogState.STOPPED:

@@ -302,6 +302,11 @@ class Membership:
         newest = self._shell.role.replica.kept.newest
         return self.settings.others.get(newest.leader, "") if newest else ""
 
+    @property
+    def register_fault(self) -> str:
+        """Why the register of the group does not answer; empty while it does."""
+        return self._shell.register.fault
+
     def _position(self) -> Position:
         return Position(self._limit, self._on_synced is not None)
 
