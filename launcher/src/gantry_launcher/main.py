@@ -158,6 +158,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": _up,
     "status": _status,
     "down": _down,
+    "replicas": _replicas,
     "test": _test,
     "check": _check,
     "demo": _demo,
@@ -166,7 +167,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "report": _report,
     "export": _export,
     "load": _load,
-    "replicas": _replicas,
 }
 WITH_OWN_HELP = frozenset({"bench", "report", "export", "load", "simulate"})
 """Commands that answer --help themselves."""
