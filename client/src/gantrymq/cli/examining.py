@@ -20,6 +20,7 @@ from gantry_link.connections.client_tls import ClientTlsFiles, TlsContext
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import ResponseCode
+from gantry_wire.private_requests.leading import NOT_LEADER
 from gantrymq.cli.calls import Calls, path_of
 from gantrymq.cli.stops import WRONG_USE, Stop
 from gantrymq.errors import ConfigurationError
@@ -221,7 +222,12 @@ def _broker_remedy(name: str, address: str, alive: dict[str, bool]) -> str:
 
 
 async def _ask_broker(pool: ConnectionPool, address: str) -> None:
-    await StoreClient(pool, address, ANSWER_SECONDS).runtime_info()
+    """Ask for anything. A replica that follows refuses, and is well."""
+    try:
+        await StoreClient(pool, address, ANSWER_SECONDS).runtime_info()
+    except BrokerRefused as refused:
+        if refused.fields.get("gantryCode") != NOT_LEADER:
+            raise
 
 
 def _fast_address(address: str) -> str | None:

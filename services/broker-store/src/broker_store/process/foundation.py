@@ -178,26 +178,25 @@ def _locks(store: OpenedStore) -> QueueLocks:
 
 
 def _registration(around: Surroundings, store: OpenedStore) -> Registration | None:
-    settings = around.settings
-    if not settings.nameservers:
+    if not around.settings.nameservers:
         return None
-    host, _, port = around.address.rpartition(":")
+    return registration_of(
+        around.settings, around.pool, around.address, around.hints, store.topics, epoch=around.epoch
+    )
+
+
+def registration_of(
+    settings: Settings, pool: ConnectionPool, address: str, hints: Hints, topics: TopicTable, broker_id: int = 0, *, epoch: int
+) -> Registration:  # fmt: skip
+    """Return the registration of a store as a broker id, in an epoch."""
+    host, _, port = address.rpartition(":")
     identity = Identity(
-        settings.cluster_name,
-        settings.broker_name,
-        around.address,
-        f"{host}:{int(port) + 1}",
-        epoch=around.epoch,
+        settings.cluster_name, settings.broker_name, address, f"{host}:{int(port) + 1}", broker_id, epoch
     )
     return Registration(
-        around.pool,
-        settings.nameservers,
-        identity,
-        store.topics,
-        broker_permission=settings.broker_permission,
-        every_seconds=settings.register_seconds,
-        publish=around.hints.publish,
-    )
+        pool, settings.nameservers, identity, topics,
+        broker_permission=settings.broker_permission, every_seconds=settings.register_seconds, publish=hints.publish,
+    )  # fmt: skip
 
 
 def _call(answer: Callable[[], None]) -> None:

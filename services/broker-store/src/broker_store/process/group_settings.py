@@ -31,17 +31,16 @@ class GroupSettings:
     others: Mapping[str, str]
     """host:port of the other replicas, by their names."""
     order: tuple[str, ...]
-    """All names, sorted: the place of a name gives its brokerId while it does not lead."""
+    """All names, sorted."""
     min_in_sync: int
     timing: Timing
     may_bootstrap: bool
     register_servers: int
 
-    def broker_id(self, leader: str) -> int:
-        """Return this replica's brokerId while `leader` leads: 0 for the leader, 1… for the others in the order of their names."""
-        if leader == self.name:
-            return 0
-        return [name for name in self.order if name != leader].index(self.name) + 1
+    @property
+    def follower_id(self) -> int:
+        """The brokerId while it does not lead: 1… in the order of the names. It depends on no leader, so that no two replicas ever want the same."""
+        return self.order.index(self.name) + 1
 
 
 def group_settings(settings: Settings) -> GroupSettings | None:

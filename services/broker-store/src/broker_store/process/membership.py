@@ -187,6 +187,13 @@ class Membership:
         return self._leads.boots
 
     @property
+    def followed_epoch(self) -> int:
+        """The epoch of the leader that this replica follows, 0 while it follows none, or leads."""
+        newest = self._shell.role.replica.kept.newest
+        follows = newest is not None and newest.leader != self.settings.name and self._leads is None
+        return newest.epoch if newest is not None and follows else 0
+
+    @property
     def epoch(self) -> int:
         """The epoch of the leader that this replica knows, its own if it leads. 0: none."""
         newest = self._shell.role.replica.kept.newest
