@@ -117,6 +117,13 @@ def test_tools_see_the_copies_and_the_epochs_of_the_log(group):
     assert (first.epoch, first.start_offset, first.end_offset) == (1, 0, later.start_offset)
     assert later.epoch == second.state()["epoch"]
     assert cache.max_offset >= later.start_offset >= end
+    follower = next(store for store in group.stores.values() if store not in {leader, second})
+    group.wait(
+        lambda: second.state()["confirmOffset"] == follower.state()["confirmOffset"], "the follower is behind"
+    )
+    known = decode_body(Sender(follower.port).ask(1007).body, EpochEntryCache)
+    assert [one.epoch for one in known.epoch_list] == [1, later.epoch]
+    assert known.broker_id > 0
 
 
 def test_a_leader_that_slept_acknowledges_nothing_and_ends(group):

@@ -41,9 +41,10 @@ class ReplicationHandlers:
     """Handles queries about replication."""
 
     def __init__(
-        self, log_end: Callable[[], int], group: Group | None, cluster_name: str, broker_name: str
-    ) -> None:
+        self, log_end: Callable[[], int], group: Group | None, cluster_name: str, broker_name: str, broker_id: int = 0
+    ) -> None:  # fmt: skip
         """`log_end`: in bytes. `group`: None for a store without replicas."""
+        self._broker_id = broker_id
         self._log_end, self._group = log_end, group
         self._cluster_name, self._broker_name = cluster_name, broker_name
 
@@ -82,7 +83,7 @@ class ReplicationHandlers:
             for epoch, start, end in self._group.epochs()
         ]
         body = EpochEntryCache(
-            broker_id=0, broker_name=self._broker_name, cluster_name=self._cluster_name, epoch_list=entries,
+            broker_id=self._broker_id, broker_name=self._broker_name, cluster_name=self._cluster_name, epoch_list=entries,
             max_offset=self._log_end(),
         )  # fmt: skip
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))

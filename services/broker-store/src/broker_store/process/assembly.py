@@ -293,8 +293,10 @@ class StoreProcess:
 
     def _group_table(self, membership: "Membership", refusal: Callable[[], RefusedRequest]) -> GroupTable:
         """Return the table of a replica that serves its group alone, and refuses everybody else with this."""
-        door = None if self._guard is None else self._guard.inner_door()
-        return GroupTable(membership.commands(), refusal, door)
+        if self._guard is not None:
+            return GroupTable(membership.commands(), refusal, self._guard.inner_door())
+        tools = membership.report.tools(self._settings.cluster_name)
+        return GroupTable({**tools, **membership.commands()}, refusal, None)
 
     def _build(self, opening: Opening) -> Built:
         settings, store = self._settings, opening.store

@@ -40,7 +40,9 @@ class GroupTable:
             return
         entry = self._commands.get(command.code)
         if entry is not None:
-            entry[1](peer, command)
+            answer = entry[1](peer, command)
+            if answer is not None:
+                peer.send(answer)
         elif not command.flag & (FLAG_ONEWAY | FLAG_RESPONSE):
             raise self._refusal()
 

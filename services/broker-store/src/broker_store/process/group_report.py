@@ -5,13 +5,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from broker_store.admin.replication_handler import Copy
+from broker_store.admin.replication_handler import Copy, ReplicationHandlers
+from broker_store.ports import Commands
 from broker_store.process.group_settings import GroupSettings
 from broker_store.replication.replica_log import ReplicaLog
 from broker_store.replication.shell import Shell
 from broker_store.replication.states import ReplicaState
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.metrics import Labels, Metrics
+from gantry_wire.codes import RequestCode
 
 SAMPLE_SECONDS = 0.25
 SAMPLES_MAX = 2400
@@ -83,6 +85,15 @@ class GroupReport:
             Copy(self._settings.others[name], reported, sent, self._speed(name), name in members)
             for name, (reported, sent) in sorted(self._shell.shipping.progress().items())
         ]
+
+    def tools(self, cluster_name: str) -> Commands:
+        """Return the command table entries by which RocketMQ's tools ask any replica for the epochs of its log."""
+        settings = self._settings
+        handlers = ReplicationHandlers(
+            lambda: self._log.written_end, self, cluster_name, settings.group, settings.follower_id
+        )
+        code = RequestCode.GET_BROKER_EPOCH_CACHE
+        return {code: handlers.commands()[code]}
 
     def epochs(self) -> list[tuple[int, int, int]]:
         """Return epoch, start and end of each epoch of the log."""

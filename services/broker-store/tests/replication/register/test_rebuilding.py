@@ -12,8 +12,8 @@ from broker_store.replication.register.rebuilding import (
 from broker_store.replication.register.record import Registered
 
 
-def record(version: int, epoch: int, *members: str) -> Registered:
-    return Registered(version, "broker-a", epoch, members[0], members, 4, "n")
+def record(version: int, epoch: int, *members: str, origin: str = "first") -> Registered:
+    return Registered(version, "broker-a", epoch, members[0], members, 4, "n", origin)
 
 
 def replica(
@@ -45,7 +45,7 @@ def test_the_numbers_are_far_above_all_that_is_remembered_or_promised() -> None:
     replicas = [replica("a", 5, 10, record(7, 3, "a", "b")), replica("b", 2, 10, record(6, 2, "b"), fence=9)]
     made = rebuilt(replicas, "x")
     assert (made.version, made.epoch, made.boots) == (9 + ROOM, 5 + ROOM, 4 + ROOM)
-    assert (made.group, made.nonce) == ("broker-a", "x")
+    assert (made.group, made.nonce, made.origin) == ("broker-a", "x", "first")
 
 
 def test_a_void_log_and_a_directory_that_never_belonged_to_the_group_do_not_lead() -> None:
@@ -65,6 +65,11 @@ def test_replicas_of_two_brokers_or_of_one_name_are_refused() -> None:
         rebuilt([one, other], "x")
     with pytest.raises(CannotRebuild, match="same name"):
         rebuilt([one, one], "x")
+    other = replica("b", 3, 10, record(7, 3, "b", origin="second"))
+    with pytest.raises(CannotRebuild, match="two groups with the same name"):
+        rebuilt([one, other], "x")
+    with pytest.raises(CannotRebuild, match="remembers a record"):
+        rebuilt([replica("a", 3, 10, None)], "x")
     with pytest.raises(CannotRebuild, match="several brokers: none"):
         rebuilt([], "x")
 

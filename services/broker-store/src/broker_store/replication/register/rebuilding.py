@@ -73,8 +73,15 @@ def rebuilt(replicas: Sequence[Remembered], nonce: str) -> Registered:
         raise CannotRebuild(
             "none of these has belonged to the group with its log: there is nothing to rebuild from"
         )
-    best = max(leaders, key=lambda one: (one.epoch, one.end))
     known = [one.newest for one in replicas if one.newest]
+    origins = {record.origin for record in known}
+    if len(origins) != 1:
+        raise CannotRebuild(
+            "these are replicas of two groups with the same name"
+            if origins
+            else "none of these remembers a record"
+        )
+    best = max(leaders, key=lambda one: (one.epoch, one.end))
     epochs = [one.epoch for one in replicas] + [record.epoch for record in known]
     return Registered(
         version=max(one.version for one in replicas) + ROOM,
@@ -84,4 +91,5 @@ def rebuilt(replicas: Sequence[Remembered], nonce: str) -> Registered:
         members=(best.name,),
         boots=max((record.boots for record in known), default=0) + ROOM,
         nonce=nonce,
+        origin=origins.pop(),
     )
