@@ -21,14 +21,13 @@ from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.disk import Disk, refusing_start
 from broker_store.process.extension_hooks import Hooks, build_hooks
-from broker_store.process.follower_registration import FollowerRegistration
 from broker_store.process.follower_table import GroupTable, not_leader
 from broker_store.process.foundation import (
     Foundation,
     Surroundings,
     build_foundation,
+    follower_registration,
     lock_file,
-    registration_of,
 )
 from broker_store.process.group_register import OpenRegister
 from broker_store.process.group_settings import GroupSettings, group_settings
@@ -47,7 +46,6 @@ from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
-from broker_store.process.registration import Registration
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import request_classes
@@ -259,7 +257,11 @@ class StoreProcess:
 
         self._listeners.admit(self._group_table(membership, refusal))
         self._listeners.wait_for("following the leader of its group")
-        registering = asyncio.ensure_future(self._register_follower(membership, opening, group))
+        registrations = follower_registration(
+            self._settings, self._pool, self._address, self._hints, opening.store.topics, group.follower_id,
+            lambda: membership.followed_epoch,
+        )  # fmt: skip
+        registering = asyncio.ensure_future(registrations.run())
         try:
             if not await membership.lead():
                 return False
@@ -271,20 +273,6 @@ class StoreProcess:
             lock_file(opening.store).forget()
         self._is_recovered = True
         return True
-
-    async def _register_follower(
-        self, membership: "Membership", opening: Opening, group: GroupSettings
-    ) -> None:
-        """Keep this replica registered while it does not lead."""
-        if not self._settings.nameservers:
-            return
-
-        def registration(epoch: int) -> Registration:
-            return registration_of(
-                self._settings, self._pool, self._address, self._hints, opening.store.topics, group.follower_id, epoch=epoch
-            )  # fmt: skip
-
-        await FollowerRegistration(lambda: membership.followed_epoch, registration).run()
 
     def _make_links_pool(
         self, on_lost: Callable[[Connection, str], None], limits: LinkLimits

@@ -21,6 +21,7 @@ from broker_store.metrics.counts import TopicKind
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.disk_care import DiskCare
+from broker_store.process.follower_registration import FollowerRegistration
 from broker_store.process.registration import Identity, Registration
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import RequestClass
@@ -197,6 +198,17 @@ def registration_of(
         pool, settings.nameservers, identity, topics,
         broker_permission=settings.broker_permission, every_seconds=settings.register_seconds, publish=hints.publish,
     )  # fmt: skip
+
+
+def follower_registration(
+    settings: Settings, pool: ConnectionPool, address: str, hints: Hints, topics: TopicTable, broker_id: int, epoch: Callable[[], int]
+) -> FollowerRegistration:  # fmt: skip
+    """Return what keeps a replica registered while it does not lead. `epoch`: of the leader that it follows, 0 for none."""
+
+    def make(now: int) -> Registration:
+        return registration_of(settings, pool, address, hints, topics, broker_id, epoch=now)
+
+    return FollowerRegistration(epoch if settings.nameservers else lambda: 0, make)
 
 
 def _call(answer: Callable[[], None]) -> None:
