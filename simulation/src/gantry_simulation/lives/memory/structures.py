@@ -133,6 +133,7 @@ FEW: Mapping[str, Names] = {
         "broker_store.access.access_entries:AccessEntries": "_came",
     },
     "store, nameserver or other process": {
+        "broker_store.process.group_report:GroupReport": "_reported",
         "broker_store.replication.shell:Shell": "_unheard",
         "gantry_link.connections.calls:Deadlines": "_watched",
         "gantry_link.connections.pool:ConnectionPool": "_slots",
