@@ -138,6 +138,17 @@ def test_up_lists_the_replicas_and_one_of_them_leads(started: dict[str, Any]) ->
     assert len(started["nats"].split(",")) == len(started["pids"]["nats"]) == 3
 
 
+def test_the_gateway_knows_every_replica_from_the_nameservers(group: Group) -> None:
+    """Otherwise its sends would not wait for the next leader."""
+
+    def ids() -> set[int]:
+        (found,) = call("GET", f"{group.state['http']}/v1/cluster")["groups"]
+        assert {one["name"] for one in found["replicas"]} == {"a", "b", "c"}
+        return {one["brokerId"] for one in found["replicas"]}
+
+    until(lambda: 0 in ids() and ids() <= {0, 1, 2, 3})
+
+
 def test_status_as_text_has_a_line_for_each_replica(group: Group, gantry: Callable[..., Any]) -> None:
     lines = gantry("status", "--data", group.data).stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("broker-a: "))
