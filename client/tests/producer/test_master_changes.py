@@ -63,6 +63,21 @@ async def test_refusals_of_a_replica_that_does_not_lead_use_up_no_tries():
     assert len(group.new.sends) == 1
 
 
+async def test_a_replica_that_says_so_is_waited_for_also_where_no_route_names_another():
+    """Nameservers need not know those that follow."""
+    group = Group(NOT_LEADER)
+    async with (
+        cluster(group.old, group.new) as both,
+        Producer("g", nameservers=await started(group, both), retries=0, **PATIENT) as producer,
+    ):
+        group.lead(group.old)
+        sending = asyncio.ensure_future(producer.send(Message("T", b"m")))
+        await eventually(lambda: len(group.old.sends) > 4)
+        group.lead(group.new)
+        await sending
+    assert len(group.new.sends) == 1
+
+
 async def test_a_send_waits_while_no_replica_leads():
     group = Group()
     async with cluster(group.old, group.new) as both:

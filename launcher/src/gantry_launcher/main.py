@@ -59,6 +59,13 @@ def _down(words: list[str]) -> int:
     return down(parse_data("down", words)[0])
 
 
+def _restart(words: list[str]) -> int:
+    from gantry_launcher.commands.restart import restart
+    from gantry_launcher.options import parse_restart
+
+    return restart(parse_restart(words))
+
+
 def _test(words: list[str]) -> int:
     from gantry_launcher.commands.quality import test
 
@@ -158,6 +165,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": _up,
     "status": _status,
     "down": _down,
+    "restart": _restart,
     "replicas": _replicas,
     "test": _test,
     "check": _check,

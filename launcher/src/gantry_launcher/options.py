@@ -27,6 +27,7 @@ _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,254}")
 _BROKER = re.compile(r"broker-[a-z]")
 HUNG_SECONDS_MAX = 86_400
 TIMEOUT_SECONDS_MAX = 86_400
+STEP_SECONDS_DEFAULT = 120
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
 
 
@@ -88,6 +89,28 @@ class RebuildOptions:
     replace: bool = False
     yes: bool = False
     sets: tuple[Set, ...] = ()
+
+
+@dataclass(frozen=True)
+class RestartOptions:
+    """What `restart` was asked for."""
+
+    data: Path
+    timeout_seconds: int
+    """A step that comes no nearer for so long fails."""
+    is_all: bool
+    """Also the processes without replicas."""
+
+
+@dataclass(frozen=True)
+class ReplicasOptions:
+    """What `replicas add` or `replicas remove` was asked for."""
+
+    data: Path
+    timeout_seconds: int
+    broker: str
+    name: str = ""
+    """The replica to remove; empty: add one."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -160,6 +183,40 @@ def parse_demo(words: list[str]) -> int:
     parser = Parser(prog="./gantry demo", add_help=False, allow_abbrev=False)
     parser.add_argument("--replicas", choices=tuple(map(str, REPLICAS)), default="1")
     return int(parser.parse_args(words).replicas)
+
+
+def parse_restart(words: list[str]) -> RestartOptions:
+    """Return the options of `restart`, or raise Refused."""
+    parser = _stepwise("restart")
+    parser.add_argument("--rolling", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    given = parser.parse_args(words)
+    if not given.rolling:
+        raise Refused(
+            "write restart --rolling: one process after the other (all at once: ./gantry down, then up)"
+        )
+    return RestartOptions(_data(given.data), given.timeout_seconds, given.all)
+
+
+def parse_replicas(words: list[str]) -> ReplicasOptions:
+    """Return the options of `replicas add` and `replicas remove`, or raise Refused. The first word is one of these."""
+    word, *rest = words
+    parser = _stepwise(f"replicas {word}")
+    parser.add_argument("broker")
+    if word == "remove":
+        parser.add_argument("name")
+    given = parser.parse_args(rest)
+    name = given.name if word == "remove" else ""
+    return ReplicasOptions(_data(given.data), given.timeout_seconds, given.broker, name)
+
+
+def _stepwise(command: str) -> Parser:
+    """Return a parser for a command that changes a system step by step."""
+    parser = Parser(prog=f"./gantry {command}", add_help=False, allow_abbrev=False)
+    parser.add_argument("--data")
+    limits = _between(1, TIMEOUT_SECONDS_MAX)
+    parser.add_argument("--timeout", dest="timeout_seconds", type=limits, default=STEP_SECONDS_DEFAULT)
+    return parser
 
 
 def parse_test(words: list[str]) -> tuple[int, list[str]]:

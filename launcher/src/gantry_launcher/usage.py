@@ -31,6 +31,11 @@ usage: ./gantry COMMAND [options]
   down      [--data DIR]           stop the system and wait for its end
   replicas  rebuild-register BROKER   make the lost register of a broker with replicas again, while the system is stopped (docs/replication.md)
               --without NAME, --replace, --yes    a replica that is lost for good; remove a stream that has lost records; do not ask
+  restart   --rolling [--data DIR] restart the stores of brokers with replicas one after the other: followers first, then the leader, which hands over
+              --all                also the processes without replicas (not NATS and Valkey); their callers wait or try again
+              --timeout N          stop when a step comes no nearer for N seconds (default 120)
+  replicas  add BROKER [--data DIR]           give a running broker one more replica, from 2 on, by a rolling restart
+            remove BROKER NAME [--data DIR]   take one away, down to 2; --timeout N as for restart
   test      [pytest arguments]     run check, then all tests (long runs: -m soak)
               --workers N          number of processes that share the test files (default: one more than cores, at most 4)
   check                            format, lint, types, import rules, spelling

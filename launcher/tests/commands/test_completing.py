@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,22 @@ def test_each_shell_gets_its_own_format() -> None:
     assert other("fish", "./gantry do", _TYPER_COMPLETE_FISH_ACTION="is-args") == ("", 0)
 
 
-@pytest.mark.parametrize("word", ["up", "status", "down", "init", "off"])
+PARSE: dict[str, Callable[[], object]] = {
+    "up": lambda: options.parse_up([]),
+    "restart": lambda: options.parse_restart(["--rolling"]),
+    "replicas": lambda: (
+        options.parse_replicas(["add", "broker-a"]),
+        options.parse_rebuild(["broker-a"]),
+    ),
+}
+
+
+def test_after_replicas_stand_its_words() -> None:
+    assert bash("replicas", "") == ["add", "remove", "rebuild-register"]
+    assert bash("replicas", "add", "--t") == ["--timeout"]
+
+
+@pytest.mark.parametrize("word", ["up", "status", "down", "init", "off", "restart", "replicas"])
 def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, Any] = {}
     add = options.Parser.add_argument
@@ -90,9 +106,10 @@ def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: p
     if word in OWN_ACCESS:
         options.parse_access(word, [])
     else:
-        options.parse_up([]) if word == "up" else options.parse_data(word, [])
+        PARSE.get(word, lambda: options.parse_data(word, []))()
     offered = (OWN_ACCESS | OWN_COMMANDS)[word].options
-    assert set(offered) | {"--json"} == set(taken)
+    taken = {name: more for name, more in taken.items() if name.startswith("-")}
+    assert set(offered) == set(taken) - ({"--json"} - set(offered))
     for name, values in offered.items():
         assert (values is None) == (taken[name].get("action") == "store_true"), name
         assert (values or None) == taken[name].get("choices"), name

@@ -8,8 +8,9 @@ from gantry_launcher.access.exposure import AccessControl
 from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import parse_up
-from gantry_launcher.planning.plan import ProcessPlan, SystemPlan, make_plan
+from gantry_launcher.planning.plan import make_plan
 from gantry_launcher.planning.replicas import Replication
+from gantry_launcher.planning.system_plan import ProcessPlan, SystemPlan
 
 
 class AnyPorts:

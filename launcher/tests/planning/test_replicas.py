@@ -9,11 +9,12 @@ import pytest
 from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import REPLICAS, parse_up
-from gantry_launcher.planning.plan import SystemPlan
+from gantry_launcher.planning.plan import make_plan
 from gantry_launcher.planning.ports import STORE_BLOCK
-from gantry_launcher.planning.replicas import STORES_MAX, seats
+from gantry_launcher.planning.replicas import STORES_MAX, NoSuchReplica, Replication, seats
+from gantry_launcher.planning.system_plan import SystemPlan
 
-from .test_plan import by_name, plan, settings
+from .test_plan import AnyPorts, by_name, plan, settings
 
 
 def ports_of(system: SystemPlan) -> list[int]:
@@ -163,5 +164,47 @@ def test_every_replica_has_access_control_and_an_audit_log_of_its_own() -> None:
 
 
 def test_seats_of_brokers_keep_their_order() -> None:
-    assert [one.process for one in seats(2, 2)] == ["broker-a-a", "broker-a-b", "broker-b-a", "broker-b-b"]
-    assert [one.process for one in seats(2, 1)] == ["broker-a", "broker-b"]
+    assert [one.process for one in seats(2, Replication(2))] == [
+        "broker-a-a",
+        "broker-a-b",
+        "broker-b-a",
+        "broker-b-b",
+    ]
+    assert [one.process for one in seats(2, Replication(1))] == ["broker-a", "broker-b"]
+
+
+def test_a_new_replica_has_a_name_that_none_ever_had() -> None:
+    replication, name = Replication(2).with_added("broker-a")
+    assert (name, replication.names_of("broker-a")) == ("c", ("a", "b", "c"))
+    replication, name = replication.without("broker-a", "c").with_added("broker-a")
+    assert (name, replication.names_of("broker-a")) == ("d", ("a", "b", "d"))
+    assert replication.used_by("broker-a") == ("a", "b", "c", "d")
+    assert replication.names_of("broker-b") == ("a", "b")
+
+
+def test_a_broker_keeps_two_replicas_and_has_five_at_most() -> None:
+    with pytest.raises(
+        NoSuchReplica, match="broker-a has 2 replicas, and needs so many: add one first, then remove b"
+    ):
+        Replication(2).without("broker-a", "b")
+    with pytest.raises(NoSuchReplica, match="has no replica z; there are a, b, c"):
+        Replication(3).without("broker-a", "z")
+    with pytest.raises(NoSuchReplica, match="broker-a has 5 replicas, and more are of no use"):
+        Replication(5).with_added("broker-a")
+
+
+@pytest.mark.parametrize("words", ["", "--port-base 20000", "--free-ports"])
+def test_a_plan_of_a_running_system_keeps_its_ports_and_adds_those_of_a_new_store(words: str) -> None:
+    options, ports = (
+        parse_up(["--data", "/d", "--brokers", "2", "--replicas", "2", *words.split()]),
+        AnyPorts(),
+    )
+    before = make_plan(options, ports, None, Replication(2))  # type: ignore[arg-type]
+    replication, name = Replication(2).with_added("broker-a")
+    after = make_plan(options, ports, None, replication, before.ports)  # type: ignore[arg-type]
+    old = {store.process: store.address for store in before.stores}
+    new = {store.process: store.address for store in after.stores}
+    added = new.pop(f"broker-a-{name}")
+    assert new == old
+    assert added not in old.values()
+    assert settings(by_name(after)["broker-a-a"])["replicas"].endswith(f";{name}={added}")

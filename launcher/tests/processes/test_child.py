@@ -11,7 +11,7 @@ import pytest
 
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Check
-from gantry_launcher.planning.plan import ProcessPlan
+from gantry_launcher.planning.system_plan import ProcessPlan
 from gantry_launcher.processes.child import BACKOFF_SECONDS_MAX, ENDS_AT_ONCE_MAX, Child
 
 
@@ -161,7 +161,7 @@ from pathlib import Path
 from gantry_launcher.processes import child
 from gantry_launcher.planning.health import Check
 from gantry_launcher.output.service_log import Output
-from gantry_launcher.planning.plan import ProcessPlan
+from gantry_launcher.planning.system_plan import ProcessPlan
 
 folder, prctl = Path(sys.argv[1]), child._libc.prctl
 

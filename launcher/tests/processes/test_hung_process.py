@@ -10,8 +10,8 @@ import pytest
 from gantry_launcher.access.exposure import AccessControl
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Check
-from gantry_launcher.planning.plan import ProcessPlan, SystemPlan
 from gantry_launcher.planning.ports import Ports
+from gantry_launcher.planning.system_plan import ProcessPlan, SystemPlan
 from gantry_launcher.processes import control, supervisor
 from gantry_launcher.processes.child import Child
 from gantry_launcher.processes.supervisor import Supervisor
@@ -59,7 +59,7 @@ class System(Stepped):
         command = (sys.executable, "-c", SERVICE, str(port))
         check, log = Check("http", "127.0.0.1", port), str(folder / "logs" / "trial.log")
         plan = ProcessPlan("trial", "broker", command, str(folder / "trial"), check, 0, 5, log)
-        system = SystemPlan((plan,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF)
+        system = SystemPlan((plan,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF, {})
         self.output = Output(folder / "gantry.log", echo=False)
         self.lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
         self.listener = control.listen(folder)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -14,10 +15,11 @@ from gantry_launcher.access.exposure import AccessControl
 from gantry_launcher.errors import Refused
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Check, Health
-from gantry_launcher.planning.plan import ProcessPlan, StorePlan, SystemPlan
+from gantry_launcher.planning.system_plan import ProcessPlan, StorePlan, SystemPlan
 from gantry_launcher.processes import control
 from gantry_launcher.processes import supervisor as module
 from gantry_launcher.processes.child import Child
+from gantry_launcher.processes.orders import Restarts
 from gantry_launcher.processes.supervisor import Supervisor
 from gantry_launcher.processes.waiting import Waiting
 
@@ -39,7 +41,7 @@ def make(tmp_path: Path):
     def supervisor(*names: tuple[str, str]) -> Supervisor:
         processes = tuple(process(tmp_path, *name) for name in names)
         store = StorePlan("broker-a", "", "", str(tmp_path), names[0][0], processes[0].check)
-        plan = SystemPlan(processes, "", "", (), "", (store,), "127.0.0.1", AccessControl.OFF)
+        plan = SystemPlan(processes, "", "", (), "", (store,), "127.0.0.1", AccessControl.OFF, {})
         made.append(Supervisor(plan, output, lock, listener, 0.0, 30.0, Waiting([], 0.0)))
         return made[-1]
 
@@ -151,3 +153,89 @@ def test_a_process_that_ended_or_was_not_asked_yet_is_named_as_such(
     assert supervisor._missing() == {"broker-a": "it ended and starts again"}
     monkeypatch.setattr(Child, "pid", 1)
     assert supervisor._missing() == {"broker-a": "it has just been started"}
+
+
+def run_until(supervisor: Supervisor, condition) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        supervisor._turn()
+
+
+@pytest.fixture
+def running(make) -> Supervisor:
+    """Two processes that run until SIGTERM, in a system that was ready."""
+    supervisor = make(("broker-a-a", "broker"), ("broker-a-b", "broker"))
+    for child in supervisor._children:
+        child.plan = replace(
+            child.plan, command=(sys.executable, "-c", "import signal; signal.pause()"), stop_seconds=30
+        )
+        supervisor._start(child)
+        child.is_ready_now()
+    supervisor._seconds = 0.0
+    return supervisor
+
+
+def test_a_process_that_is_asked_to_stop_is_started_again_and_has_not_crashed(running: Supervisor) -> None:
+    first, second = running._children
+    before, other = first.pid, second.pid
+    assert running.restart("broker-a-a") == before
+    run_until(running, lambda: first.pid not in {before, None})
+    assert (first.restarts, second.pid) == (0, other)
+    running._stop_all()
+
+
+def test_a_process_that_is_held_stays_down_until_it_is_asked_for(running: Supervisor) -> None:
+    first, _ = running._children
+    running.hold("broker-a-a")
+    run_until(running, lambda: first.pid is None)
+    for _ in range(3):
+        running._turn()
+    assert not running.is_running("broker-a-a")
+    running.restart("broker-a-a")
+    run_until(running, lambda: first.pid is not None)
+    assert first.restarts == 0
+    running._stop_all()
+
+
+def test_a_process_that_does_not_stop_when_asked_is_killed(running: Supervisor) -> None:
+    first, _ = running._children
+    first.plan = replace(first.plan, stop_seconds=0.2)
+    before = first.pid
+    os.kill(before, signal.SIGSTOP)
+    running.restart("broker-a-a")
+    run_until(running, lambda: first.pid not in {before, None})
+    running._stop_all()
+
+
+def test_another_plan_starts_what_is_new_and_leaves_what_runs(running: Supervisor, tmp_path: Path) -> None:
+    first, second = running._children
+    pids = first.pid, second.pid
+    running.hold("broker-a-b")
+    run_until(running, lambda: second.pid is None)
+    new = replace(process(tmp_path, "broker-a-c", "broker"), command=first.plan.command)
+    changed = replace(first.plan, command=(*first.plan.command, "later"))
+    running.use(replace(running._plan, processes=(changed, new)))
+    assert [child.plan.name for child in running._children] == ["broker-a-a", "broker-a-c"]
+    run_until(running, lambda: running._children[1].pid is not None)
+    assert (first.pid, first.plan.command[-1]) == (pids[0], "later")
+    running._stop_all()
+
+
+def test_an_order_before_the_system_was_ready_or_for_nobody_is_refused(running: Supervisor) -> None:
+    with pytest.raises(Refused, match="there is no process broker-b"):
+        running.restart("broker-b")
+    running._seconds = None
+    with pytest.raises(Refused, match="the system has not been ready yet"):
+        running.restart("broker-a-a")
+    running._stop_all()
+
+
+@pytest.mark.parametrize("word", ["replica-add broker-a 0", "nonsense", "restart"])
+def test_a_system_without_replicas_restarts_processes_and_refuses_other_orders(
+    running: Supervisor, word: str
+) -> None:
+    running._orders = Restarts()
+    assert running._obeyed(word) == {"refused": f"the launcher does not know: {word}"}
+    assert running._obeyed("restart broker-a-a")["done"]["pid"] == running._children[0].pid
+    running._stop_all()

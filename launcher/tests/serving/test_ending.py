@@ -28,8 +28,9 @@ from gantry_launcher.processes import control
 from gantry_launcher.planning.health import Check
 from gantry_launcher.layout import DataDir
 from gantry_launcher.output.service_log import Output
-from gantry_launcher.planning.plan import ProcessPlan, SystemPlan
+from gantry_launcher.planning.system_plan import ProcessPlan, SystemPlan
 from gantry_launcher.serving.serve import claim
+from gantry_launcher.processes.orders import Restarts
 from gantry_launcher.processes.supervisor import Supervisor
 from gantry_launcher.processes.waiting import Waiting
 
@@ -38,7 +39,7 @@ lock = claim(DataDir(data))
 check = Check("http", "127.0.0.1", 1)
 command = (sys.executable, "-c", service, str(data / "started"))
 process = ProcessPlan("trial", "broker", command, str(data / "trial"), check, 0, 1, str(data / "trial.log"))
-plan = SystemPlan((process,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF)
+plan = SystemPlan((process,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF, {{}})
 output = Output(data / "gantry.log", echo=False)
 listener = control.listen(data)
 class Deaf(Supervisor):
@@ -50,7 +51,7 @@ class Deaf(Supervisor):
         connection.setblocking(True)
         if {answers} and control.word(connection) == "stop":
             control.answer(connection, {{"pids": {{"launcher": [{victim}]}}}})
-{kind}(plan, output, lock, listener, 0.0, 0.0, Waiting([], 0.0)).run(lambda state: None, lambda words: None)
+{kind}(plan, output, lock, listener, 0.0, 0.0, Waiting([], 0.0)).run(lambda state: None, lambda words: None, Restarts())
 """
 SERVICE = """
 import os, signal, sys, time

@@ -74,6 +74,9 @@ def test_the_command_refuses_before_it_touches_anything(
     [
         "", "{", "[]", "3", "\x00", "{}", '{"replicas": 3}', '{"replicas": 4, "withRegister": []}',
         '{"replicas": 1, "withRegister": []}', '{"replicas": true, "withRegister": []}',
+        '{"replicas": 3, "withRegister": [], "names": []}', '{"replicas": 3, "withRegister": [], "names": {"broker-a": ["a"]}, "used": {"broker-a": ["a"]}}',
+        '{"replicas": 3, "withRegister": [], "names": {"broker-a": ["a", "b"]}, "used": {"broker-a": ["a"]}}',
+        '{"replicas": 3, "withRegister": [], "names": {"broker-a": ["a", "a"]}, "used": {"broker-a": ["a"]}}',
         '{"replicas": 3, "withRegister": "broker-a"}', '{"replicas": 3, "withRegister": [1]}',
     ],
 )  # fmt: skip
@@ -99,3 +102,24 @@ def test_registers_are_added_to_those_that_were_made(tmp_path: Path) -> None:
     record(DataDir(tmp_path), made)
     said = json.loads(DataDir(tmp_path).replication.read_text())
     assert said == {"replicas": 3, "withRegister": ["broker-a", "broker-b"]}
+
+
+def test_replicas_that_were_added_and_removed_are_kept_with_every_name_that_was_used(tmp_path: Path) -> None:
+    grown, _ = with_registers(Replication(2), ["broker-a", "broker-b"]).with_added("broker-a")
+    changed = grown.without("broker-a", "a")
+    for replication in (grown, changed):
+        record(DataDir(tmp_path), replication)
+        assert replication_of(DataDir(tmp_path), None) == replication
+    said = json.loads(DataDir(tmp_path).replication.read_text())
+    assert (said["names"], said["used"]) == ({"broker-a": ["b", "c"]}, {"broker-a": ["a", "b", "c"]})
+    assert replication_of(DataDir(tmp_path), 2) == changed
+
+
+def test_a_number_is_refused_where_brokers_have_different_ones(tmp_path: Path) -> None:
+    grown, _ = with_registers(Replication(2), ["broker-a", "broker-b"]).with_added("broker-a")
+    record(DataDir(tmp_path), grown)
+    with pytest.raises(
+        Refused,
+        match="has 3 replicas of broker-a, 2 replicas of broker-b, not 2: start it without --replicas",
+    ):
+        replication_of(DataDir(tmp_path), 2)

@@ -27,6 +27,7 @@ class Routing:
         self.changed: list[Callable[[str], None]] = []
         self.moved: list[Callable[[str, str], None]] = []
         self._routes: dict[str, TopicRouteData] = {}
+        self._with_followers: set[str] = set()
         self._brokers: dict[str, BrokerData] = {}
         self._asking: dict[str, asyncio.Future[TopicRouteData]] = {}
         self._templates: set[str] = set()
@@ -89,12 +90,16 @@ class Routing:
 
     def replicated(self) -> list[str]:
         """Return the brokers that have slaves, or lost their master to one."""
-        return [name for name, data in self._brokers.items() if routes.has_slaves(data)]
+        return [name for name in self._brokers if self.is_replicated(name)]
 
     def is_replicated(self, broker: str) -> bool:
-        """Whether a slave of the broker may lead it next."""
+        """Whether another replica of the broker may lead it next: routes name slaves of it, or one said that it does not lead."""
         data = self._brokers.get(broker)
-        return data is not None and routes.has_slaves(data)
+        return broker in self._with_followers or (data is not None and routes.has_slaves(data))
+
+    def does_not_lead(self, broker: str) -> None:
+        """Note that a replica of this broker said that it does not lead: nameservers need not name those that follow."""
+        self._with_followers.add(broker)
 
     def is_leaderless(self, topic: str) -> bool:
         """Whether the topic's known route names brokers with replicas, none of which leads."""

@@ -32,7 +32,7 @@ class OwnWord:
     """Options that may be given again."""
 
 
-OPTIONS_ONLY = frozenset({"up", "status", "down", "report", "export"})
+OPTIONS_ONLY = frozenset({"up", "status", "down", "restart", "report", "export"})
 """Words that take nothing but options: these are offered before their dashes are typed."""
 _DATA: Mapping[str, Values] = {"--data": ANYTHING}
 OWN_COMMANDS = {
@@ -46,9 +46,12 @@ OWN_COMMANDS = {
     ),
     "status": OwnWord("what runs, and how it is", {**_DATA, "--json": None}),
     "down": OwnWord("stop it and wait", _DATA),
+    "restart": OwnWord(
+        "restart it step by step", {**_DATA, "--rolling": None, "--all": None, "--timeout": ANYTHING}
+    ),
     "replicas": OwnWord(
-        "make the register of a broker again",
-        {**_DATA, "--without": ANYTHING, "--replace": None, "--yes": None, "--set": ANYTHING},
+        "add or remove a replica, or make a lost register again",
+        {**_DATA, "--timeout": ANYTHING, "--without": ANYTHING, "--replace": None, "--yes": None, "--set": ANYTHING},
         frozenset({"--without", "--set"}),
     ),
     "test": OwnWord("check, then the whole test suite"),
@@ -235,6 +238,10 @@ def _fish(found: Mapping[str, str]) -> str:
     return "\n".join(f"{word}\t{help_}" if help_ else word for word, help_ in found.items())
 
 
-_NAMES: Mapping[str, Callable[[], Iterable[str]]] = {"bench": files, "load": load_names}
+_NAMES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "bench": files,
+    "load": load_names,
+    "replicas": lambda: ("add", "remove", "rebuild-register"),
+}
 """What may follow a word that takes a name."""
 _WRITE = {"bash": _bash, "zsh": _zsh, "fish": _fish}

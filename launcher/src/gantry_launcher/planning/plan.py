@@ -3,9 +3,7 @@
 import os
 import signal
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gantry_launcher import layout
@@ -16,7 +14,8 @@ from gantry_launcher.options import Set, UpOptions
 from gantry_launcher.planning.health import Check
 from gantry_launcher.planning.nats_nodes import LOOPBACK, NODES, NatsNode, urls_of
 from gantry_launcher.planning.ports import STORE_BLOCK, Ports
-from gantry_launcher.planning.replicas import STORES_MAX, Replication, Seat, seats
+from gantry_launcher.planning.replicas import STORES_MAX, Replication, Seat, base_step, seats
+from gantry_launcher.planning.system_plan import ProcessPlan, StorePlan, SystemPlan
 
 GATEWAY_PORT, NAMESERVER_PORT = 8080, 9876
 SCHEDULER_PORT, CHECKER_PORT = 10921, 10931
@@ -45,113 +44,34 @@ OWN_VARIABLES = ("NAMESERVER_", "BROKER_STORE_", "SCHEDULER_", "TXN_CHECKER_", "
 """Prefixes of variables that are settings and may be secrets: a process gets only its own."""
 
 
-@dataclass(frozen=True)
-class ProcessPlan:
-    """One process. Stages stop one after the other, the lowest first: callers stop before the processes they call.
-
-    `check` shows whether the system can use the process, `watched` whether this process itself runs; both are equal when it has its own port.
-    Lines that contain one of `silent` are not shown; they are kept in case the process cannot start.
-    """
-
-    name: str
-    role: str
-    command: tuple[str, ...]
-    folder: str
-    check: Check
-    stage: int
-    stop_seconds: float
-    log: str
-    silent: tuple[str, ...] = ()
-    own_check: Check | None = None
-    rolls_log: bool = True
-    """Whether the process rotates its log itself."""
-    dump_signal: int | None = signal.SIGUSR1
-    """The signal that makes it log the stacks of its threads, even while it spins."""
-    until_ready: tuple[str, ...] = ()
-    """Words that its command has only until it was ready for the first time."""
-
-    @property
-    def watched(self) -> Check:
-        """The address where this process itself answers."""
-        return self.own_check or self.check
-
-
-@dataclass(frozen=True)
-class StorePlan:
-    """Addresses of one broker-store."""
-
-    name: str
-    address: str
-    http: str
-    directory: str
-    process: str
-    check: Check
-    replica: str = ""
-    """Its name among the replicas of its broker; empty without replication."""
-
-    @property
-    def broker(self) -> str:
-        """Its broker as the launcher names it, whatever `broker_name` is."""
-        return self.process.removesuffix(f"-{self.replica}") if self.replica else self.process
-
-    def shown(self, pid: int | None) -> dict[str, Any]:
-        """Return what `up --json` prints about where it is."""
-        return {"address": self.address, "http": self.http, "pid": pid, "store": self.directory}
-
-
-@dataclass(frozen=True)
-class SystemPlan:
-    """All processes and the public addresses."""
-
-    processes: tuple[ProcessPlan, ...]
-    http: str
-    nameserver: str
-    nats: tuple[NatsNode, ...]
-    redis: str
-    stores: tuple[StorePlan, ...]
-    listen: str
-    access: AccessControl
-
-    def addresses(self, pids: Mapping[str, int | None]) -> dict[str, Any]:
-        """Return the fixed part of the object that `up --json` prints, with the pids of the processes by name.
-
-        A broker with replicas lists them, and has itself the place of the first: who leads is known by asking them.
-        """
-        brokers: list[dict[str, Any]] = []
-        for _, group in groupby(self.stores, lambda store: store.broker):
-            stores = list(group)
-            broker = {"name": stores[0].name, **stores[0].shown(pids[stores[0].process])}
-            if stores[0].replica:
-                broker["replicas"] = [
-                    {"name": one.replica, "process": one.process, **one.shown(pids[one.process])}
-                    for one in stores
-                ]
-            brokers.append(broker)
-        return {
-            "http": self.http,
-            "nameserver": self.nameserver,
-            "brokers": brokers,
-            "nats": urls_of(self.nats),
-            "redis": self.redis,
-            "listen": self.listen,
-            "accessControl": self.access.value,
-        }
-
-
 def make_plan(
-    options: UpOptions, ports: Ports, keys: KeyFolder | None, replication: Replication
+    options: UpOptions,
+    ports: Ports,
+    keys: KeyFolder | None,
+    replication: Replication,
+    earlier: Mapping[str, int] | None = None,
 ) -> SystemPlan:
-    """Return the plan; with keys its access control is on. Raises Refused for contradicting options and for ports that are taken."""
-    return _Planner(options, ports, keys, replication).plan()
+    """Return the plan; with keys its access control is on. Raises Refused for contradicting options and for ports that are taken.
+
+    `earlier` are the ports of a plan by which the system runs: they stay, and only new processes get others.
+    """
+    return _Planner(options, ports, keys, replication, dict(earlier or {})).plan()
 
 
 class _Planner:
     def __init__(
-        self, options: UpOptions, ports: Ports, keys: KeyFolder | None, replication: Replication
+        self,
+        options: UpOptions,
+        ports: Ports,
+        keys: KeyFolder | None,
+        replication: Replication,
+        chosen: dict[str, int],
     ) -> None:
         self._options, self._ports, self._keys, self._replication = options, ports, keys, replication
+        self._chosen = chosen
+        self._is_running = bool(chosen)
         self._data = layout.DataDir(options.data)
-        self._seats = seats(options.brokers, replication.replicas)
+        self._seats = seats(options.brokers, replication)
         if len(self._seats) > STORES_MAX:
             raise Refused(
                 f"--brokers {options.brokers} with {replication.replicas} replicas each: at most {STORES_MAX} stores"
@@ -185,7 +105,9 @@ class _Planner:
             is_permissive=is_permissive(self._options.sets),
         )
         listen = self._options.listen
-        return SystemPlan(tuple(processes), http, address, nodes, redis_url, plans, listen, access)
+        return SystemPlan(
+            tuple(processes), http, address, nodes, redis_url, plans, listen, access, dict(self._chosen)
+        )
 
     def _nats_names(self) -> list[str]:
         return [f"nats-{at + 1}" for at in range(NODES)] if self._replication.replicas > 1 else ["nats"]
@@ -255,10 +177,19 @@ class _Planner:
 
     def _stores(self, nameserver: str, nodes: tuple[NatsNode, ...]) -> list[tuple[ProcessPlan, StorePlan]]:
         ports = {
-            one.process: self._port(one.process, one.known_port, one.base_step, STORE_BLOCK)
+            one.process: self._port(one.process, one.known_port, self._store_step(one), STORE_BLOCK)
             for one in self._seats
         }
         return [self._store(one, ports, nameserver, nodes) for one in self._seats]
+
+    def _store_step(self, seat: Seat) -> int:
+        """Return a store's distance from --port-base: a store that is added to a running system gets a place that no other has."""
+        base = self._options.port_base
+        if base is None or not self._is_running:
+            return seat.base_step
+        taken = set(self._chosen.values())
+        steps = (step for index in range(STORES_MAX) if base + (step := base_step(index)) not in taken)
+        return next(steps, seat.base_step)
 
     def _store_address(self, process: str, port: int) -> str:
         """Return the address that a store tells clients and its other replicas."""
@@ -351,7 +282,11 @@ class _Planner:
             **self._access_cluster(),
         }
         plans: list[ProcessPlan] = []
-        own_ports = [self._ports.free() for _ in range(count)] if count > 1 else []
+        own_ports = (
+            [self._once(f"gateway-{at + 1} health", self._ports.free) for at in range(count)]
+            if count > 1
+            else []
+        )
         for worker in range(count):
             name = "gateway" if count == 1 else f"gateway-{worker + 1}"
             log, check, own_check = self._log(name), self._http_check(port, "gateway"), None
@@ -403,24 +338,36 @@ class _Planner:
 
     def _port(self, service: str, known: int, step: int, block: tuple[int, ...] = (0,)) -> int:
         """Return the port a process listens on: set by the user, well-known, from the base, or free."""
-        asked = self._asked(service, "port", "")
-        if asked:
-            return self._ports.fixed(int(asked), service, block)
-        if self._options.free_ports:
-            return self._ports.free(block)
-        base = self._options.port_base
-        return self._ports.fixed(known if base is None else base + step, service, block)
+
+        def choose() -> int:
+            asked = self._asked(service, "port", "")
+            if asked:
+                return self._ports.fixed(int(asked), service, block)
+            if self._options.free_ports:
+                return self._ports.free(block)
+            base = self._options.port_base
+            return self._ports.fixed(known if base is None else base + step, service, block)
+
+        return self._once(service, choose)
+
+    def _once(self, name: str, choose: Callable[[], int]) -> int:
+        """Return the port that was chosen for this name, in this plan or in an earlier one."""
+        if name not in self._chosen:
+            self._chosen[name] = choose()
+        return self._chosen[name]
 
     def _side_port(self, service: str, step: int) -> int:
         """Return the port of NATS or Redis: a free one unless there is a base, because users do not need it."""
         asked = self._asked(service, "port", "")
         if asked:
-            return self._ports.fixed(int(asked), service)
+            return self._once(service, lambda: self._ports.fixed(int(asked), service))
         return self._derived_port(service, step)
 
     def _derived_port(self, words: str, step: int) -> int:
         base = self._options.port_base
-        return self._ports.free() if base is None else self._ports.fixed(base + step, words)
+        return self._once(
+            words, lambda: self._ports.free() if base is None else self._ports.fixed(base + step, words)
+        )
 
     def _asked(self, service: str, key: str, default: str) -> str:
         """Return what the user set for a process, else the default. Refuses a port that is no number."""

@@ -44,6 +44,13 @@ class Ports:
             self._check(port + step, words)
         return port
 
+    def release(self, port: int, steps: tuple[int, ...] = (0,)) -> None:
+        """Forget a port and its neighbours: another process may get them."""
+        for one in (port + step for step in steps):
+            self._taken.discard(one)
+            if (lock := self._locks.pop(one, None)) is not None:
+                _unlock(one, lock)
+
     def close(self) -> None:
         """Release all reservations."""
         for port, lock in self._locks.items():

@@ -1,7 +1,7 @@
 """One process of the system: started, watched, started again on its old ports.
 
 A process that was ready and died is started again at once; one that dies before it is ready, after a back-off. A replica that ends because
-another one leads is started again at once, too, and has not died.
+another one leads, and a process that is asked to stop, have not died.
 """
 
 import contextlib
@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from gantry_launcher.output.service_log import Output
-from gantry_launcher.planning.plan import ProcessPlan, child_environment
+from gantry_launcher.planning.plan import child_environment
+from gantry_launcher.planning.system_plan import ProcessPlan
 from gantry_launcher.processes.tail import Tail
 
 BACKOFF_SECONDS_MIN = 0.1
@@ -48,6 +49,14 @@ class Child:
         self.deaths_before_ready = 0
         self.times_not_leader = 0
         """How often it ended because another replica leads. Those ends are no crashes."""
+        self.times_asked = 0
+        """How often it was asked to stop, to be started again or not. Those ends are no crashes either."""
+        self.ended_as_asked = False
+        """Whether its last end was one of these."""
+        self.is_held = False
+        """Whether it is not to be started again."""
+        self.stop_by: float | None = None
+        """When a process that was asked to stop is killed."""
         self.started_at = 0.0
         self.start_at: float | None = None
         self.ask_seconds = ASK_SECONDS
@@ -66,8 +75,8 @@ class Child:
 
     @property
     def restarts(self) -> int:
-        """The number of restarts, without those of a replica that ended because another one leads."""
-        return max(0, self.starts - 1 - self.times_not_leader)
+        """The number of restarts after a death."""
+        return max(0, self.starts - 1 - self.times_not_leader - self.times_asked)
 
     def start(self, now: float) -> None:
         """Start the process. After an OSError another start is planned."""
@@ -76,6 +85,16 @@ class Child:
         except OSError:
             self._plan_after_failure(now)
             raise
+
+    def ask_to_stop(self, now: float, *, is_held: bool) -> None:
+        """Let the process stop in order. It is started again, unless it `is_held`."""
+        self.is_held = is_held
+        if self._process is None:
+            self.start_at = None if is_held else now
+            return
+        if self.stop_by is None:
+            self.stop_by = now + self.plan.stop_seconds
+            self.send(signal.SIGTERM)
 
     def _start(self, now: float) -> None:
         Path(self.plan.folder).mkdir(parents=True, exist_ok=True)
@@ -114,7 +133,10 @@ class Child:
         status = self._process.returncode
         self._process, self.kill_at = None, None
         self.start_at = now
-        if status == EXIT_NOT_LEADER:
+        self.ended_as_asked, self.stop_by = self.stop_by is not None, None
+        if self.ended_as_asked:
+            self._plan_as_asked()
+        elif status == EXIT_NOT_LEADER:
             self._plan_as_follower(now)
         elif not self.ready:
             self._plan_after_failure(now)
@@ -143,6 +165,11 @@ class Child:
     def _plan_after_failure(self, now: float) -> None:
         self.deaths_before_ready += 1
         self.start_at = now + _backoff(self.deaths_before_ready)
+
+    def _plan_as_asked(self) -> None:
+        self.times_asked += 1
+        if self.is_held:
+            self.start_at = None
 
     def _plan_as_follower(self, now: float) -> None:
         """Start again at once: a group without this replica has one copy less. Pauses keep one that ends at each start from taking a core."""

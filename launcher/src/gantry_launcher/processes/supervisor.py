@@ -15,9 +15,11 @@ from typing import Any
 from gantry_launcher.errors import EXIT_REFUSED, IN_THE_WAY, Refused, why
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.planning.health import Health, ask
-from gantry_launcher.planning.plan import ROLES, SystemPlan
+from gantry_launcher.planning.plan import ROLES
+from gantry_launcher.planning.system_plan import SystemPlan
 from gantry_launcher.processes import control
 from gantry_launcher.processes.child import ASK_SECONDS, EXIT_NOT_LEADER, Child
+from gantry_launcher.processes.orders import Orders
 from gantry_launcher.processes.waiting import Waiting
 from gantry_launcher.processes.watch import STARTING_FACTOR, Watch
 
@@ -52,6 +54,9 @@ class Supervisor:
     ) -> None:
         self._plan, self._output, self._listener, self._asked_at = plan, output, listener, asked_at
         self._steady = steady
+        self._orders: Orders | None = None
+        """Given by `run`: nobody asks before."""
+        self._lock = lock
         self._children = [Child(process, output, lock) for process in plan.processes]
         self._selector = selectors.DefaultSelector()
         self._watches = {child: Watch(child.plan.watched, self._selector) for child in self._children}
@@ -63,8 +68,11 @@ class Supervisor:
         self._next_poll = 0.0
         self._seconds: float | None = None
 
-    def run(self, on_ready: Callable[[dict[str, Any]], None], say: Callable[[str], None]) -> None:
+    def run(
+        self, on_ready: Callable[[dict[str, Any]], None], say: Callable[[str], None], orders: Orders
+    ) -> None:
         """Run until asked to stop. `on_ready` gets the state once; raises Refused when it cannot start."""
+        self._orders = orders
         self._prepare()
         try:
             for child in self._children:
@@ -72,11 +80,12 @@ class Supervisor:
             while not self._stop_signals:
                 self._turn()
                 now = self._steady()
-                if self._seconds is None and self._is_all_ready():
+                if self._seconds is None and self._is_all_ready() and orders.is_settled(now):
                     self._seconds = round(now - self._asked_at, 3)
                     on_ready(self.state())
                 elif self._seconds is None and self._waiting.is_due(now):
-                    message = self._waiting.message(self._missing(), now)
+                    missing = self._missing() or {"replicas": "not all are in sync"}
+                    message = self._waiting.message(missing, now)
                     if message is not None:
                         say(message)
         finally:
@@ -97,6 +106,53 @@ class Supervisor:
         for role in ROLES:
             by_role[role] = [child.pid for child in self._children if child.plan.role == role]
         return {**state, "pids": by_role}
+
+    def restart(self, name: str) -> int | None:
+        """Ask a process to stop in order, and start it again; return its pid before that. Raises Refused."""
+        return self._ask_to_stop(name, is_held=False)
+
+    def hold(self, name: str) -> int | None:
+        """Ask a process to stop in order, and do not start it again; return its pid before that. Raises Refused."""
+        return self._ask_to_stop(name, is_held=True)
+
+    def _ask_to_stop(self, name: str, *, is_held: bool) -> int | None:
+        if self._seconds is None:
+            raise Refused("the system has not been ready yet")
+        child = next((child for child in self._children if child.plan.name == name), None)
+        if child is None:
+            raise Refused(f"there is no process {name}")
+        pid = child.pid
+        self._output.line("gantry", f"{name} is asked to stop{'' if is_held else ', to be started again'}")
+        child.ask_to_stop(self._steady(), is_held=is_held)
+        return pid
+
+    def is_running(self, name: str) -> bool:
+        """Whether a process of this name runs, or is about to be started."""
+        return any(
+            child.pid is not None or child.start_at is not None
+            for child in self._children
+            if child.plan.name == name
+        )
+
+    def use(self, plan: SystemPlan) -> None:
+        """Continue with another plan of the same system: new processes start, those that it lacks have been held before.
+
+        The others run on with their old commands until they are started again.
+        """
+        old = {child.plan.name: child for child in self._children}
+        self._children, self._plan = [], plan
+        for process in plan.processes:
+            child = old.pop(process.name, None)
+            if child is None:
+                child = Child(process, self._output, self._lock)
+                self._watches[child] = Watch(process.watched, self._selector)
+                child.start_at = self._steady()
+            child.plan = process
+            self._children.append(child)
+        for child in old.values():
+            assert child.pid is None, "a process leaves a system after its end"
+            self._watches.pop(child).forget()
+            child.close()
 
     def _prepare(self) -> None:
         for end in (self._signals_in, self._signals_out):
@@ -124,6 +180,7 @@ class Supervisor:
                 self._on_death(child, how)
             if child.start_at is not None and child.start_at <= now:
                 self._start(child)
+            self._end_late(child, now)
             child.read()
             self._look_after(child, now)
         if now >= self._next_poll:
@@ -145,7 +202,7 @@ class Supervisor:
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             message = f"cannot start {child.plan.name}: {place}{why(error)}"
-            if not child.was_ready_once:
+            if self._seconds is None and not child.was_ready_once:
                 remedy = "; move it away, or take another --data" if isinstance(error, IN_THE_WAY) else ""
                 raise Refused(f"{message}{remedy}") from error
             self._output.line("gantry", f"{message}; trying again")
@@ -170,8 +227,19 @@ class Supervisor:
             child.kill_at = float("inf")  # only once: a second SIGKILL changes nothing
             child.send(signal.SIGKILL)
 
+    def _end_late(self, child: Child, now: float) -> None:
+        """Kill a process that was asked to stop and does not."""
+        if child.stop_by is not None and child.stop_by <= now:
+            child.stop_by = float("inf")  # only once
+            self._output.line("gantry", f"{child.plan.name} does not end by itself; killing it")
+            child.send(signal.SIGKILL)
+
     def _on_death(self, child: Child, how: str) -> None:
         self._watches[child].forget()
+        if child.ended_as_asked:
+            then = "it stays so" if child.is_held else "starting it again on its old ports"
+            self._output.line("gantry", f"{child.plan.name} stopped as asked ({how}); {then}")
+            return
         if how == f"exit status {EXIT_NOT_LEADER}":
             self._output.line(
                 "gantry", f"{child.plan.name} ended as another replica leads; starting it again as a follower"
@@ -249,6 +317,7 @@ class Supervisor:
         word = control.word(connection)
         if word is None:
             return
+        done = self._obeyed(word)
         checks = [
             {
                 "name": child.plan.name,
@@ -258,13 +327,22 @@ class Supervisor:
             }
             for child in self._children
         ]
-        control.answer(connection, {**self.state(), "processes": checks})
+        control.answer(connection, {**self.state(), "processes": checks, **done})
         if word == "stop":
             self._stop_signals = max(self._stop_signals, 1)  # a second `down` waits with the first
             self._stop_asked_at = self._steady()  # `down` sends SIGTERM too when the answer comes late
             self._waiting_for_end.append(connection)  # `down` waits until our end closes it
         else:
             connection.close()
+
+    def _obeyed(self, word: str) -> dict[str, Any]:
+        """Do what a caller asks; return what is answered beside the state."""
+        if word in {"status", "stop"} or self._orders is None:
+            return {}
+        try:
+            return {"done": self._orders.obey(word.split(), self)}
+        except Refused as refused:
+            return {"refused": str(refused)}
 
     def _stop_all(self) -> None:
         """Stop stage after stage: ask, wait, then kill. A process that survives SIGKILL is left to the kernel."""

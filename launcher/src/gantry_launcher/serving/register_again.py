@@ -14,8 +14,10 @@ from gantry_launcher.layout import DataDir
 from gantry_launcher.options import RebuildOptions, UpOptions
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.output.terminal import say
-from gantry_launcher.planning.plan import ProcessPlan, child_environment, make_plan
+from gantry_launcher.planning.plan import child_environment, make_plan
 from gantry_launcher.planning.ports import Ports
+from gantry_launcher.planning.system_plan import ProcessPlan
+from gantry_launcher.processes.orders import Restarts
 from gantry_launcher.serving.replica_record import replication_of
 from gantry_launcher.serving.serve import listen, supervisor_of
 from gantry_launcher.serving.side_secrets import make_side_secrets
@@ -54,7 +56,7 @@ def rebuild_register(options: RebuildOptions, lock: int) -> int:
                 statuses.append(_write(options, stores, file.name))
                 supervisor.stop()
 
-            supervisor.run(write, say)
+            supervisor.run(write, say, Restarts())
         return statuses[0] if statuses else 1
     finally:
         ports.close()

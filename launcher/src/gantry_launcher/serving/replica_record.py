@@ -1,4 +1,4 @@
-"""What a data directory says about replication: how many replicas each broker has, and which brokers have a register.
+"""What a data directory says about replication: which replicas each broker has, and which brokers have a register.
 
 A number of replicas is of the data, not of a start: with another one, stores would find logs of nobody, or a group without most of its members.
 """
@@ -6,15 +6,17 @@ A number of replicas is of the data, not of a start: with another one, stores wo
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 from gantry_launcher.access.private_files import write_private
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import REPLICAS
-from gantry_launcher.planning.replicas import NAMES, Replication
+from gantry_launcher.planning.replicas import NAMES, REPLICAS_MAX, REPLICAS_MIN, Replication
 
-GROWING = "a command that adds replicas to a broker does not exist yet"
+GROWING = "./gantry replicas add BROKER gives a running broker one more"
+SINGLE = "a single store has no register, and gets no replicas later"
 
 
 def replication_of(data: DataDir, asked: int | None) -> Replication:
@@ -25,10 +27,12 @@ def replication_of(data: DataDir, asked: int | None) -> Replication:
     kept = _kept(data)
     if kept is None:
         return Replication(asked or 1)
-    if asked is not None and asked != kept.replicas:
+    counts = _counts(kept)
+    if asked is not None and set(counts.values()) != {asked}:
+        way = SINGLE if kept.replicas == 1 else GROWING
         raise Refused(
-            f"{data.path} has {_words(kept.replicas)} of each broker, not {asked}: start it without --replicas, or take another --data "
-            f"for a new system with {asked} ({GROWING})"
+            f"{data.path} has {_words(counts)}, not {asked}: start it without --replicas, or take another --data "
+            f"for a new system with {asked} ({way})"
         )
     return kept
 
@@ -37,7 +41,12 @@ def record(data: DataDir, replication: Replication) -> None:
     """Note what a directory has, durably, before its first store starts. Without replication there is nothing to note. Raises Refused."""
     if replication.replicas == 1:
         return
-    said = {"replicas": replication.replicas, "withRegister": sorted(replication.with_register)}
+    said: dict[str, Any] = {
+        "replicas": replication.replicas,
+        "withRegister": sorted(replication.with_register),
+    }
+    if replication.names:
+        said |= {"names": dict(replication.names), "used": dict(replication.used)}
     write_private(data.replication, json.dumps(said) + "\n")
     folder = os.open(data.path, os.O_RDONLY)
     try:
@@ -48,7 +57,7 @@ def record(data: DataDir, replication: Replication) -> None:
 
 def with_registers(replication: Replication, brokers: Iterable[str]) -> Replication:
     """Return it with the registers of these brokers, which the stores have made."""
-    return Replication(replication.replicas, replication.with_register | frozenset(brokers))
+    return replace(replication, with_register=replication.with_register | frozenset(brokers))
 
 
 def _kept(data: DataDir) -> Replication | None:
@@ -80,7 +89,24 @@ def _read(text: str) -> Replication:
     )
     if names is None or len(names) != len(cast("list[Any]", made)):
         raise ValueError(f"withRegister is {made!r}")
-    return Replication(replicas, names)
+    listed = {key: _read_names(fields.get(key, {}), key) for key in ("names", "used")}
+    for broker, now in listed["names"].items():
+        if not REPLICAS_MIN <= len(now) <= REPLICAS_MAX or not set(now) <= set(
+            listed["used"].get(broker, ())
+        ):
+            raise ValueError(f"names of {broker} are {now!r}")
+    return Replication(replicas, names, listed["names"], listed["used"])
+
+
+def _read_names(said: Any, key: str) -> dict[str, tuple[str, ...]]:
+    """Return names of replicas by broker. Raises ValueError."""
+    found: dict[str, tuple[str, ...]] = {}
+    for broker, names in cast("dict[str, Any]", said).items() if isinstance(said, dict) else [("", None)]:
+        listed = cast("list[Any]", names) if isinstance(names, list) else []
+        if not listed or any(name not in tuple(NAMES) for name in listed) or len({*listed}) != len(listed):
+            raise ValueError(f"{key} is {said!r}")
+        found[broker] = tuple(listed)
+    return found
 
 
 def _without_record(data: DataDir) -> Replication | None:
@@ -96,5 +122,14 @@ def _without_record(data: DataDir) -> Replication | None:
     return Replication(1) if brokers else None
 
 
-def _words(replicas: int) -> str:
-    return "one store" if replicas == 1 else f"{replicas} replicas"
+def _counts(kept: Replication) -> dict[str, int]:
+    """Return the number of replicas by broker; of one without a name, if all have the same."""
+    brokers = sorted({*kept.with_register, *kept.names})
+    counts = {broker: len(kept.names_of(broker)) for broker in brokers}
+    return counts if len(set(counts.values())) > 1 else {"": next(iter(counts.values()), kept.replicas)}
+
+
+def _words(counts: dict[str, int]) -> str:
+    if (count := counts.get("")) is not None:
+        return f"{'one store' if count == 1 else f'{count} replicas'} of each broker"
+    return ", ".join(f"{count} replicas of {broker}" for broker, count in counts.items())

@@ -17,14 +17,16 @@ from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
 from gantry_launcher.output.service_log import Output
 from gantry_launcher.output.terminal import say
-from gantry_launcher.planning.plan import SystemPlan, make_plan
+from gantry_launcher.planning.plan import make_plan
 from gantry_launcher.planning.ports import Ports
+from gantry_launcher.planning.system_plan import SystemPlan
 from gantry_launcher.processes import control
+from gantry_launcher.processes.orders import Restarts
 from gantry_launcher.processes.supervisor import Supervisor
 from gantry_launcher.processes.waiting import Waiting
 from gantry_launcher.serving.ending import unresponsive
+from gantry_launcher.serving.group_orders import GroupOrders
 from gantry_launcher.serving.replica_record import record, replication_of
-from gantry_launcher.serving.replicas_ready import Replicas
 from gantry_launcher.serving.side_secrets import make_side_secrets
 
 DYING_SECONDS_MAX = 45.0
@@ -114,8 +116,12 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
         listener = listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
         supervisor = supervisor_of(options, plan, output, lock, listener)
-        replicas = Replicas(DataDir(options.data), plan, replication, output)
-        supervisor.run(_on_ready(plan, keys, output, reporter, replicas), reporter.say)
+        if replication.replicas == 1:
+            supervisor.run(_on_ready(plan, keys, output, reporter, _ignore), reporter.say, Restarts())
+        else:
+            orders = GroupOrders(options, ports, keys, replication, plan, output, reporter.say)
+            on_ready = _on_ready(plan, keys, output, reporter, orders.note_ready)
+            supervisor.run(on_ready, reporter.say, orders)
         output.line("gantry", "stopped")
     finally:
         ports.close()
@@ -175,14 +181,22 @@ def _refuse_beside_launcher(data: DataDir) -> None:
         time.sleep(0.05)
 
 
+def _ignore(_state: dict[str, Any]) -> None:
+    """Add nothing to the state of a system without replicas."""
+
+
 def _on_ready(
-    plan: SystemPlan, keys: KeyFolder | None, output: Output, reporter: Reporter, replicas: Replicas
+    plan: SystemPlan,
+    keys: KeyFolder | None,
+    output: Output,
+    reporter: Reporter,
+    note_ready: Callable[[dict[str, Any]], None],
 ) -> Callable[[dict[str, Any]], None]:
     def report(state: dict[str, Any]) -> None:
         output.line("gantry", f"ready after {state['seconds']} s at {plan.http}")
         if keys is not None:
             forget_first_user(keys)
-        replicas.note_ready(state)
+        note_ready(state)
         if plan.access is not AccessControl.OFF:
             message = plan.access.words(plan.listen)
             output.line("gantry", message)

@@ -80,6 +80,16 @@ async def test_the_call_lists_the_brokers_with_replicas(client, system):
     assert [one["name"] for one in group["replicas"]] == ["a", "b", "c"]
 
 
+async def test_replicas_that_no_nameserver_knows_are_asked_where_the_leader_knows_them(client, system):
+    system.replica_states = {system.stores["broker-a"].address: leader(), B: follower("b")}
+    (group,) = (await client.get("/v1/cluster")).json()["groups"]
+    assert [(one["name"], one["role"], one["brokerId"]) for one in group["replicas"]] == [
+        ("a", "leader", 0),
+        ("b", "follower", None),
+        ("c", "unknown", None),
+    ]
+
+
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [

@@ -112,3 +112,16 @@ async def test_a_broker_without_replicas_is_not_waited_for(client, system):
     system.stores["broker-a"].away = NOT_SENT
     assert (await client.post(ORDERS, json={"messages": [KEYED]})).status_code == 503
     assert system.stores["broker-a"].calls == ["send"]
+
+
+async def test_a_replica_that_says_so_is_waited_for_also_where_no_route_names_another(client, system):
+    """Nameservers need not know those that follow: what is not reached later belongs to a takeover, too."""
+    old = system.stores["broker-a"]
+    old.away = StoreRefused(14, "no leader is known yet", "NOT_LEADER")
+    sending = await sent(client, PLAIN)
+    await asked(old, 2)
+    old.away = NOT_SENT
+    await asked(old, 4)
+    assert not sending.done()
+    old.away = None
+    assert (await sending).status_code == 200

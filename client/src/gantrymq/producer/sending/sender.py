@@ -194,8 +194,12 @@ class Sender:
 
     def _waits_for_master(self, send: Send, error: BrokerRefused | LinkError, now: float) -> bool:
         """Whether another replica may take what this one did not store: that uses up no tries, only the time."""
-        is_replicated = self.instance.routing.is_replicated(send.target.queue.broker)
-        return is_replicated and is_never_stored(error) and now + PAUSE_SECONDS_MIN < send.deadline
+        routing, broker = self.instance.routing, send.target.queue.broker
+        if isinstance(error, BrokerRefused) and is_never_stored(error):
+            routing.does_not_lead(broker)
+        if not routing.is_replicated(broker):
+            return False
+        return is_never_stored(error) and now + PAUSE_SECONDS_MIN < send.deadline
 
     def retries_unless_ok(self, send: Send) -> bool:
         """Whether a message that was stored with less durability is to be sent again."""

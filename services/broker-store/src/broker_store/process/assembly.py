@@ -41,7 +41,7 @@ from broker_store.process.halves_and_features import (
     listeners_of,
 )
 from broker_store.process.http_routes import ReplicationRoute, SnapshotRoutes
-from broker_store.process.listeners import Listeners, not_serving
+from broker_store.process.listeners import Listeners
 from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
@@ -252,10 +252,7 @@ class StoreProcess:
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
 
-        def refusal() -> RefusedRequest:
-            return not_leader(membership.leader_address() if self._guard is None else "")
-
-        self._listeners.admit(self._group_table(membership, refusal))
+        self._listeners.admit(self._group_table(membership))
         self._listeners.wait_for("following the leader of its group")
         registrations = follower_registration(
             self._settings, self._pool, self._address, self._hints, opening.store.topics, group.follower_id,
@@ -279,10 +276,15 @@ class StoreProcess:
     ) -> ConnectionPool:
         return self._make_pool(on_lost=on_lost, limits=limits)
 
-    def _group_table(self, membership: "Membership", refusal: Callable[[], RefusedRequest]) -> GroupTable:
-        """Return the table of a replica that serves its group alone, and refuses everybody else with this."""
-        if self._guard is not None:
-            return GroupTable(membership.commands(), refusal, self._guard.inner_door())
+    def _group_table(self, membership: "Membership") -> GroupTable:
+        """Return the table of a replica that serves its group alone. It tells everybody else who leads, if it knows and may tell."""
+        guard = self._guard
+
+        def refusal() -> RefusedRequest:
+            return not_leader(membership.leader_address() if guard is None else "")
+
+        if guard is not None:
+            return GroupTable(membership.commands(), refusal, guard.inner_door())
         tools = membership.report.tools(self._settings.cluster_name)
         return GroupTable({**tools, **membership.commands()}, refusal, None)
 
@@ -414,7 +416,8 @@ class StoreProcess:
         self._listeners.shut("stopping")
         if membership is not None and not membership.has_ended:
             # A leader's last records are confirmed by its followers, which say so on its port.
-            self._listeners.admit(self._group_table(membership, lambda: not_serving("stopping")))
+            # Everybody else gets a follower's refusal, and waits for the next leader.
+            self._listeners.admit(self._group_table(membership))
             membership.begin_stop(self._settings.drain_seconds)
         if built is not None and not self._has_ended:
             await built.close()

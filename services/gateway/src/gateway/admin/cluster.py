@@ -1,10 +1,10 @@
 """The cluster: brokers with their own metrics, clusters, nameservers."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
-from gateway.admin.replica_groups import group_of
+from gateway.admin.replica_groups import addresses_of, group_of
 from gateway.admin.schemas import BrokerGroupShown
 from gateway.http.problems import Problem
 from gateway.ports.replicas import Replicas
@@ -50,17 +50,23 @@ class ClusterView:
             found = await self._names.replicas()
         except PeerAway:
             return []
-        shared = {broker: addresses for broker, addresses in sorted(found.items()) if len(addresses) > 1}
-        return await asyncio.gather(*(self._group(broker, shared[broker]) for broker in shared))
+        groups = await asyncio.gather(
+            *(self._group(broker, addresses) for broker, addresses in sorted(found.items()))
+        )
+        return [group for group in groups if group.leader or len(group.replicas) > 1]
 
     async def group(self, broker: str) -> BrokerGroupShown:
         """Return a broker's replicas, also of a broker with a single one. Raises PeerAway if no nameserver responds."""
         return await self._group(broker, (await self._names.replicas()).get(broker, {}))
 
     async def _group(self, broker: str, addresses: Mapping[int, str]) -> BrokerGroupShown:
-        places = list(addresses.values())
-        said = await asyncio.gather(*(self._replicas.state(address) for address in places))
-        return group_of(broker, addresses, dict(zip(places, said, strict=True)))
+        said = await self._said(addresses.values())
+        known = {address for one in said.values() for address in addresses_of(one)} - said.keys()
+        return group_of(broker, addresses, {**said, **await self._said(known)})
+
+    async def _said(self, addresses: Collection[str]) -> dict[str, dict[str, Any] | None]:
+        said = await asyncio.gather(*(self._replicas.state(address) for address in addresses))
+        return dict(zip(addresses, said, strict=True))
 
     async def _view(self, broker: Broker) -> BrokerView:
         try:

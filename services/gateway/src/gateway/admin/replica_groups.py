@@ -11,6 +11,11 @@ LEADER, UNKNOWN = "leader", "unknown"
 ValueT = TypeVar("ValueT")
 
 
+def addresses_of(said: Mapping[str, Any] | None) -> set[str]:
+    """Return the addresses of the other replicas that a leader names: followers need not be registered."""
+    return {str(one.get("address")) for one in _objects(said, "replicas")}
+
+
 def group_of(
     broker: str, addresses: Mapping[int, str], said: Mapping[str, Mapping[str, Any] | None]
 ) -> BrokerGroupShown:

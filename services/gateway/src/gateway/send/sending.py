@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, PER_ITEM_BATCH_BYTES_MAX
 from gantry_wire.messages.batch import BatchItem
+from gantry_wire.private_requests.leading import NOT_LEADER
 from gateway.http.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
 from gateway.messages.message_view import rfc3339
 from gateway.messages.schemas import SendRefusal, SendResult
@@ -176,7 +177,11 @@ class QueueSend:
     def _waits_for_leader(self, failure: StoreRefused | PeerAway, problem: Problem) -> bool:
         """Wait until another replica leads the broker, and send it the same; False if that is not possible, or took too long."""
         route, broker, waits = self._route, self._queue[0], self._sender.leader_waits
-        if not outlives_leader(failure, self._drafts, is_replicated=route.is_replicated(broker)):
+        replicated = self._sender.replicated
+        if isinstance(failure, StoreRefused) and failure.gantry_code == NOT_LEADER:
+            replicated.add(broker)
+        is_replicated = broker in replicated or route.is_replicated(broker)
+        if not outlives_leader(failure, self._drafts, is_replicated=is_replicated):
             return False
         if not self._waits:
             self._until = waits.until()
@@ -227,6 +232,8 @@ class Sender:
     ) -> None:
         self.routes, self.stores, self.silent = routes, stores, SilentBrokers(clocks)
         self.leader_waits = leader_waits
+        self.replicated: set[str] = set()
+        """Brokers one of whose replicas said that it does not lead: a route names those alone that are registered."""
         self._known, self._clocks, self._window_ms = known, clocks, window_ms
 
     def start(self, topic: str, draft: Draft, on_results: Callable[[list[Result] | Exception], None]) -> bool:
