@@ -71,7 +71,7 @@ def test_damage_and_leftovers_are_named(capsys, directory):
 
 
 def test_a_large_record_at_a_chunk_border_and_a_cut_one(capsys, directory, monkeypatch):
-    monkeypatch.setattr("broker_store.log.dump._CHUNK_BYTES", 50)
+    monkeypatch.setattr("broker_store.log.file_walk.CHUNK_BYTES", 50)
     _, lines = dump(capsys, directory)
     counts = [int(line.split(":")[1].split()[0]) for line in lines if line.startswith("segment")]
     assert sum(counts) == 50 + len(counts)
@@ -80,7 +80,7 @@ def test_a_large_record_at_a_chunk_border_and_a_cut_one(capsys, directory, monke
     last.write_bytes(last.read_bytes()[: body + 3])
     _, lines = dump(capsys, directory)
     assert any("cut short" in line for line in lines)
-    monkeypatch.setattr("broker_store.log.dump._CHUNK_BYTES", 4 << 20)
+    monkeypatch.setattr("broker_store.log.file_walk.CHUNK_BYTES", 4 << 20)
     _, lines = dump(capsys, directory)
     assert any("(bad" in line or "(more" in line for line in lines)
 

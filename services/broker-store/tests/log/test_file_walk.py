@@ -12,7 +12,7 @@ from broker_store.log.files.real_files import RealFiles
 def stored(mini, tmp_path):
     """A store of several segments: its directory of segments, and the positions of its messages."""
     store = mini(RealFiles(), directory=str(tmp_path)).open()
-    for number in range(50):
+    for number in range(90):
         store.send(b"body %d" % number)
     end = store.log.written_end
     store.close()

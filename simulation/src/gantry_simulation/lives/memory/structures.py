@@ -145,6 +145,7 @@ FEW: Mapping[str, Names] = {
         "gateway.routing.route_cache:Route": "brokers lately",
         "gateway.send.queue_choice:QueueChoice": "_turns",
         "gateway.send.sending:SilentBrokers": "until",
+        "gateway.send.sending:Sender": "replicated",
         "nameserver.routes.tables:Tables": (
             "topics brokers clusters live filter_servers _topics_by_broker _clusters_by_broker _names_by_address "
             "_places_by_channel leaders"
