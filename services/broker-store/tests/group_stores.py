@@ -5,7 +5,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,13 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from nats_nodes import Ports
-from sending_side import send_header
-from test_broker_store_process import SOURCES
-
-from gantry_wire.frames.command import decode_command
-from gantry_wire.frames.encode import encode_request
-from gantry_wire.frames.frame_stream import FrameDecoder
-from gantry_wire.headers.messages import PullHeader
+from test_broker_store_process import SOURCES, Client
 
 START_SECONDS_MAX = 60
 EXIT_RESTART = 75
@@ -143,39 +136,14 @@ class StoreGroup:
                 store.start()
 
 
-class Sender:
-    """A blocking client of one store."""
+class Sender(Client):
+    """A blocking client of one store, which a group closes at its end."""
 
-    opened: ClassVar[list["Sender"]] = []
+    opened: ClassVar[list[Client]] = []
 
     def __init__(self, port: int, seconds: float = 10.0) -> None:
-        self.opened.append(self)
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
-        self.decoder = FrameDecoder()
-        self.answers = []
-
-    def ask(self, code, header=None, body=b""):
-        self.socket.sendall(encode_request(code, 1, header, body))
-        return self.answer()
-
-    def answer(self):
-        """Return the next answer."""
-        while not self.answers:
-            data = self.socket.recv(1 << 20)
-            if not data:
-                raise ConnectionError("closed")
-            self.answers += [decode_command(frame) for frame in self.decoder.receive(data)]
-        return self.answers.pop(0)
-
-    def send(self, body: bytes, topic="orders", queue_id=0, **more):
-        return self.ask(310, send_header(topic, queue_id, **more), body)
-
-    def pull(self, offset: int, topic="orders", queue_id=0):
-        header = PullHeader(
-            consumer_group="TOOLS_CONSUMER", topic=topic, queue_id=queue_id, queue_offset=offset,
-            max_msg_nums=32, sys_flag=4, subscription="*",
-        )  # fmt: skip
-        return self.ask(11, header)
+        super().__init__(port)
+        self.socket.settimeout(seconds)
 
     def close(self) -> None:
         self.socket.close()

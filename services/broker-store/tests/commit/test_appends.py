@@ -237,6 +237,16 @@ async def test_asynchronous_messages_do_not_wait_for_a_flush(side, peer):
     assert len(peer.answers) == 3
 
 
+async def test_a_late_answer_of_a_store_without_replicas_never_blames_them(side, peer):
+    """The flush may have ended while its report still waits for the loop."""
+    side.send(peer)
+    side.end_turn()
+    side.log.sync()
+    side.pass_time(5.1)
+    side.appends.answer_late()
+    assert [answer.code for answer in peer.answers] == [ResponseCode.FLUSH_DISK_TIMEOUT]
+
+
 async def test_a_flush_that_hangs_holds_nothing_back_and_late_ones_are_answered(side, peer):
     side.send(peer, body=b"first")
     side.end_turn()

@@ -64,12 +64,18 @@ def adds_a_learner_behind(gate: Gate, replica: str, now: int) -> bool:
     return gate._is_heard(replica, now)
 
 
-@mutant(2, "shrinks the set below min_in_sync", (Gate, "next_set"))
-def below_min_in_sync(gate: Gate, now: int) -> frozenset[str] | None:
+def _next_set_of_any_size(gate: Gate, now: int) -> frozenset[str] | None:
     smaller = gate.recorded - gate._silent(now)
     larger = gate.recorded | {replica for replica in gate._ends if gate._may_be_added(replica, now)}
     wanted = smaller if smaller != gate.recorded else larger
     return wanted if wanted != gate.recorded else None
+
+
+MUTANTS["below_min_in_sync"] = Mutant(
+    2,
+    "shrinks the set below min_in_sync, and takes sends with any",
+    ((Gate, "next_set", _next_set_of_any_size), (Gate, "accepts_sends", property(lambda _gate: True))),
+)
 
 
 # Rule 3

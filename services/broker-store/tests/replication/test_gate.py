@@ -24,6 +24,22 @@ def test_nothing_is_confirmed_until_every_member_has_the_start_of_the_epoch():
     assert gate.confirm == 120
 
 
+def test_a_set_that_is_too_small_proves_the_start_of_the_epoch_and_confirms_no_more():
+    """What a store appends by itself, and the decisions of services, must not be acknowledged thinner than sends."""
+    gate = gate_of("a", min_in_sync=2)
+    gate.durable("a", 100)
+    assert gate.confirm == 100
+    gate.durable("a", 150)
+    gate.durable("b", 150)
+    assert gate.confirm == 100
+    gate.heard("b", 10)
+    assert gate.next_set(20) == {"a", "b"}
+    gate.propose(frozenset("ab"))
+    assert gate.confirm == 100
+    gate.record(("a", "b"))
+    assert gate.confirm == 150
+
+
 def test_a_proposed_member_counts_and_a_proposed_removal_does_not_yet():
     gate = gate_of("a", "b")
     for replica, end in (("a", 200), ("b", 150), ("c", 150)):

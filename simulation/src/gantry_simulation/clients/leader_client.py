@@ -11,6 +11,7 @@ from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.frames.command import Command
+from gantry_wire.private_requests.leading import LEADER_FIELD, NOT_LEADER
 
 TRIES, PAUSE_SECONDS = 6, 0.1
 MAY_BE_OLD = frozenset(
@@ -70,7 +71,7 @@ class LeaderClient(StoreClient):
                         self._leave(address, "")
                         raise Replaced(f"another replica leads than {address}", sent=True)
                     return answer
-                self._leave(address, answer.ext.get("leader", ""))
+                self._leave(address, answer.ext.get(LEADER_FIELD, ""))
             await asyncio.sleep(PAUSE_SECONDS)
         raise AssertionError
 
@@ -82,4 +83,4 @@ class LeaderClient(StoreClient):
 
 
 def _is_no_leader(answer: Command) -> bool:
-    return answer.ext.get("gantryCode") == "NOT_LEADER"
+    return answer.ext.get("gantryCode") == NOT_LEADER

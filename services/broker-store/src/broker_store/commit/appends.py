@@ -425,7 +425,7 @@ class Appends:
         for waiting in self._waiting:
             if waiting.opened_s > latest_s:
                 break
-            is_here = waiting.end <= self.log.durable_end
+            is_here = self._holds_all and waiting.end <= self.log.durable_end
             code = ResponseCode.FLUSH_SLAVE_TIMEOUT if is_here else ResponseCode.FLUSH_DISK_TIMEOUT
             for entry in waiting.entries:
                 entry.answer(self.records, code)

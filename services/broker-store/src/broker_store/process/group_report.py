@@ -172,6 +172,6 @@ class GroupReport:
         for name in self._settings.others:
             found = self._of(name)
             _log.info(
-                "replica", replica=name, is_in_sync=found["isInSync"], behind_bytes=found["behindBytes"], behind_ms=found["behindMs"],
+                "distance of a replica", replica=name, is_in_sync=found["isInSync"], behind_bytes=found["behindBytes"], behind_ms=found["behindMs"],
                 epoch=leading.epoch,
             )  # fmt: skip

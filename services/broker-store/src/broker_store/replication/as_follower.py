@@ -70,7 +70,7 @@ class Following:
         self._leader_begins = 0
         self.is_cutting = False
         self._is_successor = False
-        """The leader has resigned in this session, and named this replica."""
+        """The leader that it copies from has resigned, and named this replica."""
 
     def is_silent(self, patience_ms: int) -> bool:
         """Say whether the leader was silent for longer, or has resigned. After a start, or with a new leader, silence begins to count again."""

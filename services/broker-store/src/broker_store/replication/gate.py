@@ -3,7 +3,8 @@
 A gate belongs to one epoch: a new leader builds a new one, so its confirm offset starts again from what its set proves (rule 5).
 
 - Confirmed is what is durable at the leader and at every member of the recorded set, and of the proposed one while a change is under way (rule 1).
-  It starts to advance when all of them have the log up to the start of this epoch.
+  It starts to advance when all of them have the log up to the start of this epoch, and goes no further while a set has fewer than `min_in_sync`
+  members: not only sends are answered by it, but also decisions, acknowledgements and offsets.
 - A changed set counts when the register has it. A member that was silent for longer than the lease may be removed, but the set keeps
   `min_in_sync` members. A learner may be added when its durable end reaches the confirm offset and the start of this epoch (rule 2).
 - Under steady load a learner is always a little behind. When it has what was confirmed at its report before, it *joins*: the confirm offset waits
@@ -130,6 +131,7 @@ class Gate:
 
     def _advance(self) -> None:
         ends = [self._ends.get(replica, -1) for replica in self.counted | self._joining]
+        known = max(self._start, self.confirm or 0)
         lowest = min(ends)
-        if lowest >= max(self._start, self.confirm or 0):
-            self.confirm = lowest
+        if lowest >= known:
+            self.confirm = lowest if self.accepts_sends else known

@@ -26,8 +26,7 @@ class ContinuedWalk:
     def run(self, limit: int) -> Iterator[Found]:
         """Yield the records below `limit`, which is the end of a record or of a segment, about a thousand at a time.
 
-        Raises DamagedRecord, and OSError where the disk fails:
-        a start treats what cannot be read as a hole, if the group has confirmed it.
+        Raises DamagedRecord, and OSError where the disk fails. A start treats what cannot be read as a hole, if the group has confirmed it.
         """
         log = self._log
         while self.position < limit:
