@@ -23,6 +23,7 @@ def _load(name: str, file: str) -> ModuleType:
 
 
 _load("gateway_problem_check", "problem_check.py")
+_load("gateway_http_store", "http_store.py")
 _load("gateway_memory_store", "memory_store.py")
 _load("gateway_memory_scheduler", "memory_scheduler.py")
 _load("gateway_memory_transactions", "memory_transactions.py")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from gateway_http_store import reply_of, store_that_replies
 
 from gateway.ports.stores import PeerAway
-from gateway.stores.http_replicas import HTTP_PORT_ABOVE, HttpReplicas
+from gateway.stores.http_replicas import HttpReplicas
 
 pytestmark = pytest.mark.anyio
 B = "127.0.0.1:10921"
@@ -76,16 +75,7 @@ async def test_without_an_answer_of_the_leader_it_is_not_known_who_leads(client,
     ("status", "body", "said"), [(202, b"", ""), (409, b'{"error":"b is not in sync"}', "b is not in sync")]
 )
 async def test_a_store_is_asked_at_its_http_port_with_a_proof_of_the_route(status, body, said):
-    asked = []
-
-    async def answer(reader, writer):
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 %d x\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body)
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    address = f"127.0.0.1:{server.sockets[0].getsockname()[1] - HTTP_PORT_ABOVE}"
-    async with server:
+    async with store_that_replies(reply_of(status, body)) as (address, asked):
         replicas = HttpReplicas(lambda request: b"Gantry " + request.encode())
         assert await replicas.move_leader(address, "b") == said
     assert asked[0].startswith(b"POST /v1/replication/move-leader?to=b HTTP/1.1\r\n")
@@ -94,13 +84,6 @@ async def test_a_store_is_asked_at_its_http_port_with_a_proof_of_the_route(statu
 
 @pytest.mark.parametrize("reply", [b"", b"HTTP/1.1 403 x\r\n\r\n", b"HTTP/1.1 409 x\r\n\r\nno", b"no"])
 async def test_an_answer_that_is_none_is_a_store_that_is_away(reply):
-    async def answer(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(reply)
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    address = f"127.0.0.1:{server.sockets[0].getsockname()[1] - HTTP_PORT_ABOVE}"
-    async with server:
+    async with store_that_replies(reply) as (address, _asked):
         with pytest.raises(PeerAway):
             await HttpReplicas(None).move_leader(address, "")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from gateway_http_store import reply_of, store_that_replies
 
 from gateway.admin.replica_groups import group_of
-from gateway.stores.http_replicas import HTTP_PORT_ABOVE, HttpReplicas
+from gateway.stores.http_replicas import HttpReplicas
 
 pytestmark = pytest.mark.anyio
 A, B, C = "127.0.0.1:10911", "127.0.0.1:10921", "127.0.0.1:10931"
@@ -100,18 +99,9 @@ async def test_replicas_that_no_nameserver_knows_are_asked_where_the_leader_know
     ],
 )
 async def test_a_store_is_asked_at_its_http_port(status, body, said):
-    asked = []
-
-    async def answer(reader, writer):
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 %d x\r\ncontent-length: %d\r\n\r\n" % (status, len(body)) + body)
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with store_that_replies(reply_of(status, body)) as (address, asked):
         replicas = HttpReplicas(lambda request: b"Gantry " + request.encode())
-        assert await replicas.state(f"127.0.0.1:{port - HTTP_PORT_ABOVE}") == said
+        assert await replicas.state(address) == said
     assert asked[0].startswith(b"GET /v1/replication HTTP/1.1\r\n")
     assert b"authorization: Gantry GET /v1/replication\r\n" in asked[0]
 
