@@ -30,7 +30,7 @@ class Replica:
         group = self.group
         chosen = {
             "store_dir": self.directory, "port": self.port, "http_port": self.http_port, "fast_port": self.port + 10_000,
-            "replica": self.name, "replicas": group.replicas, "nats_url": group.nats_url, "register_servers": group.servers,
+            "replica": self.name, "replicas": group.replicas, "nats_url": f" {group.nats_url} ,", "register_servers": group.servers,
             "ha_bootstrap": str(self.name == "a" and not self.directory.exists()).lower(), "send_wait_ms_max": 60_000,
             "log_file": group.folder / f"{self.name}.log", **group.settings, **settings,
         }  # fmt: skip

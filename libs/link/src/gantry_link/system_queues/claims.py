@@ -30,7 +30,7 @@ from gantry_wire.private_requests.settling import (
 TTL_MS = 3000
 RENEWALS_PER_TTL = 3
 NO_LEASE_SECONDS = 0.2
-"""Interval of attempts at a new leader that waits for the end of the old one's lease."""
+"""Interval of attempts at a leader without its lease: one that has just taken over, or does not hear every replica in sync."""
 RELEASED = "released"
 """The reason when the owner itself ends its claims; not an error."""
 QueueKey = tuple[str, int]

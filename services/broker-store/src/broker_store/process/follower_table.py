@@ -10,6 +10,7 @@ from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, decode_command
 from gantry_wire.frames.frame_stream import RawFrame
+from gantry_wire.private_requests.leading import LEADER_FIELD, NO_LEASE, NOT_LEADER
 
 if TYPE_CHECKING:
     from gantry_guard.inner_door import InnerDoor
@@ -50,7 +51,7 @@ class GroupTable:
 def not_leader(address: str) -> RefusedRequest:
     """Return the refusal of a replica that does not lead. `address`: of the leader, empty if none is known."""
     leads = f"{address} leads" if address else "no leader is known yet, try again in a moment"
-    fields = {"gantryCode": "NOT_LEADER", **({"leader": address} if address else {})}
+    fields = {"gantryCode": NOT_LEADER, **({LEADER_FIELD: address} if address else {})}
     return RefusedRequest(
         ResponseCode.SERVICE_NOT_AVAILABLE,
         f"this replica does not lead its broker: nothing was stored; {leads}",
@@ -63,7 +64,7 @@ def no_lease() -> RefusedRequest:
     return RefusedRequest(
         ResponseCode.SYSTEM_BUSY,
         "this leader has just taken over, or does not hear all replicas in sync: nothing is granted now, try again in a moment",
-        {"gantryCode": "NO_LEASE"},
+        {"gantryCode": NO_LEASE},
     )
 
 

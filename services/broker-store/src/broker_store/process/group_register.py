@@ -49,11 +49,11 @@ def jetstream_register(opening: RegisterOpening) -> GroupRegister:
     """Return the register in the JetStream of the NATS servers that the settings name."""
     from broker_store.replication.register.jetstream_calls import WAITS
     from broker_store.replication.register.jetstream_register import JetStreamRegister
-    from gantry_chassis.nats_connection import NatsRequests
+    from gantry_chassis.nats_connection import NatsRequests, servers_of
 
     settings, group = opening.settings, opening.group
     who = f"replica {group.name} of {group.group}"
-    servers = settings.nats_url.split(",")
+    servers = servers_of(settings.nats_url)
     requests = NatsRequests(servers, who, opening.environment.rng, settings.nats_token_file, opening.tls)
     # The first store of a new group need not wait long: what it then makes is refused if it is there after all.
     is_first = group.may_bootstrap and opening.remembered == 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker_store.settings import Settings
+from gantry_chassis.nats_connection import servers_of
 from gantry_chassis.start_refusal import StartRefused
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -54,7 +55,7 @@ def group_settings(settings: Settings) -> GroupSettings | None:
     addresses = _addresses(settings.replicas)
     if settings.replica not in addresses:
         raise StartRefused(f"replica={settings.replica} is not among replicas={settings.replicas}")
-    if not settings.nats_url:
+    if not servers_of(settings.nats_url):
         raise StartRefused("a store with replicas needs nats_url: the register of its group is kept there")
     if settings.grace_ms <= settings.lease_ms:
         raise StartRefused(f"grace_ms={settings.grace_ms} must be more than lease_ms={settings.lease_ms}")

@@ -43,7 +43,7 @@ from broker_store.settings import Settings
 from gantry_chassis.certificates import OutgoingFiles
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.metrics import Metrics
-from gantry_chassis.nats_connection import NatsRequests
+from gantry_chassis.nats_connection import NatsRequests, servers_of
 from gantry_chassis.settings.loading import SettingsRefused, load_settings, parse_arguments
 from gantry_chassis.start_refusal import StartRefused
 from gantry_link.connections.client_tls import hints_tls
@@ -125,7 +125,7 @@ async def _write(settings: Settings, group: GroupSettings, choices: Choices) -> 
     _confirm(record, choices)
     tls = OutgoingFiles(Metrics(), "gantry_store").open(hints_tls, settings)
     requests = NatsRequests(
-        settings.nats_url.split(","), "rebuild of a register", environment.rng, settings.nats_token_file, tls
+        servers_of(settings.nats_url), "rebuild of a register", environment.rng, settings.nats_token_file, tls
     )
     try:
         register = JetStreamRegister(requests, group.group, group.register_servers, 0)
