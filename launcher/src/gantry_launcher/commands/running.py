@@ -16,7 +16,7 @@ from gantry_launcher.serving.ending import unresponsive
 ANSWER_SECONDS_MAX = 0.5
 LOOK_SECONDS = 0.1
 SAY_SECONDS = 5.0
-"""A wait that lasts is said so often."""
+"""Interval of reports about a wait that lasts."""
 
 
 class StepFailed(Refused):
@@ -83,15 +83,9 @@ class Running:
 
         def missing() -> tuple[str, object]:
             pid = self.process(name)["pid"]
-            return (
-                ("it has not stopped yet" if pid == before else "it does not run yet", pid)
-                if pid
-                in {
-                    None,
-                    before,
-                }
-                else ("", pid)
-            )
+            if pid == before:
+                return "it has not stopped yet", pid
+            return "" if pid else "it does not run yet", pid
 
         self.wait(name, missing)
 

@@ -185,7 +185,7 @@ async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def _read(files: list[str]) -> list[Remembered]:
-    """Return the replicas that the lines of these files tell of. Raises NotDone."""
+    """Return what the lines of these files say about replicas. Raises NotDone."""
     try:
         lines = [
             line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines() if line
