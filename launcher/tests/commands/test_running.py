@@ -15,7 +15,7 @@ from gantry_launcher.processes import control
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def answered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the launcher answers."""
     state: dict[str, Any] = {"ready": True, "brokers": [{"name": "broker-a"}], "processes": []}
 
@@ -56,7 +56,7 @@ def test_a_step_that_comes_nearer_has_all_the_time(tmp_path: Path, monkeypatch: 
     assert left == [0]
 
 
-def test_without_replicas_a_rolling_restart_needs_all(tmp_path: Path, told: dict[str, Any]) -> None:
+def test_without_replicas_a_rolling_restart_needs_all(tmp_path: Path, answered: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="no broker has replicas: a restart interrupts its callers"):
         restart(RestartOptions(tmp_path, 1, is_all=False))
 
@@ -71,7 +71,11 @@ def test_without_replicas_a_rolling_restart_needs_all(tmp_path: Path, told: dict
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(
-    words: list[str], complaint: str, tmp_path: Path, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    complaint: str,
+    tmp_path: Path,
+    answered: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     place = ["--data", str(tmp_path)] if words[0] == "replicas" else []
     assert main([*words, *place]) == 2
@@ -89,9 +93,9 @@ def test_what_cannot_be_done_is_refused_in_one_line(
     ],
 )
 def test_an_order_that_was_not_carried_out_is_refused(
-    answer: dict[str, Any], complaint: str, tmp_path: Path, told: dict[str, Any]
+    answer: dict[str, Any], complaint: str, tmp_path: Path, answered: dict[str, Any]
 ) -> None:
-    told |= answer
+    answered |= answer
     with pytest.raises(Refused, match=complaint):
         Running(tmp_path, 1, lambda _: None).order("replica-add", "broker-a", "0")
 
