@@ -63,7 +63,7 @@ class Process:
             self.process.wait()
             self.process.stderr.close()
             said = "".join(self.lines)
-            raise (PortTaken if "Address already in use" in said else AssertionError)(said)
+            raise (PortTaken if "already in use" in said else AssertionError)(said)
         self._drain = threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True)
         self._drain.start()
 
