@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,11 @@ def call(system: dict[str, Any], method: str, path: str, body: object = None) ->
         {"Content-Type": "application/json"},
         method=method,
     )
-    with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
-        return json.loads(answer.read() or b"{}")
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+            return json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as refused:
+        raise AssertionError(f"{method} {path}: {refused.code} {refused.read().decode()}") from refused
 
 
 def dead_letters(system: dict[str, Any], group: str) -> list[Any]:

@@ -59,6 +59,8 @@ class LeaseState:
 class DerivedState:
     """All of it."""
 
+    began_at: int
+    """Where the replay of the log began: the checkpoint says what lies below."""
     min_position: int
     end: int
     now_ms: int
@@ -125,7 +127,7 @@ def state_of(opening: Opening, disk: SimulatedFiles) -> DerivedState:
     )
     now_ms = store.clock.now_ms()
     return DerivedState(
-        min_position=store.log.min_position, end=store.log.end, now_ms=now_ms, queues=queues, retired=retired,
+        began_at=opening.began_at, min_position=store.log.min_position, end=store.log.end, now_ms=now_ms, queues=queues, retired=retired,
         index=index, index_entries=0 if store.index is None else store.index.entries,
         index_end=-1 if store.index is None else store.index.end_position,
         window=_window(opening, now_ms),
