@@ -19,17 +19,23 @@ SECONDS_MAX = 60
 
 
 def call(system: dict[str, Any], method: str, path: str, body: object = None) -> dict[str, Any]:
+    """Call the gateway; repeat what it answers 503, which is safe: a busy machine announces a topic late."""
+    until = time.monotonic() + SECONDS_MAX
     request = urllib.request.Request(
         system["http"] + path,
         None if body is None else json.dumps(body).encode(),
         {"Content-Type": "application/json"},
         method=method,
     )
-    try:
-        with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
-            return json.loads(answer.read() or b"{}")
-    except urllib.error.HTTPError as refused:
-        raise AssertionError(f"{method} {path}: {refused.code} {refused.read().decode()}") from refused
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+                return json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as refused:
+            said = f"{method} {path}: {refused.code} {refused.read().decode()}"
+            assert refused.code == 503, said
+            assert time.monotonic() < until, said
+        time.sleep(0.2)
 
 
 def dead_letters(system: dict[str, Any], group: str) -> list[Any]:
