@@ -43,6 +43,7 @@ class Trial:
     """The number of threads, if the program's goal sets one."""
     jvm: tuple[str, ...] = ()
     """Further options of the client's Java."""
+    body_bytes: int = BODY_BYTES
 
 
 TRIALS = (
@@ -160,7 +161,7 @@ def run_trial(java: Java, broker: Broker, trial: Trial, options: argparse.Namesp
     if trial.program == "Consumer":
         words += ["-g", f"bench{time.time_ns()}"]
     else:
-        words += ["-w", str(trial.threads or options.threads), "-s", str(BODY_BYTES)]
+        words += ["-w", str(trial.threads or options.threads), "-s", str(trial.body_bytes)]
     client = java.start("client", CLIENT_JVM + trial.jvm, *words, *trial.arguments)
     try:
         time.sleep(WARM_UP_SECONDS)

@@ -1,6 +1,6 @@
 """Sends to a broker with followers, compared with a single store in the same run, in turns.
 
-    python bench/replication/replicated_send.py [--replicas 1 2 3] [--seconds 8] [--turns 2]
+    python bench/replication/replicated_send.py [--replicas 1 2 3] [--seconds 8] [--turns 2] [--followers-on DIR]
 
 All stores, their disk and the client share one machine: each follower's fdatasync takes the time of the leader's. A network would add its round trip
 to each acknowledgement, and take the followers' work off the machine. Prints messages per second at window 256 over 8 connections and of 32 waiting
@@ -10,15 +10,13 @@ senders, and the CPU time of the leader and of the followers per message.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import tempfile
 import time
 from typing import Any, NamedTuple
 
 import uvloop
 
-from measuring.system import ROOT, cpu_seconds, provenance, started
+from measuring.system import cpu_seconds, provenance
+from replication.group import group, replicas_of
 from reporting.figures import figure
 from store_speed.flood import Sends, flood
 from store_speed.store_send import TOPIC, make_topic
@@ -26,7 +24,6 @@ from store_speed.store_send import TOPIC, make_topic
 BODY_BYTES = 128
 QUEUES = 8
 SHAPES = {"w256": {"connections": 8, "window": 256}, "w32": {"connections": 32, "window": 32}}
-JOIN_SECONDS_MAX = 60
 
 
 class Result(NamedTuple):
@@ -36,23 +33,6 @@ class Result(NamedTuple):
     leader_us: float
     """CPU time per message."""
     followers_us: float
-
-
-def replicas_of(data: str) -> list[dict[str, Any]]:
-    """Wait until every replica is in sync; return them, the leader first. A store without replicas is one leader."""
-    until = time.monotonic() + JOIN_SECONDS_MAX
-    while time.monotonic() < until:
-        command = [str(ROOT / "gantry"), "status", "--json", "--data", data]
-        broker = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=False, cwd=ROOT).stdout)[
-            "brokers"
-        ][0]
-        replicas = broker.get("replicas") or [
-            {"role": "leader", "address": broker["address"], "pid": broker["pid"]}
-        ]
-        if sorted(one["role"] for one in replicas) == ["follower"] * (len(replicas) - 1) + ["leader"]:
-            return sorted(replicas, key=lambda one: one["role"] != "leader")
-        time.sleep(0.2)
-    raise SystemExit(f"not all replicas are in sync after {JOIN_SECONDS_MAX} s")
 
 
 async def measure(replicas: list[dict[str, Any]], shape: dict[str, int], seconds: float) -> Result:
@@ -75,15 +55,15 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2, 3], help="stores of the broker")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument(
+        "--followers-on", default="", metavar="DIR", help="a folder for the followers' data, as /dev/shm"
+    )
     options = parser.parse_args()
     print(provenance("sync"))
     results: dict[tuple[str, int], list[Result]] = {}
     for turn in range(options.turns):
         for count in options.replicas if turn % 2 == 0 else reversed(options.replicas):
-            with (
-                tempfile.TemporaryDirectory(prefix="gantry-replicated-") as folder,
-                started("--replicas", str(count), data=(data := f"{folder}/data")),
-            ):
+            with group(count, followers_on=options.followers_on) as (_, data):
                 replicas = replicas_of(data)
                 for name, shape in SHAPES.items():
                     result = uvloop.run(measure(replicas, shape, options.seconds))

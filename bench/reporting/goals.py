@@ -157,6 +157,27 @@ GOALS: dict[str, Goal] = {
     "spark_report.first count": most("the same, first table counted in the log", 15),
     "spark_report.all": most("the same, all of it", 40),
     "virtual_time.idle": least("simulation: seven idle processes", 200.0),
+    "replicated_java.1 follower, 128 B": least(
+        "RocketMQ's Producer, 128 B, sync flush, one follower relative to a single store", floors=0.75
+    ),
+    "replicated_java.2 followers, 128 B": least("the same, two followers", floors=0.65),
+    "replicated_java.1 follower, 1024 B": least("the same, 1 KiB, one follower", floors=0.75),
+    "replicated_java.2 followers, 1024 B": least("the same, 1 KiB, two followers", floors=0.65),
+    "replicated_java.1 follower, RocketMQ, 128 B": least(
+        "one follower, relative to RocketMQ's master with a slave in sync, 128 B", floors=2.5
+    ),
+    "replicated_java.1 follower, RocketMQ, 1024 B": least("the same, 1 KiB", floors=2.5),
+    "replicated_nats.32 in flight": least(
+        "three replicas relative to JetStream R3, synced, from Python, 32 in flight", floors=3.0
+    ),
+    "replicated_nats.256 in flight": least("the same, 256 in flight", floors=3.0),
+    "replicated_latency.3.acknowledged.p99": most("three replicas, 1,000/s: send → acknowledgement, p99", 5),
+    "replicated_latency.3.held pull.p99": most("the same, produce → held pull, p99", 5),
+    "takeover.move.HTTP": most("the lead is moved: HTTP sends silent for", 0.3),
+    "takeover.move.SDK": most("the same, sends of the SDK", 0.3),
+    "replica_copying.1024 B": least("a new replica copies a log of 1 KiB bodies", 200),
+    "replica_copying.16384 B": least("the same, bodies of 16 KiB", 200),
+    "replicated_idle.memory": most("memory of an idle system with three replicas (PSS)", 500),
 }
 """By the key of the measurement. The program defines the floor."""
 

@@ -54,11 +54,24 @@ PLAN = (
     Step("against", "", 420, "--seconds 1 --fill 5000 --flush sync", 90),
 )
 """Floors first; programs that load the disk for long after those that are sensitive to it; other brokers last."""
+REPLICATION = (
+    Step("replicated_idle", "--seconds 10", 30, "--seconds 1", 15),
+    Step("replicated_latency", "--seconds 8", 60, "--seconds 3 --replicas 3", 20),
+    Step("replicated_send", "--seconds 4 --turns 1", 60, "--seconds 1 --turns 1 --replicas 1 2", 20),
+    Step("replicated_java", "", 270, "--seconds 15 --body 128 --replicas 2", 70),
+    Step("replicated_nats", "--seconds 4 --turns 1", 35, "--seconds 1 --turns 1", 25),
+    Step("takeover", "--turns 1", 150, "--turns 1 --only kill move", 50),
+    Step("replica_copying", "", 110, "--megabytes 20 --body 16384", 30),
+)
+"""The programs of `--replication`. Those without much load come first."""
+WITH_JARS = ("against", "replicated_java", "takeover")
+"""Programs that take RocketMQ's jars."""
+BY_REPLICATION = "--replication runs it"
 BY_NAME_ONLY = {
     "rocketmq": "its trials run with `against`",
     "rocketmq_secure": "it needs RocketMQ's jars",
     "endurance": "it takes 90 minutes and more",
-    "replicated_send": "it has no goals yet",
+    **{step.program: BY_REPLICATION for step in REPLICATION},
 }
 """Programs that a whole run leaves out, and the reason."""
 

@@ -1,6 +1,7 @@
 """Runs all benchmarks one after the other, with one table at the end, and everything as JSON.
 
     ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]
+    ./gantry bench --replication [--out DIR] [--only NAME...] [--quick] [--jars DIR[:DIR...]]
     ./gantry bench --against rocketmq,nats,redis,rabbitmq [--jars DIR[:DIR...]] [OPTION of against...]
     ./gantry bench --table FILE... [--into DOCUMENT]
 
@@ -27,7 +28,7 @@ from measuring.refusing import Parser, folder, refuse
 from measuring.system import end_in_order, machine
 from reporting.figures import COLLECTED
 from reporting.table import judged, markdown, put_into
-from whole_run.plan import PLAN, SYSTEMS, Step, in_words
+from whole_run.plan import PLAN, REPLICATION, SYSTEMS, WITH_JARS, Step, in_words
 
 
 def run_step(step: Step, words: list[str]) -> dict[str, Any]:
@@ -58,9 +59,10 @@ def run_step(step: Step, words: list[str]) -> dict[str, Any]:
 def words_of(step: Step, options: argparse.Namespace, rest: list[str]) -> list[str]:
     """Return the options of a program."""
     words = (step.quick_words if options.quick else step.words).split()
+    if step.program in WITH_JARS and options.jars:
+        words += ["--jars", options.jars]
     if step.program == "against":
         words += ["--against", options.against] if options.against else []
-        words += ["--jars", options.jars] if options.jars else []
         words += rest
     return words
 
@@ -114,7 +116,8 @@ def run_all(steps: list[Step], options: argparse.Namespace, rest: list[str]) -> 
 
 def chosen(options: argparse.Namespace) -> list[Step]:
     """Return the selected steps. Ends the program on an unknown name."""
-    known = {step.program: step for step in PLAN}
+    plan = REPLICATION if options.replication else PLAN
+    known = {step.program: step for step in plan}
     named: list[str] = [*(options.only or ()), *(options.skip or ())]
     unknown = [name for name in named if name not in known]
     if unknown:
@@ -125,7 +128,7 @@ def chosen(options: argparse.Namespace) -> list[Step]:
     if options.against and not options.only:
         return [known["against"]]
     only = set(options.only or known) - set(options.skip or [])
-    return [step for step in PLAN if step.program in only]
+    return [step for step in plan if step.program in only]
 
 
 def main() -> int:
@@ -136,6 +139,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these programs")
     parser.add_argument("--skip", nargs="+", metavar="NAME", help="all but these")
     parser.add_argument("--quick", action="store_true", help="in minutes: to check that all of it runs")
+    parser.add_argument("--replication", action="store_true", help="the programs about brokers with replicas")
     parser.add_argument("--against", nargs="?", const=",".join(SYSTEMS), metavar="SYSTEMS")
     parser.add_argument("--jars", default="", help="folders of RocketMQ's jars or classes, separated by ':'")
     parser.add_argument(
@@ -149,6 +153,8 @@ def main() -> int:
     options, rest = parser.parse_known_args()
     if rest and not options.against:
         parser.error(f"unknown: {' '.join(rest)}")
+    if options.replication and options.against:
+        parser.error("--replication has programs of its own: without --against")
     if options.into and not options.table:
         parser.error("--into needs --table FILE...: the runs of the tables")
     if options.table:

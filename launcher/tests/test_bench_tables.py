@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_program_is_part_of_a_whole_run_or_excluded_with_a_reason() -> None:
-    planned = [step.program for step in plan.PLAN]
+    planned = [step.program for step in (*plan.PLAN, *plan.REPLICATION)]
     assert len(set(planned)) == len(planned)
+    assert {step.program for step in plan.PLAN}.isdisjoint(plan.BY_NAME_ONLY)
     assert {*planned, *plan.BY_NAME_ONLY} == set(bench.programs())
 
 
@@ -161,6 +162,8 @@ def test_systems_that_are_not_installed_are_skipped_with_a_reason(
         ("--only", "--only: expected at least one argument"),
         ("--only nope", "not part of a whole run: nope; available: floors"),
         ("--against nats,kafka", "--against kafka: unknown system; available: rocketmq"),
+        ("--replication --only floors", "not part of a whole run: floors; available: replicated_idle"),
+        ("--replication --against nats", "--replication has programs of its own"),
         ("--table nowhere.json", "nowhere.json is not a bench.json"),
         ("--into README.md", "--into needs --table FILE"),
         (f"--out {__file__}/there", "name a writable folder"),
