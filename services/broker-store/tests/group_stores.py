@@ -142,7 +142,11 @@ class Sender(Client):
     opened: ClassVar[list[Client]] = []
 
     def __init__(self, port: int, seconds: float = 10.0) -> None:
-        super().__init__(port)
+        try:
+            super().__init__(port)
+        except OSError:
+            self.opened.remove(self)
+            raise
         self.socket.settimeout(seconds)
 
     def close(self) -> None:

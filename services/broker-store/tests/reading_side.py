@@ -9,12 +9,15 @@ from memory_store import MemoryPeer, MemoryStore
 from broker_store.commit.topics import COMMITTED_TOPIC
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.groups.clients import ClientTable
 from broker_store.groups.committed_offsets import CommittedOffsets
 from broker_store.groups.offsets import OffsetTable
+from broker_store.groups.replayed_offsets import ReplayedOffsets
 from broker_store.log.files.real_files import RealFiles
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.process.foundation import READER_THREADS, ReadingBase, kind_of, load_groups
+from broker_store.process.parts.follower_reading import FollowerConsuming
 from broker_store.process.parts.reading import Consuming
 from broker_store.reading.read_settings import ReadSettings, bind_settings
 from broker_store.requests.request_classes import request_classes
@@ -45,8 +48,8 @@ class MemoryRecords:
 class ReadingSide:
     """The reading side, and a table of its commands that answers as the store's does."""
 
-    def __init__(self, directory, *, after=None, **settings):
-        """`after`: a side whose log this one continues."""
+    def __init__(self, directory, *, after=None, leader=None, **settings):
+        """`after`: a side whose log this one continues. `leader`: of a follower, whether its leader lives."""
         self.store = MemoryStore() if after is None else after.store
         self.committed = committed_offsets(self.store)
         self.directory = directory
@@ -59,7 +62,9 @@ class ReadingSide:
         self.records = MemoryRecords()
         self.config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.now_ms))
         environment = replace(machine(), steady=lambda: self.steady_ms / 1000)
-        self.consuming = Consuming(
+        kind, more = (Consuming, {}) if leader is None else (FollowerConsuming, {"has_leader": leader})
+        self.slaves = []
+        self.consuming = kind(
             log=self.store.log,
             queues=self.store,
             topics=self.store.topics,
@@ -74,7 +79,7 @@ class ReadingSide:
             now_ms=self.now_ms,
             environment=environment,
             classes=self.classes,
-            base=self._base(environment),
+            base=self._base(environment, is_leader=leader is None),
             group_records=self.records,
             on_unregister=lambda group, client_id: self.unregistered.append((group, client_id)),
             before_commit=lambda *_commit: False,
@@ -82,6 +87,9 @@ class ReadingSide:
             state=self.state,
             broker_name="broker-a",
             address="127.0.0.1:10911",
+            clients=ClientTable(),
+            slaves=lambda: self.slaves,
+            **more,
         )
         self.consuming.start(was_stopped=True)
         bind_settings(self.config, self.settings, self.groups)
@@ -89,7 +97,7 @@ class ReadingSide:
         self.peer = MemoryPeer()
         self._opaque = 0
 
-    def _base(self, environment):
+    def _base(self, environment, *, is_leader):
         self.unregistered = []
         thread = environment.workers(1, "groups")
         file = ConfigFile(RealFiles(), str(self.directory / "config" / "subscriptionGroup.json"))
@@ -99,7 +107,7 @@ class ReadingSide:
             groups=self.groups,
             groups_found=found,
             group_thread=thread,
-            offsets=OffsetTable(),
+            offsets=OffsetTable() if is_leader else ReplayedOffsets(self.committed),
             settings=self.settings,
             readers=environment.workers(READER_THREADS, "reader"),
         )

@@ -256,6 +256,12 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     property_filter_enable: Annotated[
         Switch, _help("Serve SQL92 filters; off: subscriptions with one are refused.")
     ] = True
+    slave_read_enable: Annotated[
+        Switch,
+        _help(
+            "Tell consumers that read far behind, beyond 40 % of the memory, to pull from a follower; which one, their group says (whichBrokerWhenConsumeSlowly)."
+        ),
+    ] = False
     server_side_reset: Annotated[
         Switch,
         _help("Resets change the store's offsets; off: they only notify the clients, as before RocketMQ 5."),

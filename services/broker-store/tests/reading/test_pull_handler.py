@@ -1,6 +1,7 @@
 """Pulls from request to reply: checks in order, holding, waking, expiry, offsets on the way."""
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -417,3 +418,32 @@ async def test_a_held_pull_that_access_control_still_allows_is_answered(side):
 
 def test_the_attribute_is_that_of_the_guard():
     assert ADMITTED == callers.ADMITTED
+
+
+@pytest.mark.parametrize(
+    ("slaves", "own", "slow", "suggested"),
+    [
+        ([2, 3], 0, 1, (2, 0)),
+        ([2, 3], 0, 3, (3, 0)),
+        ([1], 0, 3, (1, 0)),
+        ([], 0, 1, (0, 0)),
+        ([2, 3], 3, 1, (2, 3)),
+    ],
+)
+async def test_old_messages_are_to_be_read_where_the_group_says_if_slaves_may_be_read(
+    side, slaves, own, slow, suggested
+):
+    side.put(bytes(100))
+    side.put(b"young")
+    side.slaves = slaves
+    group = side.groups.find_or_create("readers")
+    group.broker_id, group.which_broker_when_consume_slowly = own, slow
+    side.settings.limits = replace(side.settings.limits, memory_bytes=150)
+
+    async def suggestions():
+        replies = [await side.ask(11, pull_fields(offset, maxMsgNums=1)) for offset in (0, 1)]
+        return tuple(reply.read(PullReplyHeader).suggest_which_broker_id for reply in replies)
+
+    assert await suggestions() == (0, 0)
+    side.config.update({"slaveReadEnable": "true"})
+    assert await suggestions() == suggested

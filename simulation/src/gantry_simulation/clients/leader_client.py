@@ -1,4 +1,7 @@
-"""The client of a broker group: it asks the replica that led last, and follows the refusals of those that do not lead."""
+"""The client of a broker group: it asks the replica that led last, and follows the refusals of those that do not lead.
+
+It takes messages from a follower. What a follower has not, and what it may not know yet, it asks the leader.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,12 @@ MAY_BE_OLD = frozenset(
         RequestCode.VIEW_MESSAGE_BY_ID,
     }
 )
-"""Reads that a replaced leader, which has not heard of it, answers with what it had."""
+"""Reads that a follower, or a replaced leader that has not heard of it, answers with what it had."""
+PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 
 
 class Replaced(LinkError):
-    """The replica that answered a read has been replaced, and did not know. Nothing is learned from the answer."""
+    """The replica that answered a read does not lead. Nothing is learned from the answer."""
 
 
 class LeaderClient(StoreClient):
@@ -66,12 +70,16 @@ class LeaderClient(StoreClient):
                 if error.sent or not left:
                     raise
             else:
-                if answer.code != ResponseCode.SERVICE_NOT_AVAILABLE or not _is_no_leader(answer) or not left:
-                    if code in MAY_BE_OLD and self._is_replaced(address):
-                        self._leave(address, "")
+                if _may_be_old(code, answer) and self._is_replaced(address):
+                    self._leave(address, "")
+                    if not left:
                         raise Replaced(f"another replica leads than {address}", sent=True)
+                elif (
+                    answer.code != ResponseCode.SERVICE_NOT_AVAILABLE or not _is_no_leader(answer) or not left
+                ):
                     return answer
-                self._leave(address, answer.ext.get(LEADER_FIELD, ""))
+                else:
+                    self._leave(address, answer.ext.get(LEADER_FIELD, ""))
             await asyncio.sleep(PAUSE_SECONDS)
         raise AssertionError
 
@@ -80,6 +88,10 @@ class LeaderClient(StoreClient):
         if self.address == address:
             following = (self._addresses.index(address) + 1) % len(self._addresses)
             self.address = leader if leader in self._addresses else self._addresses[following]
+
+
+def _may_be_old(code: int, answer: Command) -> bool:
+    return code in MAY_BE_OLD or (code in PULLS and answer.code != ResponseCode.SUCCESS)
 
 
 def _is_no_leader(answer: Command) -> bool:

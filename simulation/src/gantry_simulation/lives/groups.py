@@ -59,7 +59,7 @@ class Group:
 
     # --- what happens --------------------------------------------------------------------------------------
 
-    def joins(self, member: Membership) -> None:
+    def joins(self, member: Membership, _on_replayed: Callable[[], None]) -> None:
         """Take a new life of a replica."""
         self._members[member.settings.name] = member
 

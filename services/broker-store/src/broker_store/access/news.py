@@ -72,6 +72,11 @@ def let_count(table: AccessTable) -> None:
     table.is_complete = True
 
 
+def stop_counting(table: AccessTable) -> None:
+    """Decide about nobody until what other stores know was read again."""
+    table.is_complete = False
+
+
 def _take_one(table: AccessTable, entry: Entry) -> None:
     try:
         table.take([entry])

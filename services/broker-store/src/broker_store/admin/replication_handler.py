@@ -36,6 +36,10 @@ class Group(Protocol):
         """Return epoch, start and end of each epoch of the log."""
         ...
 
+    def follower_ids(self) -> Sequence[int]:
+        """Return the broker ids of the followers that have all that is acknowledged, and answer."""
+        ...
+
 
 class ReplicationHandlers:
     """Handles queries about replication."""

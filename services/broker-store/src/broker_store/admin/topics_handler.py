@@ -1,4 +1,4 @@
-"""Topic requests: 17 and 18 create or change, 215 deletes, 21 and 351 read.
+"""Topic requests: 17 and 18 create or change, 215 deletes; `TopicViews` reads.
 
 A change is answered when it is saved and nameservers know it.
 """
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_store.admin.topic_removal import TopicRemoval
+from broker_store.admin.topic_views import TopicHeader, TopicViews
 from broker_store.commit.topics import (
     QUEUES_MAX,
     IllegalAttributes,
@@ -15,24 +16,17 @@ from broker_store.commit.topics import (
     merge_attributes,
 )
 from broker_store.ports import Commands, Peer, Saving
-from gantry_wire.bodies.cluster import TopicConfig, TopicConfigList, TopicConfigSerializeWrapper
-from gantry_wire.bodies.json_body import decode_body, encode_body
+from gantry_wire.bodies.cluster import TopicConfig, TopicConfigList
+from gantry_wire.bodies.json_body import decode_body
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import FLAG_ONEWAY, Command
 from gantry_wire.frames.encode import encode_response
-from gantry_wire.headers.admin import AllTopicConfigHeader, AllTopicConfigReplyHeader, CreateTopicHeader
-from gantry_wire.headers.typed_header import Header
+from gantry_wire.headers.admin import CreateTopicHeader
 from gantry_wire.names import check_topic
 
 PERM_MAX = 7
 FILTER_TYPES = frozenset({"SINGLE_TAG", "MULTI_TAG"})
-
-
-class TopicHeader(Header, kw_only=True, rename="camel", gc=False):
-    """Requests 215 and 351: one topic by name."""
-
-    topic: str
 
 
 WhenKnown = Callable[[Callable[[], None]], None]
@@ -56,8 +50,7 @@ class TopicHandler:
             RequestCode.UPDATE_AND_CREATE_TOPIC: ("adminBroker", self.update),
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: ("adminBroker", self.update_list),
             RequestCode.DELETE_TOPIC_IN_BROKER: ("adminBroker", self.delete),
-            RequestCode.GET_ALL_TOPIC_CONFIG: ("adminBroker", self.all),
-            RequestCode.GET_TOPIC_CONFIG: ("adminBroker", self.one),
+            **TopicViews(self.topics).commands(),
         }
 
     def update(self, peer: Peer, command: Command) -> None:
@@ -120,32 +113,6 @@ class TopicHandler:
 
         self.removal.remove(config, removed)
         return None
-
-    def all(self, _peer: Peer, command: Command) -> bytes:
-        """Return all topics that clients may see, or a page of them."""
-        header = command.read(AllTopicConfigHeader)
-        topics = {
-            name: topic for name, topic in self.topics.all().items() if not self.topics.is_internal(name)
-        }
-        total = len(topics)
-        if header.topic_seq is not None and header.max_topic_num is not None:
-            first = max(header.topic_seq, 0)
-            names = sorted(topics)[first : first + max(header.max_topic_num, 0)]
-            topics = {name: topics[name] for name in names}
-        body = encode_body(
-            TopicConfigSerializeWrapper(data_version=self.topics.version.value, topic_config_table=topics)
-        )
-        return encode_response(
-            ResponseCode.SUCCESS, command.opaque, AllTopicConfigReplyHeader(total_topic_num=total), body
-        )
-
-    def one(self, _peer: Peer, command: Command) -> bytes:
-        """Return one topic."""
-        name = command.read(TopicHeader).topic
-        config = self.topics.find(name)
-        if config is None or self.topics.is_internal(name):
-            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
-        return encode_response(ResponseCode.SUCCESS, command.opaque, None, encode_body(config))
 
     def _put(self, topics: list[TopicConfig]) -> None:
         for topic in topics:

@@ -330,7 +330,14 @@ def load_topics(
     on_change: Callable[[str], None],
 ) -> TopicTable:
     """Return the topics of topics.json, None without one, and those that every broker has."""
-    policy = TopicPolicy(
+    wrapper = known or TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
+    version = DataVersionCounter(clock.now_ms, wrapper.data_version)
+    return TopicTable(topic_policy(settings), version, wrapper.topic_config_table.values(), on_change)
+
+
+def topic_policy(settings: Settings) -> TopicPolicy:
+    """Return what the settings decide about topics."""
+    return TopicPolicy(
         settings.cluster_name,
         settings.broker_name,
         settings.auto_create_topics,
@@ -340,6 +347,3 @@ def load_topics(
         settings.trace_topic_enable,
         len(parse_levels(settings.delay_levels).durations_ms),
     )
-    wrapper = known or TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
-    version = DataVersionCounter(clock.now_ms, wrapper.data_version)
-    return TopicTable(policy, version, wrapper.topic_config_table.values(), on_change)

@@ -53,6 +53,7 @@ RENAMED = {
     "longPollingEnable": "long_polling_enable",
     "maxTransferBytesOnMessageInMemory": "pull_bytes_max",
     "enablePropertyFilter": "property_filter_enable",
+    "slaveReadEnable": "slave_read_enable",
     "storeReplyMessageEnable": "store_replies",
     "useServerSideResetOffset": "server_side_reset",
     "disableConsumeIfConsumerReadSlowly": "protect_broker",
@@ -215,7 +216,6 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
         values[key] = ("true" if value else "false") if isinstance(value, bool) else str(value)
     values |= {
         "msgTraceTopicName": TRACE_TOPIC,
-        "slaveReadEnable": "false",
         "useTLS": "true" if settings.tls_client else "false",
         "filterServerNums": "0",
         "authenticationEnabled": "true" if settings.is_enforced else "false",

@@ -97,6 +97,10 @@ class DataVersionCounter:
             counter=self.value.counter + 1, state_version=self.value.state_version, timestamp=self._now_ms()
         )
 
+    def take_over(self, value: DataVersion) -> None:
+        """Continue from another version."""
+        self.value = value
+
     def continue_after(self, counter: int) -> None:
         """Let the next change have a greater counter than `counter`."""
         if self.value.counter < counter:

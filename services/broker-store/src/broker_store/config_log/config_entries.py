@@ -26,6 +26,8 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
 
     def __init__(self) -> None:
         self._newest: dict[Table, Stamp] = {}
+        self.changes = 0
+        """Grows with every change of what the entries say."""
         self.unrecorded: dict[Key, None] = {}
         """Topics that only their removal deletes: the entry's own deletion, which gives the table a new DataVersion, is not there yet."""
         super().__init__(
@@ -56,6 +58,7 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
             self._newest[table] = entry.stamp
         is_news = super().apply(entry, position)
         if is_news:
+            self.changes += 1
             self.unrecorded.pop(entry.key, None)
         return is_news
 
@@ -63,6 +66,7 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
         """Forget every entry."""
         super().clear()
         self._newest = {}
+        self.changes += 1
         self.unrecorded = {}
 
     def topic_deleted(self, topic: str) -> None:
@@ -71,6 +75,7 @@ class ConfigEntries(KeyedEntries[ConfigEntry]):
         kept = self._kept.get(key)
         if kept is not None and kept.entry.value is not None:
             self._kept[key] = kept._replace(entry=kept.entry._replace(value=None))
+            self.changes += 1
             self.unrecorded[key] = None
 
     def drop_deletions(self, below: int) -> None:

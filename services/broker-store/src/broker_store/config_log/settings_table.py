@@ -119,12 +119,17 @@ def settle_settings(
     origin, taken = settle(Table.SETTINGS, entries, found, config.version, was_stopped=was_stopped)
     if taken is None:
         return origin
-    known = _settings(entries.live(Table.SETTINGS))
+    known = settings_in(entries)
     if known != {**config.refused, **config.kept}:
         config.forget_changes()
         _apply(config, known, "the log")
     config.version.value = taken.data_version
     return origin
+
+
+def settings_in(entries: ConfigEntries) -> dict[str, str]:
+    """Return the changed settings of the log by RocketMQ's key."""
+    return _settings(entries.live(Table.SETTINGS))
 
 
 def _settings(values: Mapping[Key, bytes]) -> dict[str, str]:

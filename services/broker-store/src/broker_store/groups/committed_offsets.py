@@ -83,6 +83,10 @@ class CommittedOffsets:
         """Return an offset, None if the log has none."""
         return self._offsets.get((topic, group), {}).get(queue_id)
 
+    def of(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return a group's offsets in a topic by queue id."""
+        return self._offsets.get((topic, group), {})
+
     def all(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
         """Yield (topic, group, offsets by queue id)."""
         for (topic, group), of_queues in self._offsets.items():

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker_store.admin.replication_handler import Group
 from broker_store.clocks.clock_care import ClockCare
 from broker_store.clocks.opening import clock_file, open_clock
 from broker_store.commit.sync_thread import SyncThread
 from broker_store.config.broker_conf import describe_values
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
+from broker_store.groups.clients import ClientTable
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.opening.opened_store import OpenedStore
@@ -46,6 +48,7 @@ from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
+from broker_store.process.users_at_start import begin_users, settle_users, user_files
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import request_classes
@@ -73,7 +76,7 @@ from gantry_wire.frames.known_headers import KnownHeaders
 from gantry_wire.messages.ids import pack_host
 
 if TYPE_CHECKING:
-    from broker_store.access.from_files import UserFiles
+    from broker_store.process.follower_service import FollowerService
     from broker_store.process.membership import Membership
     from broker_store.process.parts.access_control import AccessControl
 
@@ -156,7 +159,7 @@ class StoreProcess:
             None if guard is None else guard.own_port_door(SERVICE, settings.cluster_name),
         )  # fmt: skip
         self._door = TlsDoor.of(open_certificate(settings, life, self._metrics, "gantry_store"), budget)
-        self._user_files = _user_files(settings)
+        self._user_files = user_files(settings)
         introduce = None if guard is None else guard.introducer
         outgoing = OutgoingFiles(self._metrics, "gantry_store")
         tls = outgoing.open(outgoing_tls, settings)
@@ -173,6 +176,8 @@ class StoreProcess:
         self._nats_tls = nats_tls
         self._membership: Membership | None = None
         self._opening: Opening | None = None
+        self._clients = ClientTable()
+        self._following: FollowerService | None = None
         self._built: Built | None = None
         self._is_recovered = False
 
@@ -252,7 +257,8 @@ class StoreProcess:
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
 
-        self._listeners.admit(self._group_table(membership))
+        self._following = following = self._follow(opening, membership)
+        following.start()
         self._listeners.wait_for("following the leader of its group")
         registrations = follower_registration(
             self._settings, self._pool, self._address, self._hints, opening.store.topics, group.follower_id,
@@ -260,16 +266,38 @@ class StoreProcess:
         )  # fmt: skip
         registering = asyncio.ensure_future(registrations.run())
         try:
-            if not await membership.lead():
+            if not await membership.lead(following.replayed):
                 return False
         finally:
             registering.cancel()
             await asyncio.wait([registering])
+            await following.close()
         opening.finish(membership.boots)
         if membership.takes_over:
             lock_file(opening.store).forget()
         self._is_recovered = True
         return True
+
+    def _follow(self, opening: Opening, membership: "Membership") -> "FollowerService":
+        """Return what this replica serves until it leads."""
+        from broker_store.process.follower_parts import build_follower
+
+        values = describe_values(self._settings, self._listeners.port, self._listeners.fast_port)
+        around = self._around(
+            Metrics(), lambda: None, 0, None
+        )  # the leader's parts add their metrics when they are built
+        return build_follower(
+            around, opening, membership, self._guard, values, self._metrics, self._group_table(membership),
+            self._listeners.admit,
+        )  # fmt: skip
+
+    def _around(
+        self, metrics: Metrics, index_trouble: Callable[[], str | None], epoch: int, group: Group | None
+    ) -> Surroundings:
+        return Surroundings(
+            self._settings, self._files, self._classes, metrics, self._clock.now_ms, self._hints, self._pool, self._address,
+            index_trouble, epoch, group, self._clients,
+        )  # fmt: skip
 
     def _make_links_pool(
         self, on_lost: Callable[[Connection, str], None], limits: LinkLimits
@@ -289,12 +317,13 @@ class StoreProcess:
         return GroupTable({**tools, **membership.commands()}, refusal, None)
 
     def _build(self, opening: Opening) -> Built:
-        settings, store = self._settings, opening.store
-        around = Surroundings(
-            settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
-            self._address, self._index_trouble, self._membership.epoch if self._membership is not None else 0,
-            self._membership.report if self._membership is not None else None,
-        )  # fmt: skip
+        settings, store, group = self._settings, opening.store, self._membership
+        around = self._around(
+            self._metrics,
+            self._index_trouble,
+            group.epoch if group is not None else 0,
+            group.report if group is not None else None,
+        )
         values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
         foundation = build_foundation(around, store, self._thread)
@@ -343,13 +372,14 @@ class StoreProcess:
         built.configuration.begin()
         self._start_loops(built, opening)
         if built.control is not None:
-            self._begin_control(built.control, table)
+            begin_users(built.control, table)
         gc.collect()
         gc.freeze()
         self._listeners.admit(table)
         await built.register()
         if built.control is not None:
-            await self._settle_control(built.control)
+            self._listeners.wait_for("reading the users of the other stores")
+            await settle_users(built.control, self._life.stopping.is_set, self._user_files)
         self._listeners.ready()
         _log.info(
             "ready",
@@ -368,26 +398,6 @@ class StoreProcess:
         from broker_store.process.parts.access_control import control_of, door_of
 
         return control_of(self._guard, around, store, sending), door_of(self._guard, around, store, relays)
-
-    def _begin_control(self, control: "AccessControl", table: CommandTable) -> None:
-        """Take the users of the log."""
-        from broker_store.process.parts.access_control import demand_rows
-
-        demand_rows(table.codes())
-        control.begin()
-
-    async def _settle_control(self, control: "AccessControl") -> None:
-        """Let the users count, and store those of the files that the settings name: after all that other stores know."""
-        from broker_store.access.from_files import add_users
-
-        self._listeners.wait_for("reading the users of the other stores")
-        await control.settle(self._life.stopping.is_set)
-        if self._life.stopping.is_set():
-            return  # a first user that is made now would count everywhere, and others may have deleted it
-        try:
-            await add_users(control.administration, self._user_files)
-        except RefusedRequest as refusal:
-            _log.error("the users of a file cannot be stored: a restart tries again", reason=refusal.remark)
 
     def _start_loops(self, built: Built, opening: Opening) -> None:
         store, foundation = opening.store, built.foundation
@@ -462,28 +472,14 @@ class StoreProcess:
         return None if self._is_recovered else "the index is being rebuilt"
 
     def _closed(self, peer: Peer) -> None:
-        if self._built is not None:
-            self._built.closed(peer)
+        serving = self._built or self._following
+        if serving is not None:
+            serving.closed(peer)
 
 
 def _everybody_may_send(_peer: object, _topic: str) -> bool:
     """Answer for a store without access control."""
     return True
-
-
-def _user_files(settings: Settings) -> "UserFiles | None":
-    """Return the users that a start makes. Raises StartRefused for a file that cannot be read, and where nothing would check them."""
-    paths = settings.access_initial_user_file, settings.plain_acl_file
-    if not any(paths):
-        return None
-    if not settings.is_guarded:
-        raise StartRefused(
-            "access_initial_user_file and plain_acl_file name users, but access control is off: set access_key_file, "
-            "which `./gantry access init` makes"
-        )
-    from broker_store.access.from_files import read_user_files
-
-    return read_user_files(*paths)
 
 
 def _resolve(host: str) -> str:

@@ -1,7 +1,7 @@
 """The parts that stand on an opened store alone. The sending half, the reading half and the leases are built on them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from broker_store.commit.topics import TopicTable
 from broker_store.config.config_files import ConfigFile
 from broker_store.config_log.exports import FoundFile
 from broker_store.config_log.topics_table import found_file
+from broker_store.groups.clients import ClientTable
 from broker_store.groups.groups import GroupTable, groups_from
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
@@ -56,6 +57,8 @@ class Surroundings:
     """In which this store leads its group; 0 for a store without replicas."""
     group: Group | None = None
     """The group that this store leads."""
+    clients: ClientTable = field(default_factory=ClientTable)
+    """Those of a replica's time as a follower stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def _reading_base(around: Surroundings, store: OpenedStore) -> ReadingBase:
         groups_found=found,
         group_thread=thread,
         offsets=OffsetTable(),
-        settings=_read_settings(around),
+        settings=read_settings(around.settings),
         readers=environment.workers(READER_THREADS, "reader"),
     )
 
@@ -152,12 +155,13 @@ def kind_of(topics: TopicTable, name: str) -> TopicKind:
     return TopicKind.SYSTEM if is_system else TopicKind.USER
 
 
-def _read_settings(around: Surroundings) -> ReadSettings:
-    settings = around.settings
+def read_settings(settings: Settings) -> ReadSettings:
+    """Return the settings of the reading side as of a start."""
     reads = ReadSettings(
         broker_permission=settings.broker_permission,
         long_polling_enable=settings.long_polling_enable,
         property_filter_enable=settings.property_filter_enable,
+        slave_read_enable=settings.slave_read_enable,
         server_side_reset=settings.server_side_reset,
         protect_broker=settings.protect_broker,
         fallbehind_bytes_max=settings.fallbehind_bytes_max,

@@ -86,6 +86,14 @@ class GroupReport:
             for name, (reported, sent) in sorted(self._shell.shipping.progress().items())
         ]
 
+    def follower_ids(self) -> list[int]:
+        """Return the broker ids of the followers that are in sync and have a session with this leader."""
+        newest = self._shell.role.replica.kept.newest
+        members = newest.members if newest else ()
+        return [
+            self._settings.id_of(name) for name in sorted(self._shell.shipping.progress()) if name in members
+        ]
+
     def tools(self, cluster_name: str) -> Commands:
         """Return the command table entries by which RocketMQ's tools ask any replica for the epochs of its log."""
         settings = self._settings

@@ -41,7 +41,11 @@ class GroupSettings:
     @property
     def follower_id(self) -> int:
         """The brokerId while it does not lead: 1… in the order of the names. It depends on no leader, so that no two replicas ever want the same."""
-        return self.order.index(self.name) + 1
+        return self.id_of(self.name)
+
+    def id_of(self, name: str) -> int:
+        """Return the brokerId of a replica while it follows."""
+        return self.order.index(name) + 1
 
 
 def group_settings(settings: Settings) -> GroupSettings | None:

@@ -122,11 +122,13 @@ def _build_consuming(
         base=foundation.reading,
         group_records=group_records,
         on_unregister=foundation.locks.unregistered,
-        state=RuntimeReader(store, sending.appends, around.now_ms).read,
+        state=RuntimeReader(store, lambda: sending.appends.visible_end, around.now_ms).read,
         before_commit=leasing.offset_set,
         sync_log=store.log.sync,
         broker_name=around.settings.broker_name,
         address=around.address,
+        clients=around.clients,
+        slaves=tuple if around.group is None else around.group.follower_ids,
     )
 
 

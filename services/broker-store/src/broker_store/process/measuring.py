@@ -6,7 +6,6 @@ Reads on demand, so that counting costs the hot path nothing.
 import asyncio
 from collections.abc import Callable
 
-from broker_store.commit.appends import Appends
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.log.errors import LogError
 from broker_store.metrics.runtime_info import RuntimeState
@@ -145,9 +144,12 @@ def _show_disk(names: _Naming, store: OpenedStore, care: DiskCare) -> None:
 class RuntimeReader:
     """Provides the state for code 28. `read` accesses the disk: call it in a thread."""
 
-    def __init__(self, store: OpenedStore, appends: Appends, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, store: OpenedStore, dispatched_end: Callable[[], int], now_ms: Callable[[], int]
+    ) -> None:
+        """`dispatched_end`: what lies below it in the log is in queues and index."""
         self._store = store
-        self._appends = appends
+        self._dispatched_end = dispatched_end
         self._now_ms = now_ms
         self._boot_ms = now_ms()
 
@@ -163,7 +165,7 @@ class RuntimeReader:
             disk_total=store.files.total_bytes(store.directory),
             disk_free=store.files.free_bytes(store.directory),
             store_dir=store.directory,
-            dispatch_behind=log.written_end - self._appends.visible_end,
+            dispatch_behind=log.written_end - self._dispatched_end(),
             unflushed_bytes=log.written_end - log.durable_end,
             accept_sends_after_ms=store.settings.accept_sends_after_ms,
         )

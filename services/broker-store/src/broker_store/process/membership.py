@@ -5,6 +5,7 @@ answers what the group has confirmed: this is its flusher. Another leader ends t
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -110,8 +111,11 @@ class Membership:
 
     # --- following -----------------------------------------------------------------------------------------
 
-    async def lead(self) -> bool:
-        """Follow until this replica leads, its log is replayed to the end and confirmed there. False: asked to stop."""
+    async def lead(self, on_replayed: Callable[[], None]) -> bool:
+        """Follow until this replica leads, its log is replayed to the end and confirmed there. False: asked to stop.
+
+        `on_replayed` is called after each piece that was replayed.
+        """
         self._links.start(self._shell.lost)
         self._shell.start()
         stop = asyncio.ensure_future(self._life.stopping.wait())
@@ -119,7 +123,7 @@ class Membership:
             asyncio.ensure_future(self._take_checkpoints()), asyncio.ensure_future(self._delete_old())
         ]  # fmt: skip
         try:
-            while not await self._replayed_all():
+            while not await self._replayed_all(on_replayed):
                 if self._life.stopping.is_set():
                     return False
                 waiting = asyncio.ensure_future(self._wake.wait())
@@ -134,11 +138,12 @@ class Membership:
             await self.checkpoints.end()
         return True
 
-    async def _replayed_all(self) -> bool:
+    async def _replayed_all(self, on_replayed: Callable[[], None]) -> bool:
         """Replay what is confirmed, a leader everything. Say whether this replica may serve."""
         end = self._log.written_end if self._leads else self._limit
         try:
             for _ in self._opening.replay(end):
+                on_replayed()
                 await asyncio.sleep(0)
                 if self._life.stopping.is_set():
                     return False
@@ -316,6 +321,12 @@ class Membership:
 
     def _position(self) -> Position:
         return Position(self._limit, self._on_synced is not None)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether this replica has replayed, in this life, everything that a leader had confirmed."""
+        caught_up = self._shell.role.following.has_caught_up
+        return caught_up and self._opening.replayed_end >= self._limit
 
     @property
     def is_copying(self) -> bool:

@@ -120,6 +120,10 @@ class HeldPulls(Generic[RequestT]):
             self._drop(held)
         return held is not None
 
+    def lowest_offsets(self) -> list[tuple[QueueKey, int]]:
+        """Return the queues that pulls wait for, each with the lowest offset of its pulls."""
+        return [(key, min(held.offset for held in waiting)) for key, waiting in self._by_queue.items()]
+
     def take_topic(self, topic: str) -> list[HeldPull[RequestT]]:
         """Remove and return all pulls on queues of a topic."""
         keys = [key for key in self._by_queue if key[0] == topic]

@@ -66,6 +66,10 @@ class Admission:
         self._find_group = groups.find_or_create
         self._find_topic = topics.find
 
+    def group_of(self, request: PullRequest) -> SubscriptionGroupConfig | None:
+        """Return the group of a pull. None for a reader without one."""
+        return self._groups.find(request.group)
+
     def admit(self, request: PullRequest) -> None:
         """Run every check that does not depend on the offset, and set the filter. Raises WireError."""
         header, group, topic = request.header, request.group, request.topic

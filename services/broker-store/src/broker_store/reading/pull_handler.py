@@ -20,6 +20,7 @@ from broker_store.reading.pull import Ask, PullStatus, Selection, reply_code, se
 from broker_store.reading.pull_admission import Admission, PullRequest
 from broker_store.reading.pull_reading import InThread, read_slowly, read_spans
 from broker_store.reading.read_settings import ReadSettings
+from broker_store.reading.suggestions import suggested_broker
 from broker_store.requests.request_classes import RequestClass
 from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import GantryCode, ResponseCode
@@ -53,6 +54,8 @@ class Pulls:
     in_thread: InThread
     now_ms: Callable[[], int]
     broker_name: str
+    slaves: Callable[[], Sequence[int]]
+    """Returns the broker ids of the followers that can be read now."""
 
     def __post_init__(self) -> None:
         self._find_queue, self._admit = self.queues.find, self.admission.admit
@@ -220,19 +223,19 @@ class Pulls:
             self._not_found(request, found, found.next_offset, may_hold=may_hold)
 
     def _found(self, request: PullRequest, selection: Selection, parts: list[bytes]) -> None:
-        size = selection.size
+        size, position = selection.size, selection.spans[-1][0]
         head = encode_pull_reply_head(
             0,
             request.opaque,
             selection.next_offset,
             selection.min_offset,
             selection.max_offset,
-            0,
+            self._suggestion(request, position) if self.settings.slave_read_enable else 0,
             "FOUND",
             size,
         )
         request.peer.send_parts([head, *parts])
-        behind = None if request.header.browse else self.log.end - selection.spans[-1][0]
+        behind = None if request.header.browse else self.log.end - position
         self.metrics.on_get(request.topic, request.group, selection.count, size, behind)
 
     def _not_found(self, request: PullRequest, selection: Selection, offset: int, *, may_hold: bool) -> None:
@@ -244,15 +247,35 @@ class Pulls:
             if offset > header.queue_offset:  # it was held and moved past unwanted messages
                 selection.status = PullStatus.NO_MATCHED_MESSAGE
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
+        self._answer_nothing(request, code, selection)
+        if code is ResponseCode.PULL_OFFSET_MOVED and not header.browse:
+            event = moved_event(header, self.broker_name, selection.next_offset)
+            self.append_internal(OFFSET_MOVED_TOPIC, 0, event, tags=request.group, keys=request.group)
+
+    def _answer_nothing(self, request: PullRequest, code: ResponseCode, selection: Selection) -> None:
+        """Answer without a message."""
         self.metrics.get_misses += 1
-        next_offset, remark = selection.next_offset, selection.status.name
+        end = self.log.visible_end
         head = encode_pull_reply_head(
-            code, request.opaque, next_offset, selection.min_offset, selection.max_offset, 0, remark, 0
+            code,
+            request.opaque,
+            selection.next_offset,
+            selection.min_offset,
+            selection.max_offset,
+            self._suggestion(request, end) if self.settings.slave_read_enable else 0,
+            selection.status.name,
+            0,
         )
         request.peer.send(head)
-        if code is ResponseCode.PULL_OFFSET_MOVED and not header.browse:
-            event = moved_event(header, self.broker_name, next_offset)
-            self.append_internal(OFFSET_MOVED_TOPIC, 0, event, tags=request.group, keys=request.group)
+
+    def _suggestion(self, request: PullRequest, position: int) -> int:
+        """Return the broker id at which to pull next, after the message at a position. Only where slaves may be read."""
+        group = self.admission.group_of(request)
+        return suggested_broker(group, self.slaves(), is_far_behind=self._is_far_behind(position))
+
+    def _is_far_behind(self, position: int) -> bool:
+        """Whether a message counts as no longer in memory."""
+        return self.log.visible_end - position > self.settings.limits.memory_bytes
 
     def _pull_slowly(self, request: PullRequest, queue: QueueReader, ask: Ask, selection: Selection) -> None:
         self.cold_reads.enter(self.now_ms())
@@ -289,8 +312,7 @@ class Pulls:
 
     def _hold(self, request: PullRequest, offset: int) -> bool:
         """Hold the pull. False when it must be answered now."""
-        header, settings = request.header, self.settings
-        wait_ms = header.suspend_timeout_millis if settings.long_polling_enable else settings.short_polling_ms
+        wait_ms = self._hold_ms(request)
         if wait_ms <= 0 or self._held_pulls.is_full or request.peer.is_closing:
             return False
         loop = asyncio.get_running_loop()
@@ -298,14 +320,19 @@ class Pulls:
         deadline_ms = request.deadline_ms = request.deadline_ms or now_ms + min(wait_ms, SUSPEND_MS_MAX)
         if deadline_ms <= now_ms:
             return False
+        header = request.header
         key = (request.topic, header.queue_id)
-        held = HeldPull(
-            key, offset, request.wanted, deadline_ms, request.peer.id, request, request.header.wait_id
-        )
+        held = HeldPull(key, offset, request.wanted, deadline_ms, request.peer.id, request, header.wait_id)
         self._held_pulls.hold(held)
         if self._timer is None or deadline_ms < self._timer_ms:
             self._set_timer(loop)
         return True
+
+    def _hold_ms(self, request: PullRequest) -> int:
+        """Return how long a pull may be held, ms."""
+        settings = self.settings
+        asked_ms = request.header.suspend_timeout_millis
+        return asked_ms if settings.long_polling_enable else settings.short_polling_ms
 
     def _expire(self) -> None:
         self._timer = None

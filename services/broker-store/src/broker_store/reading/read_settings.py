@@ -35,6 +35,8 @@ class ReadSettings:
     """Whether SQL92 filters are served (RocketMQ's default: no)."""
     server_side_reset: bool = True
     """Whether a reset changes the store's offsets (RocketMQ 5.x), or only notifies the clients (before)."""
+    slave_read_enable: bool = False
+    """Whether answers to pulls of old messages name a slave to continue at (slaveReadEnable)."""
     protect_broker: bool = False
     """Pause groups that are more than `fallbehind_bytes_max` behind (disableConsumeIfConsumerReadSlowly)."""
     fallbehind_bytes_max: int = 16 * 1024 * 1024 * 1024
@@ -62,6 +64,7 @@ def bind_settings(config: BrokerConfig, settings: ReadSettings, groups: GroupTab
     bind_number("brokerPermission", partial(set_number, "broker_permission"))
     bind("longPollingEnable", partial(set_switch, "long_polling_enable"))
     bind_number("shortPollingTimeMills", partial(set_number, "short_polling_ms"))
+    bind("slaveReadEnable", partial(set_switch, "slave_read_enable"))
     bind("disableConsumeIfConsumerReadSlowly", partial(set_switch, "protect_broker"))
     bind_number("consumerFallbehindThreshold", partial(set_number, "fallbehind_bytes_max"))
     bind("enablePropertyFilter", partial(set_switch, "property_filter_enable"))

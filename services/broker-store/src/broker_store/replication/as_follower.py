@@ -68,6 +68,8 @@ class Following:
         self._heard_at = replica.now
         self._asked_at: int | None = None
         self._leader_begins = 0
+        self.has_caught_up = False
+        """In this life it had everything that a leader confirmed."""
         self.is_cutting = False
         self._is_successor = False
         """The leader that it copies from has resigned, and named this replica."""
@@ -242,5 +244,7 @@ class Following:
     def _show(self, confirm: int | None) -> None:
         replica = self._replica
         known = min(confirm or 0, replica.end)
+        if confirm is not None and confirm == known:
+            self.has_caught_up = True
         if replica.confirmed(known):
             replica.emit(Show(known))

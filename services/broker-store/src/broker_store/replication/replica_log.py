@@ -272,10 +272,13 @@ class ReplicaLog(CommitLog):
 
         It waits for a running sync; none that began before reports a position above the cut. After a crash in the middle the log is uncut,
         cut, or cut at a later place: always a beginning of what it was. Raises CutBelowConfirm, LogStopped.
+
+        What readers could see stays: a follower shows what its group has confirmed, which its own confirm offset may not note yet.
         """
-        if end < max(self.confirm, self.min_position):
+        if end < max(self.confirm, self.visible_end, self.min_position):
             raise CutBelowConfirm(
-                f"a cut at {end} is below the confirm offset {self.confirm} or the first position {self.min_position} of {self.directory}"
+                f"a cut at {end} is below the confirm offset {self.confirm}, the end of what was shown {self.visible_end}"
+                f" or the first position {self.min_position} of {self.directory}"
             )
         with self._cutting, self._syncing:
             if self.state is LogState.STOPPED:
@@ -320,7 +323,6 @@ class ReplicaLog(CommitLog):
             self.written_end = end
         self.cuts += 1
         self.end = self.durable_end = self._run_start = self.shippable_end = end
-        self.visible_end, self.visible_below = min(self.visible_end, end), min(self.visible_below, end)
         self.first_read.end = min(self.first_read.end, end)
         self._names_checked_to = min(self._names_checked_to, end)
         self._tail = self._written_tail = tail

@@ -10,7 +10,7 @@ from gantry_chassis.logs.structured import get_logger
 from gantry_link.connections.turn import Turn
 from gantry_link.serving.peer import Peer
 from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.errors import RefusedRequest
+from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, decode_command
 from gantry_wire.frames.frame_stream import JSON, RawFrame
 from gantry_wire.frames.known_headers import KnownHeaders, KnownSend
@@ -44,16 +44,29 @@ class Door(Protocol):
         ...
 
 
+def not_supported(code: int) -> WireError:
+    """Return the refusal of a request code that no store serves."""
+    return RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {code} not supported")
+
+
 class CommandTable:
     """Maps request codes to handlers. `receive` is called for every frame that arrives."""
 
     def __init__(
-        self, classes: dict[str, RequestClass], known: KnownHeaders | None, door: Door | None
+        self,
+        classes: dict[str, RequestClass],
+        known: KnownHeaders | None,
+        door: Door | None,
+        unknown: Callable[[int], WireError] = not_supported,
     ) -> None:
-        """`known` remembers the binary headers of sends. With None every header is parsed in full. Without a door everybody may send everything."""
+        """`known` remembers the binary headers of sends. With None every header is parsed in full. Without a door everybody may send everything.
+
+        `unknown` returns the refusal of a request code without a handler.
+        """
         self._classes = classes
         self._known = known
         self._door = door
+        self._unknown = unknown
         self._handlers: dict[int, Handler] = {}
         self._oneway: dict[int, RequestClass] = {}
         self._quick: Quick | None = None
@@ -74,7 +87,7 @@ class CommandTable:
 
     def without(self, codes: Iterable[int]) -> "CommandTable":
         """Return the same table without some codes."""
-        table = CommandTable(self._classes, self._known, self._door)
+        table = CommandTable(self._classes, self._known, self._door, self._unknown)
         table._handlers = {code: handler for code, handler in self._handlers.items() if code not in codes}
         table._oneway, table._quick = self._oneway, self._quick
         return table
@@ -102,9 +115,7 @@ class CommandTable:
         if command.flag & FLAG_RESPONSE:
             return  # the answer to a request that nobody waits for any more
         if handler is None:
-            raise RefusedRequest(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
-            )
+            raise self._unknown(command.code)
         if command.flag & FLAG_ONEWAY and command.code in self._oneway and self._is_flood(command.code):
             return
         try:

@@ -4,7 +4,7 @@ Owns groups, committed offsets, clients and held pulls. Writes to the log only t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -92,17 +92,21 @@ class Consuming:
     broker_name: str
     address: str
     """host:port as advertised to clients."""
+    clients: ClientTable
+    slaves: Callable[[], Sequence[int]]
+    """Returns the broker ids of the followers that can be read now."""
 
     def __post_init__(self) -> None:
         base = self.base
         self.metrics, self.groups, self.offsets = base.metrics, base.groups, base.offsets
         self.settings, self.in_thread = base.settings, base.in_thread
-        self.clients = ClientTable()
         self.keeper = self._offset_keeper()
         filter_file = ConfigFile(self.files, f"{self.config_dir}/consumerFilter.json")
         self.filters = Filters(filter_file, self.settings, self.now_ms, base.group_thread)
         self.resets = PendingResets()
-        self.pulls = self._pulls()
+        host = self.address.rpartition(":")[0]
+        admission = Admission(self.topics, self.groups, self.clients, self.settings, host, self.filters.table)
+        self.pulls = self._pulls(admission)
         self._client_handlers = ClientHandlers(
             self.clients, self.groups, self.topics, self.filters.table, self.now_ms, self._steady_ms,
             self.on_unregister,
@@ -213,12 +217,11 @@ class Consuming:
         log = OffsetLog(self.offsets, self.committed, self.append_offsets)
         return OffsetKeeper(self.offsets, self.committed, log, copy, self.before_commit)
 
-    def _pulls(self) -> Pulls:
-        host, table = self.address.rpartition(":")[0], self.filters.table
+    def _pulls(self, admission: Admission) -> Pulls:
         return Pulls(
             log=self.log,
             queues=self.queues,
-            admission=Admission(self.topics, self.groups, self.clients, self.settings, host, table),
+            admission=admission,
             offsets=self.offsets,
             resets=self.resets,
             metrics=self.metrics,
@@ -228,6 +231,7 @@ class Consuming:
             in_thread=self.in_thread,
             now_ms=self.now_ms,
             broker_name=self.broker_name,
+            slaves=self.slaves,
         )
 
     def _query_handlers(self) -> QueryHandlers:
