@@ -99,6 +99,9 @@ class Group:
     def leads_another_than(self, name: str) -> bool:
         return self.broker()["leader"] not in {None, name}
 
+    def logs_of_stores(self) -> str:
+        return "".join(file.read_text() for file in Path(self.data, "logs").glob("broker-a-*.log"))
+
     def log(self) -> str:
         return Path(self.data, "logs", "gantry.log").read_text()
 
@@ -258,6 +261,8 @@ def test_the_next_leader_knows_the_users_and_their_rights(
         guarded.send("after")
         until(lambda: guarded.leads_another_than(before["leader"]))
         until(guarded.has_all)
+        until(lambda: guarded.logs_of_stores().count(" ready address=") == 2)
+        assert "no other store was read" not in guarded.logs_of_stores(), "the next leader waited"
         with pytest.raises(urllib.error.HTTPError, match="401"):
             Group(guarded.state, gantry)
     finally:

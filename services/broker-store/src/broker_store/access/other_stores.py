@@ -1,4 +1,7 @@
-"""Follows the other stores of the cluster, and keeps what they have: a change that one store takes reaches every store, and stays there."""
+"""Follows the other brokers of the cluster, and keeps what they have: a change that one of them takes reaches every one, and stays there.
+
+Replicas of the own broker are not followed: what this store's log has is what they have.
+"""
 
 import asyncio
 from collections import deque
@@ -15,6 +18,7 @@ from gantry_link.clients.nameservers import NameserverClient
 from gantry_link.connections.connection import Connection
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError
+from gantry_wire.bodies.cluster import ClusterInfo
 from gantry_wire.errors import RefusedRequest, WireError
 
 LOOK_SECONDS = 1.0
@@ -28,20 +32,20 @@ _log = get_logger()
 
 
 class OtherStores:
-    """The other stores of this store's cluster."""
+    """The other brokers of this store's cluster."""
 
     def __init__(
-        self, pool: ConnectionPool, nameservers: str, cluster: str, own_address: str, table: AccessTable, log: ChangeLog,
+        self, pool: ConnectionPool, nameservers: str, cluster: str, own_broker: str, table: AccessTable, log: ChangeLog,
         followed: Followed, is_introduced: Callable[[Connection], bool],
     ) -> None:  # fmt: skip
         """`pool` introduces its connections, `is_introduced` returns whether it did."""
         self._names = NameserverClient(pool, nameservers)
-        self._cluster, self._own_address = cluster, own_address
+        self._cluster, self._own_broker = cluster, own_broker
         self._log, self._followed = log, followed
         self._addresses: list[str] = []
         self._table = table
         self._is_alone = False
-        """The first answer of a nameserver named no other store."""
+        """The first answer of a nameserver named no other broker."""
         self._has_answer = False
         self._news: deque[Entry] = deque()
         self._has_news = asyncio.Event()
@@ -57,7 +61,7 @@ class OtherStores:
 
     @property
     def is_read(self) -> bool:
-        """Whether the users of another store were read since the start, or there is none."""
+        """Whether the users of another broker were read since the start, or there is none."""
         return self._is_alone or self._table.is_complete
 
     def _take(self, news: list[Entry]) -> None:
@@ -72,10 +76,7 @@ class OtherStores:
             except (LinkError, WireError):
                 pass  # those known so far are followed meanwhile
             else:
-                names = info.cluster_addr_table.get(self._cluster, [])
-                found = [info.broker_addr_table[name] for name in names if name in info.broker_addr_table]
-                addresses = {address for broker in found for address in broker.broker_addrs.values()}
-                self._addresses = sorted(addresses - {self._own_address})
+                self._addresses = addresses_of_others(info, self._cluster, self._own_broker)
                 self._is_alone = self._is_alone or not (self._has_answer or self._addresses)
                 self._has_answer = True
             await asyncio.sleep(LOOK_SECONDS if self._has_answer else SOON_SECONDS)
@@ -95,3 +96,10 @@ class OtherStores:
                     continue
                 for _ in batch:
                     self._news.popleft()
+
+
+def addresses_of_others(info: ClusterInfo, cluster: str, own_broker: str) -> list[str]:
+    """Return the addresses of all stores of the other brokers of a cluster, replicas included: any of them may lead."""
+    names = {*info.cluster_addr_table.get(cluster, ())} - {own_broker}
+    brokers = [info.broker_addr_table[name] for name in names if name in info.broker_addr_table]
+    return sorted({address for broker in brokers for address in broker.broker_addrs.values()})

@@ -40,7 +40,7 @@ from gantry_wire.headers.access import AclVersionReplyHeader
 
 RUN_BYTES = 8
 OTHERS_SECONDS = 5.0
-"""Longest time for which a start waits for the users of another store: then those of its own log count."""
+"""Longest time for which a start waits for the users of another broker: then those of its own log count."""
 LOOK_SECONDS = 0.02
 _log = get_logger()
 
@@ -91,7 +91,7 @@ class AccessControl:
                 around.pool,
                 settings.nameservers,
                 settings.cluster_name,
-                around.address,
+                settings.broker_name,
                 table,
                 self.log,
                 self.followed,
@@ -103,7 +103,7 @@ class AccessControl:
         take_all(self.table, list(self._entries.entries()), is_complete=self._others is None)
 
     async def settle(self, is_stopping: Callable[[], bool]) -> None:
-        """Let the users count, once those of another store were read, there is none, or the time is over. Not while it stops.
+        """Let the users count, once those of another broker were read, there is none, or the time is over. Not while it stops.
 
         What this store has missed while it was away would count otherwise: deleted users, and rights that were taken away. Meanwhile
         Gantry's own services are served, so that stores that start at one time read each other.
