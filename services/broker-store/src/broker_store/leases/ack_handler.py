@@ -1,10 +1,11 @@
 """Requests 9031 and 9032: acknowledge messages, give them back, or extend their leases. One log record holds all changes of a request.
 
 An item with a valid lease is held while its record is written, and settled when the record is visible. The
-answer is sent when it is durable. A lease that a restart forgot is adopted, unless the message was leased
+answer is sent when it is durable. A lease that a restart forgot is adopted (adoption.py), unless the message was leased
 again since, or lost.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,11 +14,13 @@ from typing import NamedTuple
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.topics import TopicTable
 from broker_store.groups.groups import GroupTable
+from broker_store.leases.adoption import Adoption
 from broker_store.leases.lease_table.handle_state import HandleState
 from broker_store.leases.lease_table.runs import Kind, ranges_of
 from broker_store.leases.message_moves import MessageMoves
 from broker_store.leases.note_bodies import LeaseNote, QueueNote
 from broker_store.leases.note_writer import Answered, NoteWriter
+from broker_store.leases.queue_scan import Cold
 from broker_store.leases.receive_handler import Receiver
 from broker_store.leases.subscription_opening import Opener, attempts_max, is_in_order
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
@@ -49,6 +52,7 @@ REASONS_MAX = 1000
 """Reasons kept per queue, for dead letters."""
 _DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
 
+Send = Callable[[bytes], object]
 Item = tuple[int, int, int, int, int]
 """Offset, lease, place in the request, kind, delay in ms."""
 Postponed = tuple[Subscription, QueueLeases, int, int, int]
@@ -100,6 +104,7 @@ class Acker:
     opener: Opener
     notes: NoteWriter
     receiver: Receiver
+    adoption: Adoption
     moves: MessageMoves
     now_ms: Callable[[], int]
     """Store time."""
@@ -112,6 +117,21 @@ class Acker:
 
     def ack(self, peer: Peer, command: Command) -> bytes | None:
         """Settle items. Answers when the changes are durable."""
+        try:
+            return self._ack(peer.send, command, may_wait=False)
+        except Cold as cold:
+            self.receiver.deferred.answer(peer, command, self._ack_slowly(command, cold))
+            return None
+
+    async def _ack_slowly(self, command: Command, cold: Cold) -> bytes:
+        """Read the bytes in a thread, then judge all items again: nothing was written yet."""
+        await self.receiver.warm(cold)
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        reply = self._ack(answer.set_result, command, may_wait=True)
+        return await answer if reply is None else reply
+
+    def _ack(self, send: Send, command: Command, *, may_wait: bool) -> bytes | None:
+        """Settle items. None: `send` gets the answer when the changes are durable. Raises Cold."""
         header = command.read(LeaseItemsHeader)
         items = list(unpack_items(command.body))
         request = Request(len(items))
@@ -123,14 +143,14 @@ class Acker:
                 request.statuses[one[2]] = _EXPIRED
             _note_reasons(leases, of_queue, reasons)
             first, repeats = _split_repeats(of_queue)
-            self._judge_all(subscription, leases, first, request, now_ms)
+            self._judge_all(subscription, leases, first, request, now_ms, may_wait=may_wait)
             for offset, lease, place, kind, earlier in repeats:
                 was_acked = request.statuses[earlier.place] == _DONE and earlier.kind == ItemKind.ACK
                 is_done = was_acked or self._is_done(leases, offset, lease, now_ms)
                 request.statuses[place] = _DONE if is_done and kind == ItemKind.ACK else _EXPIRED
         if not request.changes and not request.postponed:
             return _reply(command, request)
-        self._write(peer, command, request)
+        self._write(send, command, request)
         return None
 
     def _judge_all(
@@ -140,6 +160,8 @@ class Acker:
         items: list[Item],
         request: Request,
         now_ms: int,
+        *,
+        may_wait: bool,
     ) -> None:
         """Decide the items of one queue, sorted, run by run. Under one lease no message occurs twice."""
         at = 0
@@ -150,13 +172,9 @@ class Acker:
                 run is not None and run.lease == lease and run.kind is Kind.LEASED and run.time_ms > now_ms
             )
             if not is_held:
-                handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
-                if handle_state is HandleState.FORGOTTEN and self._may_adopt(
-                    subscription, leases, offset, lease
-                ):
-                    leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
-                    self.receiver.watch(leases, subscription)
-                    continue
+                handle_state = self.adoption.state(
+                    subscription, leases, (offset, lease), now_ms, now_ms + ADOPTED_MS, may_wait=may_wait
+                )
                 if handle_state is not HandleState.HELD:
                     request.statuses[place] = (
                         _DONE if handle_state is HandleState.DONE and kind == ItemKind.ACK else _EXPIRED
@@ -215,17 +233,7 @@ class Acker:
             return False
         return attempt < attempts_max(self.groups.find(subscription.group))
 
-    def _may_adopt(self, subscription: Subscription, leases: QueueLeases, offset: int, lease: int) -> bool:
-        """Whether the message at an offset is the one that was leased.
-
-        A crash may lose messages that were leased, and others then get their offsets: those at or above the end
-        that this start found. What earlier starts found is not known.
-        """
-        queue = self.queues.find(subscription.topic, leases.queue_id)
-        is_there = queue is not None and queue.min_offset <= offset < queue.first_offset
-        return is_there and self.receiver.is_of_last_run(lease)
-
-    def _write(self, peer: Peer, command: Command, request: Request) -> None:
+    def _write(self, send: Send, command: Command, request: Request) -> None:
         """Write the changes, one record per topic, and answer when all are durable."""
         work: dict[str, tuple[Subscription, list[Change]]] = {}
         for change in request.changes:
@@ -242,9 +250,9 @@ class Acker:
                 return
             if failed:
                 first = failed[0]
-                peer.send(encode_response(first.code, command.opaque, first.fields, remark=first.remark))
+                send(encode_response(first.code, command.opaque, first.fields, remark=first.remark))
             else:
-                peer.send(_reply(command, request))
+                send(_reply(command, request))
 
         for subscription, changes in work.values():
             self._write_changes(subscription, changes, answered)
@@ -317,8 +325,19 @@ class Acker:
 
     # 9032
 
-    def extend(self, peer: Peer, command: Command) -> bytes:  # noqa: ARG002
+    def extend(self, peer: Peer, command: Command) -> bytes | None:
         """Make leases end at another time, `invisibleMs` from now. Kept in memory only."""
+        try:
+            return self._extend(command, may_wait=False)
+        except Cold as cold:
+            self.receiver.deferred.answer(peer, command, self._extend_slowly(command, cold))
+            return None
+
+    async def _extend_slowly(self, command: Command, cold: Cold) -> bytes:
+        await self.receiver.warm(cold)
+        return self._extend(command, may_wait=True)
+
+    def _extend(self, command: Command, *, may_wait: bool) -> bytes:
         header = command.read(LeaseItemsHeader)
         invisible_ms = header.invisible_ms or 0
         if not 1 <= invisible_ms <= INVISIBLE_MS_MAX:
@@ -329,13 +348,9 @@ class Acker:
         now_ms = self.steady_ms()
         for subscription, leases, of_queue in self._queues(header, items, request):
             for offset, lease, place, _kind, _delay in of_queue:
-                handle_state = leases.table.handle_state(offset, lease, now_ms, self.receiver.is_ours)
-                if handle_state is HandleState.FORGOTTEN and self._may_adopt(
-                    subscription, leases, offset, lease
-                ):
-                    leases.table.adopt(offset, lease, now_ms + invisible_ms)
-                    self.receiver.watch(leases, subscription)
-                    handle_state = HandleState.HELD
+                handle_state = self.adoption.state(
+                    subscription, leases, (offset, lease), now_ms, now_ms + invisible_ms, may_wait=may_wait
+                )
                 request.statuses[place] = _DONE if handle_state is HandleState.HELD else _EXPIRED
                 if handle_state is HandleState.HELD:
                     leases.table.extend(offset, 1, lease, now_ms + invisible_ms)

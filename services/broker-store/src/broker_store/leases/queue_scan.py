@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from broker_store.filters.compiled import compile_or_refuse
 from broker_store.leases.lease_table.lease_table import Found, LeaseTable
-from broker_store.leases.lease_table.runs import Run
+from broker_store.leases.lease_table.runs import Kind, Run
 from broker_store.leases.note_bodies import GroupFilter
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.log.consume_queues.unit_claims import Claims, check_record
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
 
 def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
     """Compile a filter. Raises RefusedRequest (SUBSCRIPTION_PARSE_FAILED) when it cannot be parsed."""
-    key = RETRY_TOPIC.encode() if is_retry else SHARDING_KEY.encode() if in_order else b""
+    key = key_property(in_order=in_order, is_retry=is_retry)
     if is_retry:  # a message that came back is redelivered whatever the filter is now
         return Wanted(TagFilter.parse(None), None, key, is_retry=True, steps=RECORD_STEPS)
     if chosen.kind != TAG:
@@ -82,6 +82,13 @@ def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
     except MalformedExpression as error:
         raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
     return Wanted(tags, None, key, is_retry=False, steps=RECORD_STEPS if key else 1)
+
+
+def key_property(*, in_order: bool, is_retry: bool) -> bytes:
+    """Return the name of the property that holds a message's key, empty where messages have none."""
+    if is_retry:
+        return RETRY_TOPIC.encode()
+    return SHARDING_KEY.encode() if in_order else b""
 
 
 class Scanner:
@@ -148,11 +155,19 @@ class Scanner:
                 continue  # another tag with the same hash
             if wanted.matches is not None and not wanted.matches(properties):
                 continue
-            key = find_property(properties, wanted.key) if wanted.key else None
             tries = reconsume_times_at(data) if wanted.is_retry else 0
-            found.append((start + number, key.decode(errors="replace") if key else "", tries))
+            found.append((start + number, _key_in(properties, wanted.key), tries))
         table.see(start, start + len(units), found)
         return len(units)
+
+    def key_at(self, queue: QueueReader, offset: int, name: bytes, *, may_wait: bool) -> str:
+        """Return the key of a message, the property of this name; "" for a damaged or removed one. Raises Cold."""
+        for place in self.places(queue, Run(offset, 1, Kind.DUE)):
+            data = self.read_record(queue, place, may_wait=may_wait)
+            properties = None if data is None else properties_at(data, 0, place[2])
+            if properties is not None:
+                return _key_in(properties, name)
+        return ""
 
     def places(self, queue: QueueReader, run: Run) -> list[MessagePlace]:
         """Return where a run's messages lie, without holes and removed ones."""
@@ -242,6 +257,11 @@ class Scanner:
         if data is None:
             raise Cold(position, size)
         return data
+
+
+def _key_in(properties: bytes, name: bytes) -> str:
+    key = find_property(properties, name) if name else None
+    return key.decode(errors="replace") if key else ""
 
 
 def reconsume_times_at(record: bytes) -> int:

@@ -193,16 +193,20 @@ class Receiver:
 
         Leases nothing if the group or the topic was deleted meanwhile. The next receive begins with new tables.
         """
-        try:
-            await self.in_thread(self.scanner.warm, cold.position, cold.size)
-        finally:
-            self.metrics.cold_reads += 1
+        await self.warm(cold)
         config = self.opener.group(header.group)
         self.opener.topic(header.topic)
         if self.subscriptions.find(header.group, header.topic) is not subscription:
             nothing = ReceiveReplyHeader(runs=0, until_ms=self.now_ms(), more=True)
             return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
         return self._receive(command, header, config, subscription, may_wait=True)
+
+    async def warm(self, cold: Cold) -> None:
+        """Bring bytes into memory, in a thread."""
+        try:
+            await self.in_thread(self.scanner.warm, cold.position, cold.size)
+        finally:
+            self.metrics.cold_reads += 1
 
     def _gather_retries(
         self,

@@ -259,7 +259,7 @@ class Model(RuleBasedStateMachine):
         if self.table.handle_state(offset, lease, self.now, self.is_ours) is not HandleState.FORGOTTEN:
             return
         start = self.table.unseen.next
-        self.table.adopt(offset, lease, self.now + 60)
+        assert self.table.adopt(offset, lease, self.now + 60, self.key(offset))
         line = self.lines.setdefault(offset, {"tries": self.forgotten.pop(offset, 0)})
         line.update(state="leased", lease=lease, at=self.now + 60, tries=max(line["tries"], 1))
         self.seen_to = max(self.seen_to, offset + 1)
@@ -313,6 +313,41 @@ def test_a_poisoned_key_blocks_only_itself():
     table.expire(50, 16)
     assert [(run.first, run.attempt) for run in table.take(10, 3, 100)] == [(0, 2)]
     assert table.low == 0
+
+
+def test_an_adopted_message_holds_the_next_of_its_key():
+    table = LeaseTable(0, in_order=True)
+    assert table.adopt(1, 7, 100, "k")
+    table.see(0, 1, [(0, "other", 0)])
+    table.see(2, 4, [(2, "k", 0), (3, "", 0)])
+    assert [run.first for run in table.take(10, 9, 100)] == [0, 3]
+    table.put_back(1, 1, 0, 10, 16)
+    assert [(run.first, run.attempt) for run in table.take(10, 10, 100)] == [(1, 2)]
+    table.settle(1, 1)
+    assert [run.first for run in table.take(10, 11, 100)] == [2]
+
+
+def test_a_message_is_not_adopted_behind_an_earlier_one_of_its_key():
+    table = LeaseTable(0, in_order=True)
+    table.see(0, 2, [(0, "k", 0), (1, "k", 0)])
+    assert table.handle_state(1, 7, 10, lambda _lease: False) is HandleState.EXPIRED
+    assert not table.adopt(2, 7, 100, "k")
+    assert table.unseen.has(2)
+    assert table.adopt(2, 7, 100, "other")
+
+
+def test_a_message_that_was_leased_before_its_group_kept_an_order_stays_leased_when_an_earlier_one_is_done():
+    table = LeaseTable(0, in_order=True)
+    assert table.adopt(3, 7, 100, "k")
+    assert table.adopt(1, 7, 100, "k")
+    table.settle(1, 1)
+    assert not table.has_due()
+    table.see(0, 1, [])
+    table.see(2, 3, [])
+    table.see(4, 5, [(4, "k", 0)])
+    assert table.take(10, 9, 100) == []
+    table.settle(3, 1)
+    assert [run.first for run in table.take(10, 10, 100)] == [4]
 
 
 @pytest.mark.parametrize("is_spread", [False, True])

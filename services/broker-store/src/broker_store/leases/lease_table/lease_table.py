@@ -19,6 +19,8 @@ from broker_store.leases.lease_table.unseen import Unseen
 IN_CARE_MAX = 100_000
 """Most messages of one queue that one group has leased, waiting, due or held. Above it no new messages are read."""
 _STALE_TIMERS_MAX = 1024
+_NOT_ADOPTED = frozenset({Kind.DEAD, Kind.HELD})
+"""A message that is held behind another one of its key is with nobody: the group was set back since it was leased."""
 
 Found = tuple[int, str, int]
 """Offset, key, and how often the message was delivered before it came into this queue."""
@@ -178,25 +180,31 @@ class LeaseTable:
                 is_pending = run.pending >> (offset - run.first) & 1
                 in_time = run.kind is Kind.LEASED and run.time_ms > now_ms
                 return HandleState.HELD if is_pending or in_time else HandleState.EXPIRED
-            is_untouched = run.lease == 0 and run.kind is not Kind.DEAD
+            is_untouched = run.lease == 0 and run.kind not in _NOT_ADOPTED
             return HandleState.FORGOTTEN if is_untouched and not is_ours(lease) else HandleState.EXPIRED
         if self.unseen.has(offset):
             return HandleState.EXPIRED if is_ours(lease) else HandleState.FORGOTTEN
         return HandleState.DONE
 
-    def adopt(self, offset: int, lease: int, until_ms: int) -> None:
-        """Adopt a lease that the restart forgot."""
+    def adopt(self, offset: int, lease: int, until_ms: int, key: str = "") -> bool:
+        """Adopt a lease that the restart forgot, of a message with this key. False when its key is not free."""
         run = self.runs.find(offset)
         if run is None:
+            behind = self._by_key.get(key) if self.in_order and key else None
+            if behind and behind[0].first < offset:
+                return False
             attempt = self.unseen.attempts.pop(offset, 0)
             self.unseen.cut(offset, offset + 1)
-            run = Run(offset, 1, Kind.LEASED, attempt)
+            run = Run(offset, 1, Kind.LEASED, attempt, key=key)
             self.runs.add(run)
+            if self.in_order and key:
+                self._put_in_front(run)
         else:
             (run,) = self._carve(run, 1 << (offset - run.first))
         run.kind, run.lease, run.time_ms = Kind.LEASED, lease, until_ms
         run.attempt = max(run.attempt, 1)
         self._set_timer(run)
+        return True
 
     # --- settling ---
 
@@ -319,6 +327,13 @@ class LeaseTable:
                 self._set_timer(piece)
         return carved
 
+    def _put_in_front(self, run: Run) -> None:
+        """Put a run before all that were read of its key."""
+        behind = self._by_key.setdefault(run.key, deque())
+        if behind and behind[0].kind is Kind.DUE:
+            behind[0].kind = Kind.HELD
+        behind.appendleft(run)
+
     def _leave_key(self, run: Run) -> None:
         """Make the next message of a key due: this one is done."""
         behind = self._by_key[run.key]
@@ -326,8 +341,8 @@ class LeaseTable:
         behind.remove(run)
         if not behind:
             del self._by_key[run.key]
-        elif was_first:
-            self._make_due(behind[0])
+        elif was_first and behind[0].kind is Kind.HELD:
+            self._make_due(behind[0])  # one that was leased before the group kept an order stays leased
 
     def _make_due(self, run: Run) -> None:
         run.kind = Kind.DUE

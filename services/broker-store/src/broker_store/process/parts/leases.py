@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from broker_store.leases.ack_handler import Acker
+from broker_store.leases.adoption import Adoption
 from broker_store.leases.leasing import Leasing
 from broker_store.leases.message_moves import MessageMoves
 from broker_store.leases.note_writer import NoteWriter
@@ -59,7 +60,7 @@ def build_leasing(around: Surroundings, store: OpenedStore, base: ReadingBase, s
         DeferredReplies(around.classes["pull"], now_ms), base.in_thread, now_ms, steady_ms, store.boot_count, work,
     )  # fmt: skip
     acker = Acker(
-        queues, topics, groups, subscriptions, opener, notes, receiver, moves,
+        queues, topics, groups, subscriptions, opener, notes, receiver, Adoption(queues, scanner, receiver), moves,
         now_ms, steady_ms, store.environment.rng.random,
     )  # fmt: skip
     leasing = Leasing(subscriptions, groups, notes, waits, receiver, acker, moves, steady_ms)
