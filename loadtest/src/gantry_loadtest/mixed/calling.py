@@ -25,6 +25,8 @@ class Http:
         self._host = base.removeprefix("http://")
         self._patience = patience_seconds
         self._connection: http.client.HTTPConnection | None = None
+        self.repeats = 0
+        """How often `insist` called again: what was called before may have taken effect, or may yet."""
 
     def call(self, method: str, path: str, body: object = None) -> Answer:
         """Return status and JSON; status 0 when there was no answer."""
@@ -56,5 +58,6 @@ class Http:
                 return status, answer
             if time.monotonic() > until:
                 raise NoAnswer(f"no definite answer to {method} {path}: {status} {answer}")
+            self.repeats += 1
             time.sleep(pause)
             pause = min(PAUSE_SECONDS_MAX, pause * 1.5)

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from gantry_loadtest.mixed.journeys import Journey, Workers
+from gantry_loadtest.mixed.key_order import KeyOrder
 from gantry_loadtest.mixed.ledger import Ledger
 
 PLAIN, KEYED, ORDERED = "mixed-plain", "mixed-keyed", "mixed-order"
@@ -98,32 +99,48 @@ class OrderlyWorkers(Workers):
 
     def __init__(self, base: str, ledger: Ledger, seed: int, run: str) -> None:
         super().__init__(base, ledger, seed, run)
-        self._done: dict[str, int] = {}
+        self._order = KeyOrder(SHARDING_KEYS)
 
     def settle(self, base: str, messages: list[dict[str, Any]]) -> None:
         """Acknowledge most, return some; the next of a key may arrive only after the acknowledged one."""
         for message in messages:
-            number = int(message["body"].rpartition("-")[2])
-            if number != self._done.get(message["shardingKey"], number - SHARDING_KEYS) + SHARDING_KEYS:
+            if not self._order.is_next(message["shardingKey"], number_of(message)):
                 self.ledger.disordered(message["body"])
         acks = [message for message in messages if self.dice.random() < 0.95]
         nacks = [message for message in messages if message not in acks]
         if nacks:
             self.tell(base, [], nacks, lambda: 0)
+        is_repeat = False
         while acks:
+            repeats = self.http.repeats
             body = {"acks": [{"receiptHandle": message["receiptHandle"]} for message in acks]}
             status, answer = self.http.insist("POST", f"{base}:ack", body)
             assert status == 200, f"ack: {status} {answer}"
-            again: list[dict[str, Any]] = []
-            for message, result in zip(acks, answer["results"], strict=True):
-                if result.get("status") == "acked":
-                    self._done[message["shardingKey"]] = int(message["body"].rpartition("-")[2])
-                    self.ledger.acked(message["body"])
-                elif "code" in result:  # its broker is down; only a repeat tells whether it was acknowledged
-                    again.append(message)
-            acks = again
+            is_repeat = is_repeat or self.http.repeats > repeats
+            acks = self._take_results(acks, answer["results"], is_repeat=is_repeat)
             if acks:
+                is_repeat = True
                 time.sleep(0.2)
+
+    def _take_results(
+        self, acks: list[dict[str, Any]], results: list[dict[str, Any]], *, is_repeat: bool
+    ) -> list[dict[str, Any]]:
+        """Record the results of acknowledgements; return those to repeat: their broker is down, only a repeat tells what happened."""
+        again: list[dict[str, Any]] = []
+        for message, result in zip(acks, results, strict=True):
+            if result.get("status") == "acked":
+                self._order.done(message["shardingKey"], number_of(message))
+                self.ledger.acked(message["body"])
+            elif "code" in result:
+                again.append(message)
+            elif is_repeat:
+                self._order.perhaps_done(message["shardingKey"], number_of(message))
+        return again
+
+
+def number_of(message: dict[str, Any]) -> int:
+    """Return the number at the end of a message's name."""
+    return int(message["body"].rpartition("-")[2])
 
 
 class SlowWorkers(Workers):
