@@ -23,10 +23,11 @@ class PoweredDisk:
 
     image: Path
     mount: Path
+    size: int = IMAGE_BYTES
 
     def create(self) -> None:
         with self.image.open("wb") as file:
-            file.truncate(IMAGE_BYTES)
+            file.truncate(self.size)
         subprocess.run(["mkfs.ext4", "-q", "-F", str(self.image)], check=True)
         self.mount.mkdir()
         self.power_on()

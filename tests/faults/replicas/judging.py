@@ -17,6 +17,18 @@ OFFSET_SECONDS_MAX = 3.0
 """Committed offsets are gathered for a second, and a busy machine adds to that. What is older may not be lost."""
 
 
+STORE_TIME_SECONDS_MAX = 2.0
+"""How far the store time of a message is from the time of its send: half a second ahead, and what a step costs until it is seen."""
+
+
+class Found(NamedTuple):
+    """A message that a queue holds."""
+
+    body: str
+    stored_ms: int
+    """Store time."""
+
+
 class Fault(NamedTuple):
     """What was done, and when on the steady clock."""
 
@@ -45,9 +57,10 @@ class Findings:
         return "; ".join(f"{promise} {len(words)}: {words[:3]}" for promise, words in self.wrong.items())
 
 
-def judge_probes(seen: Seen, found: dict[int, str], faults: list[Fault], findings: Findings) -> None:
-    """Compare what was acknowledged with what the queue of the probes holds: the body at each offset."""
-    _acknowledged_is_there(seen, found, findings)
+def judge_probes(seen: Seen, found: dict[int, Found], faults: list[Fault], findings: Findings) -> None:
+    """Compare what was acknowledged with what the queue of the probes holds: the message at each offset."""
+    _acknowledged_is_there(seen, {offset: one.body for offset, one in found.items()}, findings)
+    _store_time(seen, found, findings)
     _one_leader_an_epoch(seen, findings)
     _one_lease(seen, findings)
     _offsets(seen, faults, findings)
@@ -66,6 +79,27 @@ def _acknowledged_is_there(seen: Seen, found: dict[int, str], findings: Findings
     for offset, name in found.items():
         if name not in seen.attempted:
             findings.add("foreign", f"{name} at {offset}")
+
+
+def _store_time(seen: Seen, found: dict[int, Found], findings: Findings) -> None:
+    """Store time never goes back in a queue, and runs with the right time, whatever the wall clocks of the replicas do.
+
+    The earliest that a message can have been stored is its send, the latest its answer.
+    """
+    in_order = [found[offset] for offset in sorted(found)]
+    for one, after in itertools.pairwise(in_order):
+        if after.stored_ms < one.stored_ms:
+            findings.add(
+                "store time back", f"{after.body}: {one.stored_ms - after.stored_ms} ms before {one.body}"
+            )
+    for one in seen.acknowledged:
+        there = found.get(one.queue_offset)
+        if there is None or there.body != one.name:
+            continue  # lost, or moved
+        stored_s = there.stored_ms / 1000 - seen.wall_offset_s
+        wrong_s = max(one.sent - stored_s, stored_s - one.at)
+        if wrong_s > STORE_TIME_SECONDS_MAX:
+            findings.add("store time", f"{one.name} by {one.replica}: {wrong_s:.1f} s off")
 
 
 def _one_leader_an_epoch(seen: Seen, findings: Findings) -> None:

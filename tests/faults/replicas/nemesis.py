@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import os
 import random
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from gantry_loadtest.mixed.calling import Http
-from gantry_loadtest.mixed.journeys import ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
+from gantry_loadtest.mixed.journeys import ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey, milliseconds
 from gantry_loadtest.mixed.ledger import Count, Ledger
 from gantry_loadtest.mixed.reading import wait_until_settled
 from gantry_loadtest.mixed.streams import ORDERLY
 
-from .faults import FAULTS, Nemesis
-from .judging import Fault, Findings, differing_logs, judge_probes, silences
+from .catalogue import FAULTS, kinds_for
+from .clocks import MODULES
+from .faults import Nemesis
+from .judging import Fault, Findings, Found, differing_logs, judge_probes, silences
 from .load import JOURNEYS, MORE_TOPICS
 from .probes import TOPIC, Look, Probes
 from .system import NAMES, ReplicaSystem
@@ -40,20 +42,20 @@ class Run:
     """One run: a system, its load, its probes, the faults and the judgement."""
 
     def __init__(
-        self, folder: Path, seed: int, *, python_path: Path | None = None, small_disk: bool = False
+        self, folder: Path, seed: int, *, python_path: Path = MODULES, has_disks: bool = False
     ) -> None:
         self.dice = random.Random(seed)
-        self.system = ReplicaSystem(folder, python_path=python_path, small_disk=small_disk)
+        self.system = ReplicaSystem(folder, python_path=python_path, has_disks=has_disks)
         self.ledger = Ledger()
         self.faults: list[Fault] = []
         self.findings = Findings()
         self.probes: Probes | None = None
         self.journeys: list[Journey] = []
 
-    def go(self, cycles: int, kinds: tuple[str, ...]) -> Count:
+    def go(self, cycles: int, kinds: tuple[str, ...], pace: float = 1.0) -> Count:
         """Start, do the faults, and judge. The system is stopped at the end."""
-        self.system.start()
         try:
+            self.system.start()
             http = Http(self.system.http)
             prepare(http)
             self.system.wait_whole()
@@ -65,7 +67,7 @@ class Run:
             for journey in self.journeys:
                 journey.start()
             time.sleep(2)
-            self._do_faults(cycles, kinds)
+            self._do_faults(cycles, kinds, pace)
             count = self._judge(http)
             http.close()
         finally:
@@ -74,8 +76,8 @@ class Run:
             self.system.stop()
         return count
 
-    def _do_faults(self, cycles: int, kinds: tuple[str, ...]) -> None:
-        nemesis = Nemesis(self.system, self.dice)
+    def _do_faults(self, cycles: int, kinds: tuple[str, ...], pace: float) -> None:
+        nemesis = Nemesis(self.system, self.dice, pace)
         bag: list[str] = []
         for cycle in range(cycles):
             if not bag:
@@ -151,11 +153,6 @@ class Run:
             self.findings.add("logs differ", words)
 
 
-def kinds_for(names: Iterable[str], *, small_disk: bool) -> tuple[str, ...]:
-    """Return the kinds of faults that a system can have."""
-    return tuple(name for name in names if small_disk or name != "disk_full")
-
-
 def prepare(http: Http) -> None:
     """Make the topics and groups."""
     for topic in (*TOPICS, *MORE_TOPICS, TOPIC):
@@ -163,18 +160,14 @@ def prepare(http: Http) -> None:
             "PUT", f"/v1/topics/{topic}", {"readQueues": 4, "writeQueues": 4, "perm": "rw"}
         )
         assert status == 200, answer
-    for group, policy in (
-        (WORKERS, {"retryMaxTimes": 16}),
-        (POISONED, {"retryMaxTimes": ATTEMPTS_MAX}),
-        ("mixed-orderly", {"retryMaxTimes": 16, "order": "shardingKey"}),
-    ):
+    for group, policy in GROUPS.items():
         status, answer = http.insist("PUT", f"/v1/groups/{group}", policy)
         assert status == 200, answer
 
 
-def read_queue(http: Http, topic: str, queue_id: int) -> dict[int, str]:
-    """Return the body of each message of a queue by its offset."""
-    found: dict[int, str] = {}
+def read_queue(http: Http, topic: str, queue_id: int) -> dict[int, Found]:
+    """Return each message of a queue by its offset."""
+    found: dict[int, Found] = {}
     status, shown = http.insist("GET", f"/v1/topics/{topic}")
     assert status == 200, shown
     queue = next(one for one in shown["queues"] if one["queueId"] == queue_id)
@@ -183,7 +176,10 @@ def read_queue(http: Http, topic: str, queue_id: int) -> dict[int, str]:
         path = f"/v1/topics/{topic}/queues/{queue['broker']}/{queue_id}/messages?offset={offset}&max=256"
         status, answer = http.insist("GET", path)
         assert status == 200, f"{path}: {status} {answer}"
-        found |= {message["queueOffset"]: message["body"] for message in answer["messages"]}
+        found |= {
+            message["queueOffset"]: Found(message["body"], milliseconds(message["storeTimestamp"]))
+            for message in answer["messages"]
+        }
         assert answer["nextOffset"] > offset, f"{path}: {answer}"
         offset = answer["nextOffset"]
     return found
@@ -228,19 +224,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--only", nargs="*", default=list(FAULTS), choices=list(FAULTS))
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--small-disk", action="store_true", help="fill the disk of a replica, too; for root")
-    parser.add_argument("--python-path", type=Path, help="modules that the processes find before their own")
+    parser.add_argument(
+        "--disks", action=argparse.BooleanOptionalAction, default=os.geteuid() == 0,
+        help="each replica has a file system of its own, for faults of disks and power cuts; for root",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pace", type=float, default=1.0, help="how long faults last, as a part of their longest time"
+    )
+    parser.add_argument(
+        "--python-path", type=Path, default=MODULES, help="modules that the processes find before their own"
+    )
     options = parser.parse_args()
     faulthandler.register(signal.SIGUSR1)
     folder = options.data or Path(tempfile.mkdtemp(prefix="nemesis-"))
     say(f"seed {options.seed}, in {folder}")
-    run = Run(folder, options.seed, python_path=options.python_path, small_disk=options.small_disk)
+    run = Run(folder, options.seed, python_path=options.python_path, has_disks=options.disks)
     failed: BaseException | None = None
     try:
-        count: Any = run.go(options.cycles, kinds_for(options.only, small_disk=options.small_disk))
+        count: Any = run.go(options.cycles, kinds_for(options.only, has_disks=options.disks), options.pace)
     except BaseException as error:  # noqa: BLE001 - reported with what was found before
         failed, count = error, run.ledger.count()
-    print(table(run))
+    if run.probes is not None:
+        print(table(run))
     print(f"{count}; direct {len(run.probes.seen.acknowledged) if run.probes else 0} acknowledged")
     print(f"FOUND: {run.findings}")
     if failed is not None:

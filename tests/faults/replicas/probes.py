@@ -83,6 +83,8 @@ class Seen:
     queries: list[Query] = field(default_factory=list[Query])
     over_http: list[float] = field(default_factory=list[float])
     """When the gateway acknowledged a send."""
+    wall_offset_s: float = field(default_factory=lambda: time.time() - time.monotonic())
+    """Wall time is the steady clock and this: the machine's clock stays right."""
 
 
 class Probes:

@@ -10,7 +10,6 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,13 +17,16 @@ from typing import Any
 
 from ...conftest import start_system, stop_system  # noqa: TID252
 from .cables import Cables
+from .clocks import MODULES, VARIABLE, Clocks
+from .disks import Disk
 
 NAMES = "abc"
-SMALL, SMALL_BYTES = "c", 512 << 20
-"""The replica that may have a small disk."""
 NODES = ("nats-1", "nats-2", "nats-3")
+PEERS = frozenset({*NODES, *(f"broker-a-{name}" for name in NAMES)})
 STORE_STEP, STORE_STEPS = 12, 10
 NATS_STEPS = (3, 280, 281)
+ROUTE_STEPS = (285, 286, 287)
+"""Of the ports where NATS servers reach each other."""
 STORE_PORTS = (-2, 0, 2)
 """Sends only, remoting, HTTP: distances from the remoting port."""
 WHOLE_SECONDS_MAX = 120.0
@@ -43,28 +45,24 @@ SETTINGS = {
 class ReplicaSystem:
     """The processes, by their names: broker-a-a, nats-1, gateway …. A replica has the name of its group: a, b, c."""
 
-    def __init__(self, folder: Path, *, python_path: Path | None = None, small_disk: bool = False) -> None:
+    def __init__(self, folder: Path, *, python_path: Path = MODULES, has_disks: bool = False) -> None:
         """Take where the data lies. `python_path`: a folder of modules that the processes find before their own.
 
-        `small_disk` gives one replica a file system of its own, in memory, which can be filled; only for root.
+        `has_disks` gives each replica a file system of its own; only for root.
         """
         self.data = folder / "system"
         self._python_path = python_path
         self.base = free_base()
-        self.cables = Cables(self.replica_pids)
+        self.cables = Cables(self.pids_of_all)
+        self.clocks = Clocks(folder / "clocks", NAMES)
+        self.disks = {name: Disk(folder, name) for name in NAMES} if has_disks else {}
         self.state: dict[str, Any] = {}
         self._paused: set[int] = set()
         self._launcher = 0
-        self.has_small_disk = small_disk
-        self._filling: Path | None = None
 
     def start(self) -> None:
         """Start everything."""
         words = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
-        if self.has_small_disk:
-            self.directory(SMALL).mkdir(parents=True)
-            _run("mount", "-t", "tmpfs", "-o", f"size={SMALL_BYTES}", "tmpfs", str(self.directory(SMALL)))
-            words += ["--set", f"broker-a-{SMALL}.store_dir={self.directory(SMALL)}"]
         for at, name in enumerate(NAMES):
             host, nats_host = f"127.0.0.{11 + at}", f"127.0.0.{31 + at}"
             for step in STORE_PORTS:
@@ -79,23 +77,43 @@ class ReplicaSystem:
                 "--set",
                 f"broker-a-{name}.nats_url={urls}",
             ]
+            if self.disks:
+                words += ["--set", f"broker-a-{name}.store_dir={self.directory(name)}"]
         with self._environment():
             self.state = start_system(
                 self.data, "--replicas", "3", *words, ports=("--port-base", str(self.base))
             )
         self._launcher = self.state["pids"]["launcher"][0]
+        self._lay_routes()
+
+    def _lay_routes(self) -> None:
+        """Let the NATS servers reach each other through cables, from their next start on, which is now."""
+        for at, (node, step) in enumerate(zip(NODES, ROUTE_STEPS, strict=True)):
+            self.cables.lay(f"127.0.0.{41 + at}", self.base + step, self.base + step, node)
+        for at, node in enumerate(NODES):
+            path = self.data / "secrets" / "nats-cluster" / f"{node}.conf"
+            words = path.read_text()
+            for other, step in enumerate(ROUTE_STEPS):
+                words = words.replace(
+                    f"@127.0.0.1:{self.base + step}", f"@127.0.0.{41 + other}:{self.base + step}"
+                )
+            own = f"127.0.0.{41 + at}:{self.base + ROUTE_STEPS[at]}"
+            path.write_text(words.replace("cluster {", f'cluster {{\n  advertise: "{own}"'))
+        self.kill(*NODES)
+        self.wait_register()
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:
-        before = os.environ.get("PYTHONPATH")
-        if self._python_path is not None:
-            os.environ["PYTHONPATH"] = str(self._python_path)
+        added = {"PYTHONPATH": str(self._python_path), VARIABLE: str(self.clocks.folder)}
+        before = {name: os.environ.get(name) for name in added}
+        os.environ.update(added)
         try:
             yield
         finally:
-            os.environ.pop("PYTHONPATH", None)
-            if before is not None:
-                os.environ["PYTHONPATH"] = before
+            for name, value in before.items():
+                os.environ.pop(name)
+                if value is not None:
+                    os.environ[name] = value
 
     def stop(self) -> None:
         """Stop everything, whatever was done to it."""
@@ -104,14 +122,15 @@ class ReplicaSystem:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         self._paused.clear()
-        self.empty_disk()
+        self.heal_disks()
+        self.resume()
         try:
             if self._launcher:
                 stop_system(self.data)
         finally:
             self.cables.close()
-            if self.has_small_disk:
-                _run("umount", str(self.directory(SMALL)))
+            for disk in self.disks.values():
+                disk.remove()
 
     # --- who is what ---------------------------------------------------------------------------------------
 
@@ -121,8 +140,8 @@ class ReplicaSystem:
 
     def directory(self, name: str) -> Path:
         """Return the directory of a replica."""
-        if name == SMALL and self.has_small_disk:
-            return self.data.parent / "small"
+        if self.disks:
+            return self.disks[name].directory
         return self.data / "broker-a" / name
 
     @property
@@ -143,11 +162,12 @@ class ReplicaSystem:
                     found[name] = pid
         return found
 
-    def replica_pids(self) -> dict[int, str]:
-        """Return the names of the replicas by their pids. Before the start has ended, by all processes of this directory."""
+    def pids_of_all(self) -> dict[int, str]:
+        """Return the names of replicas and NATS servers by their pids. Before the start has ended, of replicas, by all processes of this directory."""
         if self._launcher:
-            return {pid: name[-1] for name, pid in self.pids().items() if name.startswith("broker-a-")}
-        mark = f"store_dir={self.data}/".encode()
+            pids = self.pids().items()
+            return {pid: name.removeprefix("broker-a-") for name, pid in pids if name in PEERS}
+        mark = f"store_dir={self.data.parent}/".encode()
         found: dict[int, str] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -189,6 +209,14 @@ class ReplicaSystem:
 
         return self.wait(whole, "a whole group", seconds)
 
+    def wait_register(self, seconds: float = WHOLE_SECONDS_MAX) -> None:
+        """Wait until every replica reaches the register."""
+
+        def reached() -> str:
+            return "" if any(self.view(name).get("registerFault", "unknown") for name in NAMES) else "reached"
+
+        self.wait(reached, "register for all", seconds)
+
     def wait(self, found: Callable[[], str], what: str, seconds: float) -> str:
         """Wait until it returns something."""
         until = time.monotonic() + seconds
@@ -219,18 +247,16 @@ class ReplicaSystem:
                 self._paused.add(pids[name])
                 _signal(pids[name], signal.SIGSTOP)
 
-    def fill_disk(self) -> None:
-        """Fill the disk of the replica that has a small one; `empty_disk` ends it."""
-        self._filling = self.directory(SMALL) / "filling"
-        with contextlib.suppress(OSError), self._filling.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(1 << 20))
-
-    def empty_disk(self) -> None:
-        """Make room again."""
-        if self._filling is not None:
-            self._filling.unlink(missing_ok=True)
-            self._filling = None
+    def heal_disks(self) -> None:
+        """End what was done to disks. A dead one is mounted again while its replica and the launcher do not run."""
+        dead = [name for name, disk in self.disks.items() if disk.is_dead]
+        if dead:
+            self.pause("launcher")
+            self.kill(*(f"broker-a-{name}" for name in dead))
+        for name, disk in self.disks.items():
+            disk.heal()
+            if name in dead:
+                disk.restore()
 
     def copy_directory(self, name: str) -> Path:
         """Return a copy of the directory of a replica that does not run."""
@@ -251,10 +277,6 @@ class ReplicaSystem:
         for pid in self._paused:
             _signal(pid, signal.SIGCONT)
         self._paused.clear()
-
-
-def _run(*words: str) -> None:
-    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
 
 
 def _signal(pid: int, number: int) -> None:
@@ -278,9 +300,7 @@ def free_base() -> int:
     """Return a port whose 300 followers are free, as far as a system uses them."""
     used = (
         *NATS_STEPS,
-        285,
-        286,
-        287,
+        *ROUTE_STEPS,
         *range(8),
         *(12 + 10 * at + step for at in range(3) for step in (-2, 0, 1, 2)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .judging import Fault, Findings, judge_probes, silences
+from .judging import Fault, Findings, Found, judge_probes, silences
 from .probes import Acknowledged, Commit, Look, Query, Seen
 
 FAULT = Fault("kill_leader", 20.0, 20.5, 24.0)
@@ -20,7 +20,7 @@ def look(replica, began, epoch, *, role="leader", lease=True):
 
 def seen_of_a_takeover() -> Seen:
     """Build what a leader and its successor do."""
-    seen = Seen()
+    seen = Seen(wall_offset_s=1000.0)
     seen.attempted |= {"one", "two", "unknown"}
     seen.acknowledged += [acknowledged("a", "one", 10.0, 0), acknowledged("b", "two", 22.0, 1)]
     seen.looks += [look("a", 10.0, 1), look("a", 19.0, 1), look("b", 22.0, 2), look("b", 23.0, 2)]
@@ -30,7 +30,7 @@ def seen_of_a_takeover() -> Seen:
     return seen
 
 
-FOUND = {0: "one", 1: "two"}
+FOUND = {0: Found("one", 1010_050), 1: Found("two", 1022_050)}
 
 
 def judged(seen, found):
@@ -41,7 +41,7 @@ def judged(seen, found):
 
 def test_a_takeover_that_keeps_all_promises():
     assert judged(seen_of_a_takeover(), FOUND) == set()
-    assert judged(seen_of_a_takeover(), {**FOUND, 2: "unknown"}) == set()
+    assert judged(seen_of_a_takeover(), {**FOUND, 2: Found("unknown", 1022_100)}) == set()
 
 
 def lose(seen, found):
@@ -54,7 +54,7 @@ def move(seen, found):
 
 
 def add_foreign(seen, found):
-    found[7] = "from elsewhere"
+    found[7] = Found("from elsewhere", 1023_000)
 
 
 def go_back(seen, found):
@@ -73,6 +73,18 @@ def grant_twice(seen, found):
     seen.looks.append(look("a", 22.9, 1))
 
 
+def jump_ahead(seen, found):
+    found[1] = Found("two", 1322_050)
+
+
+def jump_back(seen, found):
+    found[1] = Found("two", 1022_050 - 300_000)
+
+
+def go_back_in_time(seen, found):
+    found[2] = Found("unknown", 1022_000)
+
+
 def acknowledge_behind(seen, found):
     seen.acknowledged[1] = seen.acknowledged[1]._replace(sent=9.0, at=9.5)
 
@@ -82,7 +94,8 @@ def acknowledge_behind(seen, found):
     [
         (lose, "lost"), (move, "moved"), (add_foreign, "foreign"), (go_back, "offset back"),
         (go_back_without_a_fault, "offset back"), (lead_twice, "two leaders"), (grant_twice, "two leases"),
-        (acknowledge_behind, "order"),
+        (acknowledge_behind, "order"), (jump_ahead, "store time"), (jump_back, "store time"),
+        (go_back_in_time, "store time back"),
     ],
 )  # fmt: skip
 def test_a_broken_promise_is_found(harm, promise):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from .faults import FAULTS
-from .nemesis import Run, kinds_for, table
+from .catalogue import FAULTS, kinds_for
+from .nemesis import Run, table
 
 pytestmark = [pytest.mark.crash, pytest.mark.cluster]
 PLANTED = Path(__file__).parent / "planted"
@@ -33,9 +33,9 @@ def test_a_killed_leader_and_one_without_its_group_break_no_promise(tmp_path: Pa
 @pytest.mark.timeout(12 * 3600)
 def test_many_faults_break_no_promise(tmp_path: Path, seed: int, request: pytest.FixtureRequest) -> None:
     cycles = int(request.config.getoption("--kill-cycles"))
-    small_disk = os.geteuid() == 0
-    run = Run(tmp_path, seed, small_disk=small_disk)
-    count = run.go(cycles, kinds_for(FAULTS, small_disk=small_disk))
+    has_disks = os.geteuid() == 0
+    run = Run(tmp_path, seed, has_disks=has_disks)
+    count = run.go(cycles, kinds_for(FAULTS, has_disks=has_disks))
     print(table(run))
     assert run.findings.holds, f"{run.findings} {count}"
     assert count.acknowledged > 20 * cycles

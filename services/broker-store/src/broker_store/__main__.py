@@ -21,7 +21,7 @@ from gantry_chassis.settings.loading import (
     masked,
     parse_arguments,
 )
-from gantry_chassis.start_refusal import refuse_start
+from gantry_chassis.start_refusal import StartRefused, refuse_start
 from gantry_guard.exposure import refuse_exposure
 
 SERVICE = "broker-store"
@@ -60,6 +60,7 @@ def main(argv: list[str]) -> None:
     fast_paths = has_fast_paths(SERVICE)
 
     async def live(life: Life) -> None:
+        from broker_store.log.errors import LogError
         from broker_store.process.assembly import StoreProcess
         from broker_store.process.disk import real_disk
         from broker_store.process.group_register import jetstream_register
@@ -67,7 +68,10 @@ def main(argv: list[str]) -> None:
         get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
         get_logger().debug("settings", **masked(settings))
         refuse_exposure([settings.listen], is_guarded=settings.is_enforced, is_insecure=settings.insecure)
-        await StoreProcess(settings, life, real_disk(), jetstream_register, fast_paths=fast_paths).run()
+        try:
+            await StoreProcess(settings, life, real_disk(), jetstream_register, fast_paths=fast_paths).run()
+        except (LogError, OSError) as error:  # the group of a replica continues without it
+            raise StartRefused(f"the store ends: {error}: check the disk") from error
 
     run(live, service=SERVICE)
 
