@@ -45,4 +45,7 @@ async def test_an_error_of_a_file_is_answered_without_its_path_and_logged_with_i
     (answer,) = peer.answers()
     assert (answer.code, answer.remark) == (1, "FileNotFoundError: No such file or directory")
     host, port = peer.remote
-    assert f"{host}:{port}" in "".join(capsys.readouterr())
+    logged = "".join(capsys.readouterr())
+    assert f"{host}:{port}" in logged
+    assert "because the disk did" in logged
+    assert "Traceback" not in logged

@@ -127,7 +127,12 @@ class Acker:
         """Read the bytes in a thread, then judge all items again: nothing was written yet."""
         await self.receiver.warm(cold)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        reply = self._ack(answer.set_result, command, may_wait=True)
+
+        def send(data: bytes) -> None:
+            if not answer.done():  # cancelled where the store ends
+                answer.set_result(data)
+
+        reply = self._ack(send, command, may_wait=True)
         return await answer if reply is None else reply
 
     def _ack(self, send: Send, command: Command, *, may_wait: bool) -> bytes | None:

@@ -49,13 +49,18 @@ class DeferredReplies:
             frame = await reply
         except WireError as error:
             frame = encode_response(error.code, command.opaque, remark=str(error))
+        except OSError as error:
+            host, port = peer.remote
+            _log.error(
+                "a request failed because the disk did",
+                code=command.code, peer=f"{host}:{port}", error=str(error),
+            )  # fmt: skip
+            remark = f"{type(error).__name__}: {error.strerror}"  # the path is not the client's business
+            frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         except Exception as error:  # noqa: BLE001 - answer the client, as every other handler does
             host, port = peer.remote
             _log.exception("request failed", code=command.code, peer=f"{host}:{port}")
-            remark = (
-                error.strerror if isinstance(error, OSError) else error
-            )  # the path is not the client's business
-            remark = f"{type(error).__name__}: {remark}"
+            remark = f"{type(error).__name__}: {error}"
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         finally:
             self._requests.leave()
