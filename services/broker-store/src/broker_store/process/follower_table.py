@@ -3,21 +3,18 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from broker_store.ports import Commands, Handler
-from broker_store.ports import Peer as StorePeer
+from broker_store.ports import Commands
 from gantry_link.serving.peer import Peer
-from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
+from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, Command, decode_command
+from gantry_wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, decode_command
 from gantry_wire.frames.frame_stream import RawFrame
-from gantry_wire.private_requests.leading import LEADER_FIELD, NO_LEASE, NOT_LEADER
+from gantry_wire.private_requests.leading import LEADER_FIELD, NOT_LEADER
 
 if TYPE_CHECKING:
     from gantry_guard.inner_door import InnerDoor
 
 INTRODUCTION = frozenset({GantryCode.INTRODUCE, GantryCode.PROVE})
-GRANTS = frozenset({RequestCode.LOCK_BATCH_MQ, GantryCode.CLAIM_QUEUES, GantryCode.RECEIVE})
-"""Requests that grant what lives in memory: only while no other replica can lead."""
 
 
 class GroupTable:
@@ -57,33 +54,3 @@ def not_leader(address: str) -> RefusedRequest:
         f"this replica does not lead its broker: nothing was stored; {leads}",
         fields,
     )
-
-
-def no_lease() -> RefusedRequest:
-    """Return the refusal of a grant by a leader whose lease is not whole."""
-    return RefusedRequest(
-        ResponseCode.SYSTEM_BUSY,
-        "this leader has just taken over, or does not hear all replicas in sync: nothing is granted now, try again in a moment",
-        {"gantryCode": NO_LEASE},
-    )
-
-
-def with_lease(commands: Commands, may_grant: Callable[[], bool]) -> Commands:
-    """Return the commands of a leader, which grants only while `may_grant` says so."""
-    guarded_commands: Commands = dict(commands)
-    for code in GRANTS & commands.keys():
-        class_name, handler = commands[code]
-        guarded_commands[code] = (class_name, _Granting(handler, may_grant))
-    return guarded_commands
-
-
-class _Granting:
-    """A handler that grants, and is asked only with the lease."""
-
-    def __init__(self, handler: Handler, may_grant: Callable[[], bool]) -> None:
-        self._handler, self._may_grant = handler, may_grant
-
-    def __call__(self, peer: StorePeer, command: Command) -> bytes | None:
-        if not self._may_grant():
-            raise no_lease()
-        return self._handler(peer, command)

@@ -15,8 +15,8 @@ from broker_store.log.files.files import Files
 from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
-from broker_store.process.follower_table import with_lease
 from broker_store.process.forgetting import forget_before
+from broker_store.process.grants import with_lease
 from broker_store.process.group_register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group_report import GroupReport, Position
 from broker_store.process.group_settings import CannotMove, GroupSettings
