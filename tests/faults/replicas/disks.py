@@ -57,8 +57,16 @@ class Disk:
         self.is_dead = True
 
     def restore(self) -> None:
-        """Mount it again after `kill`. No process may use it."""
+        """Mount it again after `kill`. No process may use it.
+
+        A mount namespace of somebody else may hold the dead file system still, and a mount of the same image would be that one. So it is
+        a copy of the image.
+        """
         self._unmount()
+        image = self._powered.image
+        copy = image.with_suffix(".copy")
+        subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+        copy.replace(image)
         self._powered.power_on()
         self.is_dead = False
 

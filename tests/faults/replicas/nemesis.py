@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import math
 import os
 import random
 import shutil
@@ -52,8 +53,8 @@ class Run:
         self.probes: Probes | None = None
         self.journeys: list[Journey] = []
 
-    def go(self, cycles: int, kinds: tuple[str, ...], pace: float = 1.0) -> Count:
-        """Start, do the faults, and judge. The system is stopped at the end."""
+    def go(self, cycles: int, kinds: tuple[str, ...], pace: float = 1.0, seconds: float = math.inf) -> Count:
+        """Start, do the faults, and judge. After some seconds no further fault begins. The system is stopped at the end."""
         try:
             self.system.start()
             http = Http(self.system.http)
@@ -67,7 +68,7 @@ class Run:
             for journey in self.journeys:
                 journey.start()
             time.sleep(2)
-            self._do_faults(cycles, kinds, pace)
+            self._do_faults(cycles, kinds, pace, time.monotonic() + seconds)
             count = self._judge(http)
             http.close()
         finally:
@@ -76,10 +77,13 @@ class Run:
             self.system.stop()
         return count
 
-    def _do_faults(self, cycles: int, kinds: tuple[str, ...], pace: float) -> None:
+    def _do_faults(self, cycles: int, kinds: tuple[str, ...], pace: float, until: float) -> None:
         nemesis = Nemesis(self.system, self.dice, pace)
         bag: list[str] = []
         for cycle in range(cycles):
+            if time.monotonic() > until:
+                say(f"{cycle} of {cycles} cycles in the given time")
+                return
             if not bag:
                 bag = self.dice.sample(kinds, len(kinds))
             kind = bag.pop()
@@ -232,6 +236,12 @@ def main() -> int:
         "--pace", type=float, default=1.0, help="how long faults last, as a part of their longest time"
     )
     parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="no further fault begins after this time; the judgement follows",
+    )
+    parser.add_argument(
         "--python-path", type=Path, default=MODULES, help="modules that the processes find before their own"
     )
     options = parser.parse_args()
@@ -241,7 +251,12 @@ def main() -> int:
     run = Run(folder, options.seed, python_path=options.python_path, has_disks=options.disks)
     failed: BaseException | None = None
     try:
-        count: Any = run.go(options.cycles, kinds_for(options.only, has_disks=options.disks), options.pace)
+        count: Any = run.go(
+            options.cycles,
+            kinds_for(options.only, has_disks=options.disks),
+            options.pace,
+            options.minutes * 60,
+        )
     except BaseException as error:  # noqa: BLE001 - reported with what was found before
         failed, count = error, run.ledger.count()
     if run.probes is not None:
