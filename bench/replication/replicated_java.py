@@ -3,9 +3,9 @@
     python bench/replication/replicated_java.py --jars DIR[:DIR...] [--replicas 1 2 3] [--body 128 1024] [--seconds 15] [--turns 1]
                                                 [--threads 32] [--followers-on DIR] [--no-rocketmq]
 
-The folders are those of rocketmq.py, with `rocketmq-controller` and `rocketmq-tools`. All write synced, and acknowledge what every replica in sync
-has on disk; `mqadmin getSyncStateSet` says that RocketMQ's slave is. All processes and disks share one machine. `--followers-on /dev/shm` takes the
-followers' syncs off the disk, for both.
+The folders are those of rocketmq.py, with `rocketmq-controller` and `rocketmq-tools`. Gantry acknowledges what every replica in sync has on disk.
+RocketMQ's master syncs, and waits for its slave, which reports what it has written, before its own sync; `mqadmin getSyncStateSet` says that the slave is
+in sync. All processes and disks share one machine. `--followers-on /dev/shm` takes the followers' syncs off the disk, for both.
 """
 
 from __future__ import annotations

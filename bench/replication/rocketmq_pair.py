@@ -1,6 +1,7 @@
-"""RocketMQ as a master with a slave in controller mode, which acknowledges what both have on disk. Part of replicated_java.py.
+"""RocketMQ as a master with a slave in controller mode, which acknowledges what both have. Part of replicated_java.py.
 
-The controller lives in the nameserver. `allAckInSyncStateSet` and `minInSyncReplicas=2` let a master acknowledge only what its whole in-sync set has.
+The controller lives in the nameserver. `allAckInSyncStateSet` and `minInSyncReplicas=2` let a master acknowledge only what its whole in-sync set has. A
+slave reports what it has written, synced or not.
 """
 
 from __future__ import annotations
