@@ -87,12 +87,21 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     copy_bytes_per_second: Annotated[
         int,
         Meta(ge=0, le=1 << 40),
-        _help("Bytes a second that a leader reads from files for one replica that is behind; 0: no limit."),
+        _help(
+            "Bytes a second that a leader reads from files for one replica that is behind, and sends to one slave of RocketMQ; 0: no limit."
+        ),
     ] = 128 * 1024 * 1024
     ha_bootstrap: Annotated[
         Switch,
         _help("Make the register of a new group. For one store of the group, at its first start only."),
     ] = False
+    ha_protocol: Annotated[
+        Literal["off", "on", "unprotected"],
+        _help(
+            "Let RocketMQ's slaves copy the log over its HA protocol, which has no TLS and no users. on: for stores without both; unprotected: with them, too; then everybody that reaches the HA port can read every message."
+        ),
+    ] = "off"
+    ha_port: Annotated[Port, _help("HA port; 0 = port + 1.")] = 0
     register_seconds: Annotated[
         float, Meta(ge=0.05, le=60), _help("Interval of registrations with the nameservers.")
     ] = 30.0

@@ -44,6 +44,16 @@ def test_a_leader_says_how_far_each_replica_is():
     assert not far.in_sync
 
 
+def test_slaves_of_rocketmq_are_shown_behind_the_replicas():
+    slave = Copy("s1:4711", 600, 700, 10, is_in_sync=True)
+    handlers = ReplicationHandlers(lambda: 1000, Led(), "c", "broker-a", slaves=lambda: [slave])
+    status = ask(handlers, 907, HARuntimeInfo)
+    assert [one.addr for one in status.ha_connection_info] == ["m2:10911", "m3:10911", "s1:4711"]
+    assert (status.ha_connection_info[2].diff, status.in_sync_slave_nums) == (400, 2)
+    alone = ReplicationHandlers(lambda: 1000, None, "c", "broker-a", slaves=lambda: [slave])
+    assert [one.addr for one in ask(alone, 907, HARuntimeInfo).ha_connection_info] == ["s1:4711"]
+
+
 def test_a_leader_says_which_epoch_wrote_what():
     found = ask(ReplicationHandlers(lambda: 1000, Led(), "c", "broker-a"), 1007, EpochEntryCache)
     assert (found.cluster_name, found.broker_name, found.broker_id, found.max_offset) == (

@@ -37,7 +37,7 @@ flushDiskType = ASYNC_FLUSH
 
 
 def test_keys_without_a_meaning_are_named():
-    keys = {"useEpollNativeSelector": "true", "haListenPort": "10912", "x": "1"}
+    keys = {"useEpollNativeSelector": "true", "haSendHeartbeatInterval": "5000", "x": "1"}
     assert translate(keys, "f").ignored == list(keys)
 
 

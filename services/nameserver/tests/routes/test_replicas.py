@@ -56,6 +56,22 @@ def test_replicas_of_a_later_epoch_register_in_any_order(order):
     assert group.addresses() == {0: C, 1: A, 2: B}
 
 
+def test_a_slave_of_rocketmq_has_an_id_behind_those_of_the_followers_over_a_takeover():
+    group, slave = Group(), "10.0.0.9:10911"
+    group.all(A, 1)
+
+    def register(number):
+        return group.core.register(broker_identity(number=number, address=slave), holds("T", "U"), 9)
+
+    with pytest.raises(BrokerIsAlive):
+        register(1)
+    assert register(3).master_address == A
+    assert group.addresses() == {0: A, 1: B, 2: C, 3: slave}
+    group.all(C, 2)
+    assert register(3).master_address == C
+    assert group.addresses() == {0: C, 1: A, 2: B, 3: slave}
+
+
 def test_the_old_leader_that_wakes_up_is_refused_and_returns_as_a_slave():
     group = Group()
     group.all(A, 1)

@@ -1,4 +1,4 @@
-"""Requests 907 and 1007: the replicas that copy this broker's log, and the epochs of that log. A store without replicas is a master without slaves."""
+"""Requests 907 and 1007: the replicas and RocketMQ's slaves that copy this broker's log, and the epochs of that log."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -45,10 +45,11 @@ class ReplicationHandlers:
     """Handles queries about replication."""
 
     def __init__(
-        self, log_end: Callable[[], int], group: Group | None, cluster_name: str, broker_name: str, broker_id: int = 0
+        self, log_end: Callable[[], int], group: Group | None, cluster_name: str, broker_name: str, broker_id: int = 0,
+        slaves: Callable[[], Sequence[Copy]] | None = None,
     ) -> None:  # fmt: skip
-        """`log_end`: in bytes. `group`: None for a store without replicas."""
-        self._broker_id = broker_id
+        """`log_end`: in bytes. `group`: None for a store without replicas. `slaves`: None without an HA port."""
+        self._broker_id, self._slaves = broker_id, slaves
         self._log_end, self._group = log_end, group
         self._cluster_name, self._broker_name = cluster_name, broker_name
 
@@ -60,9 +61,10 @@ class ReplicationHandlers:
         }
 
     def status(self, _peer: Peer, command: Command) -> bytes:
-        """Handle 907: the log's end, and each replica."""
+        """Handle 907: the log's end, each replica and each slave."""
         end = self._log_end()
-        copies: Sequence[Copy] = () if self._group is None else self._group.copies()
+        replicas: Sequence[Copy] = () if self._group is None else self._group.copies()
+        copies = [*replicas, *(() if self._slaves is None else self._slaves())]
         connections = [
             HAConnectionInfo(
                 addr=copy.address, diff=end - copy.durable_end, in_sync=copy.is_in_sync, slave_ack_offset=copy.durable_end,

@@ -26,6 +26,7 @@ RENAMED = {
     "namesrvAddr": "nameservers",
     "listenPort": "port",
     "fastListenPort": "fast_port",
+    "haListenPort": "ha_port",
     "brokerIP1": "advertise",
     "storePathRootDir": "store_dir",
     "mappedFileSizeCommitLog": "segment_bytes",

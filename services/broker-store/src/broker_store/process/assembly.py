@@ -48,6 +48,7 @@ from broker_store.process.measuring import count_puts, register_metrics
 from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
+from broker_store.process.parts.slaves import open_ha_port
 from broker_store.process.users_at_start import begin_users, settle_users, user_files
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable, Door
@@ -157,6 +158,7 @@ class StoreProcess:
         self._listeners = Listeners(
             settings, routes, budget, self._closed, life.environment.listening_socket,
             None if guard is None else guard.own_port_door(SERVICE, settings.cluster_name),
+            open_ha_port(settings, life.environment, self._metrics, budget),
         )  # fmt: skip
         self._door = TlsDoor.of(open_certificate(settings, life, self._metrics, "gantry_store"), budget)
         self._user_files = user_files(settings)
@@ -296,7 +298,7 @@ class StoreProcess:
     ) -> Surroundings:
         return Surroundings(
             self._settings, self._files, self._classes, metrics, self._clock.now_ms, self._hints, self._pool, self._address,
-            index_trouble, epoch, group, self._clients,
+            index_trouble, epoch, group, self._clients, self._listeners.slaves,
         )  # fmt: skip
 
     def _make_links_pool(
@@ -380,6 +382,7 @@ class StoreProcess:
         if built.control is not None:
             self._listeners.wait_for("reading the users of the other stores")
             await settle_users(built.control, self._life.stopping.is_set, self._user_files)
+        self._listeners.serve_slaves(opening.store.log)
         self._listeners.ready()
         _log.info(
             "ready",
@@ -433,6 +436,7 @@ class StoreProcess:
             await built.close()
             if self._is_recovered:
                 await built.halves.sending.drain(self._settings.drain_seconds)
+        await self._listeners.leave_slaves()
         if membership is None:
             await self._listeners.close()
         await self._life.end_loops()

@@ -1,11 +1,11 @@
 """The parts that stand on an opened store alone. The sending half, the reading half and the leases are built on them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from broker_store.admin.replication_handler import Group
+from broker_store.admin.replication_handler import Copy, Group
 from broker_store.admin.topics_handler import WhenKnown
 from broker_store.commit.topics import TopicTable
 from broker_store.config.config_files import ConfigFile
@@ -59,6 +59,8 @@ class Surroundings:
     """The group that this store leads."""
     clients: ClientTable = field(default_factory=ClientTable)
     """Those of a replica's time as a follower stay."""
+    slaves: Callable[[], Sequence[Copy]] | None = None
+    """RocketMQ's slaves; None without an HA port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,12 @@ def registration_of(
     """Return the registration of a store as a broker id, in an epoch."""
     host, _, port = address.rpartition(":")
     identity = Identity(
-        settings.cluster_name, settings.broker_name, address, f"{host}:{int(port) + 1}", broker_id, epoch
+        settings.cluster_name,
+        settings.broker_name,
+        address,
+        f"{host}:{settings.ha_port or int(port) + 1}",
+        broker_id,
+        epoch,
     )
     return Registration(
         pool, settings.nameservers, identity, topics,

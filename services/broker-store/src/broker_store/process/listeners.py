@@ -1,4 +1,4 @@
-"""The ports of a store: remoting, fast port, HTTP.
+"""The ports of a store: remoting, fast port, HTTP, and the HA port where the settings open it.
 
 Opened first, so that a taken port fails at once; admission follows later.
 """
@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
+from broker_store.log.commit_log.commit_log import CommitLog
+from broker_store.process.parts.slaves import HaPort
 from broker_store.requests.command_table import NOT_ON_FAST_PORT
 from broker_store.settings import Settings
 from gantry_chassis.http.authorizing import Authorizer
@@ -49,9 +51,11 @@ class Listeners:
         on_close: Callable[[Peer], None],
         listen: ListeningSocket,
         authorizer: Authorizer | None,
+        ha_port: HaPort | None,
     ) -> None:
         """`listen` opens the HTTP port; `authorizer` decides about its calls, None: access control is off."""
-        self._settings = settings
+        self._settings, self._ha_port = settings, ha_port
+        self.slaves = None if ha_port is None else ha_port.copies
         self._main: Table | None = None
         self._fast: Table | None = None
         self.reason = "starting"
@@ -84,6 +88,8 @@ class Listeners:
             self.fast_port = await self._fast_server.listen(settings.listen, settings.fast_port_used, door)
         except OSError as error:
             raise StartRefused(f"a port of {settings.listen} cannot be opened: {error}") from error
+        if self._ha_port is not None:
+            await self._ha_port.listen(self.port)
 
     def admit(self, table: Table) -> None:
         """Serve the commands of this table."""
@@ -92,6 +98,16 @@ class Listeners:
     def wait_for(self, reason: str) -> None:
         """Set why the store is not ready yet, and why requests are refused while no table is admitted."""
         self.reason = reason
+
+    def serve_slaves(self, log: CommitLog) -> None:
+        """Send the log of a store that leads to RocketMQ's slaves, if they may have it."""
+        if self._ha_port is not None:
+            self._ha_port.serve(log)
+
+    async def leave_slaves(self) -> None:
+        """Let slaves copy the end of the log for a moment, then close their port. Call it before the log is closed."""
+        if self._ha_port is not None:
+            await self._ha_port.close(CLOSE_SECONDS)
 
     def ready(self) -> None:
         """Everything is served."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from broker_store.admin.cleaning_handler import Cleaner, CleaningHandlers
 from broker_store.admin.progress_handler import ProgressHandlers
 from broker_store.admin.replication_handler import ReplicationHandlers
+from broker_store.admin.slave_requests_handler import SlaveRequestHandlers
 from broker_store.config.configuration_handler import Changes, ConfigurationHandlers
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
@@ -37,7 +38,11 @@ class Administration:
         self._units = UnitHandlers(store.topics, store.queues, consuming.clients, consuming.filters.table)
         self._cleaning = CleaningHandlers(cleaner, self._deferred)
         self._replication = ReplicationHandlers(
-            lambda: log.written_end, around.group, around.settings.cluster_name, around.settings.broker_name
+            lambda: log.written_end, around.group, around.settings.cluster_name, around.settings.broker_name,
+            slaves=around.slaves,
+        )  # fmt: skip
+        self._slave_requests = SlaveRequestHandlers(
+            log, store.queues, store.states.settled, consuming.base.readers, self._deferred, around.now_ms
         )
         self._modes = RequestModeHandlers(store.topics, consuming.groups)
         self._configuration = ConfigurationHandlers(changes)
@@ -48,7 +53,7 @@ class Administration:
         """Return the entries of the command table."""
         parts = (
             self._progress, self._units, self._cleaning, self._replication, self._modes,
-            self._statistics, self._configuration, self._forbidden,
+            self._statistics, self._configuration, self._forbidden, self._slave_requests,
         )  # fmt: skip
         return {code: entry for part in parts for code, entry in part.commands().items()}
 
