@@ -50,6 +50,21 @@ def test_a_leader_tells_how_far_the_others_are_behind():
     ]
 
 
+def test_a_replica_that_registers_another_address_than_its_group_knows_is_shown_once():
+    """In containers: it registers its own address, and the other replicas know it by the name of its container."""
+    group = group_of(
+        "broker-a",
+        {0: A, 1: "172.18.0.4:10921"},
+        {A: leader(), "172.18.0.4:10921": follower("b"), C: follower("c")},
+    )
+    shown = [(one.name, one.broker_id, one.address, one.behind_ms, one.in_sync) for one in group.replicas]
+    assert shown == [
+        ("a", 0, A, 0, True),
+        ("b", 1, "172.18.0.4:10921", 4, True),
+        ("c", None, C, None, False),
+    ]
+
+
 def test_of_two_leaders_the_later_epoch_leads():
     group = group_of("broker-a", {0: A, 1: B}, {A: leader(), B: leader("b", 4, replicas=[])})
     assert (group.leader, group.address, group.epoch) == ("b", B, 4)

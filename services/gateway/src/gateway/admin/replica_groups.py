@@ -19,7 +19,10 @@ def addresses_of(said: Mapping[str, Any] | None) -> set[str]:
 def group_of(
     broker: str, addresses: Mapping[int, str], said: Mapping[str, Mapping[str, Any] | None]
 ) -> BrokerGroupShown:
-    """Return a broker's replicas. `said` has by address what each says; of two that say that they lead, the later epoch does."""
+    """Return a broker's replicas. `said` has by address what each says; of two that say that they lead, the later epoch does.
+
+    A replica may register another address than the one by which its group knows it, as in containers: its name tells that it is the same.
+    """
     leaders = [
         (_of(one, "epoch", int) or 0, address)
         for address, one in said.items()
@@ -30,9 +33,11 @@ def group_of(
     replicas = [
         _replica(number, address, said.get(address), others) for number, address in sorted(addresses.items())
     ]
-    listed = set(addresses.values())
+    listed, names = set(addresses.values()), {one.name for one in replicas}
     replicas += [  # those that the leader knows and no nameserver
-        _replica(None, address, said.get(address), others) for address in others if address not in listed
+        _replica(None, address, said.get(address), others)
+        for address, other in others.items()
+        if address not in listed and other.get("name") not in names
     ]
     return BrokerGroupShown(
         broker=broker,
@@ -54,10 +59,12 @@ def group_of(
 def _replica(
     number: int | None, address: str, own: Mapping[str, Any] | None, others: Mapping[str, Mapping[str, Any]]
 ) -> ReplicaShown:
-    by_leader = others.get(address, {})
+    name = _of(own, "name", str)
+    named = next((at for at, one in others.items() if name and one.get("name") == name), "")
+    by_leader = others.get(address) or others.get(named, {})
     is_leader = own is not None and own.get("role") == LEADER
     return ReplicaShown(
-        name=_of(own, "name", str) or _of(by_leader, "name", str) or "",
+        name=name or _of(by_leader, "name", str) or "",
         broker_id=number,
         address=address,
         role=_of(own, "role", str) or UNKNOWN,
