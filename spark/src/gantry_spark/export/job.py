@@ -77,7 +77,9 @@ class Export:
         """Export new messages. Raises Refused, Failed, and Spark's errors."""
         began = time.monotonic()
         say("looking at the stores")
-        with closing(take(self._options.places, http=self._options.http)) as snapshot:
+        with closing(
+            take(self._options.places, http=self._options.http, replica=self._options.replica)
+        ) as snapshot:
             found = self._reach(snapshot)
             if found is None or not found.bytes:
                 return Result(

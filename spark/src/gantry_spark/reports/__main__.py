@@ -61,7 +61,13 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         action="extend",
         default=[],
-        help="address of a running store's HTTP port, if no launcher of this machine knows it",
+        help="address of a running store's HTTP port, if no launcher of this machine knows it; also one for each replica",
+    )
+    words.add_argument(
+        "--replica",
+        metavar="R",
+        default="leader",
+        help="which replica of a broker is read: leader (default), follower, or a name",
     )
     words.add_argument("--snapshot", metavar="FILE", help="manifest of a snapshot, or a folder of them")
     words.add_argument(
@@ -124,7 +130,7 @@ def _run(asked: argparse.Namespace, progress: Progress) -> int:
             progress.stream = sys.stderr
             if asked.merge:
                 return _merge(asked, progress, place)
-            sources = sources_of(asked.data, asked.store, asked.snapshot, asked.http)
+            sources = sources_of(asked.data, asked.store, asked.snapshot, asked.http, asked.replica)
             sources.check()  # reports a missing store before Spark starts, which takes seconds
             progress.stage("starting Spark")
             from gantry_spark.reports.rounds import Rounds

@@ -28,6 +28,8 @@ class Sources(NamedTuple):
     paths: tuple[str, ...]
     manifest: str | None
     http: Mapping[str, str]
+    replica: str
+    """Of brokers with replicas: leader, follower or a name."""
 
     def check(self) -> None:
         """Raise NotPossible if there is no store."""
@@ -36,7 +38,7 @@ class Sources(NamedTuple):
 
         try:
             if self.manifest is None:
-                self._check_names(store_directory.find(self.paths, self.http))
+                self._check_names(store_directory.find(self.paths, self.http, self.replica))
             else:
                 snapshot.load(self.manifest)
         except snapshot.NotAStore as error:
@@ -47,7 +49,7 @@ class Sources(NamedTuple):
         from gantry_spark.store import snapshot
 
         return (
-            snapshot.take(self.paths, http=self.http)
+            snapshot.take(self.paths, http=self.http, replica=self.replica)
             if self.manifest is None
             else snapshot.load(self.manifest)
         )
@@ -59,19 +61,19 @@ class Sources(NamedTuple):
 
 
 def sources_of(
-    data: str | None, stores: Sequence[str], manifest: str | None, http: Sequence[str] = ()
-) -> Sources:
+    data: str | None, stores: Sequence[str], manifest: str | None, http: Sequence[str] = (), replica: str = "leader"
+) -> Sources:  # fmt: skip
     """Return the sources of the options. Raises NotPossible."""
     addresses: dict[str, str] = {}
     for words in http:
         broker, _, url = words.partition("=")
         if not broker or not url.startswith(("http://", "https://")):
             raise NotPossible(f"--http {words} is not like broker-a=http://127.0.0.1:10913")
-        addresses[broker] = url
+        addresses[broker] = f"{addresses[broker]}|{url}" if broker in addresses else url
     if manifest is not None and (data is not None or stores):
         raise NotPossible("name a snapshot, or stores and data directories, not both")
     paths = [*([data] if data is not None else []), *stores]
-    return Sources(tuple(paths or ([] if manifest is not None else [DATA])), manifest, addresses)
+    return Sources(tuple(paths or ([] if manifest is not None else [DATA])), manifest, addresses, replica)
 
 
 def span_of(since: str | None, below: str | None) -> Span:

@@ -55,7 +55,12 @@ class BatchReader(DataSourceReader):
         if options.snapshot is not None:
             snapshot = load(options.snapshot)
         else:
-            snapshot = take(options.paths, http=options.http, ttl_seconds=options.snapshot_seconds)
+            snapshot = take(
+                options.paths,
+                http=options.http,
+                ttl_seconds=options.snapshot_seconds,
+                replica=options.replica,
+            )
         try:
             return self._plan(snapshot, task)
         except BaseException:

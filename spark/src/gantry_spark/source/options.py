@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gantry_spark.bad_option import BadOption
 from gantry_spark.decode.schema import COLUMNS, DEFAULT_COLUMNS, UnknownColumn, column
+from gantry_spark.store.replicas import LEADER, SEPARATOR
 
 EARLIEST, LATEST = -2, -1
 """In JSON, for an offset or a position."""
@@ -53,12 +54,14 @@ class Options:
     decompress: bool
     quarantine: str | None
     pushdown: bool
+    replica: str
+    """Of a broker with replicas: leader, follower or a name."""
 
 
 _NAMES: Final = (
     "path", "snapshot", "http", "snapshotSeconds", "columns", "topic", "subscribe", "startingOffsets", "endingOffsets",
     "startingTimestamp", "endingTimestamp", "minPartitions", "maxBytesPerTrigger", "failOnDataLoss", "checkCrc", "decompress",
-    "quarantine", "pushdown",
+    "quarantine", "pushdown", "replica",
 )  # fmt: skip
 _KNOWN: Final = {name.lower() for name in _NAMES}
 
@@ -101,6 +104,7 @@ def parse(given: Mapping[str, str]) -> Options:
         decompress=_flag(options, "decompress", default=False),
         quarantine=options.get("quarantine"),
         pushdown=_flag(options, "pushdown", default=False),
+        replica=options.get("replica", LEADER).strip() or LEADER,
     )
 
 
@@ -206,7 +210,7 @@ def _addresses(text: str) -> dict[str, str]:
             continue
         if not is_named or not address.startswith(("http://", "https://")):
             raise BadOption(f"http is like broker-a=http://127.0.0.1:10913,broker-b=…, not {text}")
-        found[broker] = address
+        found[broker] = SEPARATOR.join([*([found[broker]] if broker in found else []), address])
     return found
 
 

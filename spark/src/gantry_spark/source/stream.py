@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         firsts, lasts = stream_offsets.from_json(start), stream_offsets.from_json(end)
         views: list[StoreView] = []
         ranges: dict[str, tuple[int, int]] = {}
-        for store in find(self._options.paths, self._options.http):
+        for store in find(self._options.paths, self._options.http, self._options.replica):
             last = lasts.get(store.broker)
             if last is None:
                 continue
@@ -190,7 +190,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _views(self) -> dict[str, StoreView]:
         views: dict[str, StoreView] = {}
-        for store in find(self._options.paths, self._options.http):
+        for store in find(self._options.paths, self._options.http, self._options.replica):
             view = snapshot.look(store, self._ends.get(store.broker, 0))
             self._ends[store.broker] = view.end_position
             views[store.broker] = view

@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from gantry_spark.store import files as store_files
+from gantry_spark.store.replicas import LEADER, addresses_of, of_files
+
 _FLOCK: Final = struct.Struct("hhqqi")
 """struct flock of Linux on 64 bits: type, whence, start, length, process id."""
 _PEER_CREDENTIALS: Final = struct.Struct("3i")
@@ -35,22 +38,67 @@ class StoreDirectory(NamedTuple):
     is_running: bool
 
 
-def find(paths: Sequence[str], http: Mapping[str, str] | None = None) -> tuple[StoreDirectory, ...]:
-    """Return the stores that paths name, in order of their broker names.
+class Places(NamedTuple):
+    """A broker: its store, or the replicas that are known here, and the addresses that were given for them."""
 
-    A path is a store (it has `commitlog/`) or a data directory whose folders are stores. NAME=PATH names a store's broker; otherwise it
-    is the name of its folder. `http` has addresses of running stores by broker name. Raises NotAStore.
+    broker: str
+    folders: tuple[str, ...]
+    addresses: tuple[str, ...]
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether there is a choice. The directory of one replica is read as it is."""
+        return len(self.folders) > 1
+
+    def store(self, folder: str) -> StoreDirectory:
+        """Return one of them. The launcher knows its address if none was given."""
+        runs = is_running(folder)
+        given = self.addresses[0] if len(self.addresses) == 1 and not self.has_replicas else None
+        return StoreDirectory(
+            self.broker, folder, (given or address_from_launcher(Path(folder))) if runs else None, runs
+        )
+
+
+def find(
+    paths: Sequence[str], http: Mapping[str, str] | None = None, replica: str = LEADER
+) -> tuple[StoreDirectory, ...]:
+    """Return the stores that paths name, in order of their broker names; of a broker with replicas one, chosen by its files.
+
+    Arguments as for `places`. `replica`: as `of_files`. Raises NotAStore.
     """
-    found: dict[str, StoreDirectory] = {}
+    return tuple(
+        one.store(of_files(one.folders, replica) if one.has_replicas else one.folders[0])
+        for one in places(paths, http)
+    )
+
+
+def places(paths: Sequence[str], http: Mapping[str, str] | None = None) -> tuple[Places, ...]:
+    """Return the brokers that paths name, in order of their names.
+
+    A path is a store (it has `commitlog/`) or a data directory whose folders are stores, or replicas of a broker in the folder of their
+    broker. NAME=PATH names a store's broker; otherwise it is the name of its folder. `http` has addresses of running stores by broker name,
+    those of replicas separated by `|`. Raises NotAStore.
+    """
+    found: dict[str, dict[str, None]] = {}
     for path in paths:
-        for store in _stores_of(path, http or {}):
-            if (other := found.get(store.broker)) is not None and other.path != store.path:
-                words = f"two stores are called {store.broker}: {other.path} and {store.path}; name one as NAME=PATH"
-                raise NotAStore(words)
-            found[store.broker] = store
+        for broker, folder in _folders_of(path):
+            found.setdefault(broker, {})[str(folder)] = None
     if not found:
         raise NotAStore("no path was given: name a store's directory or the data directory of a system")
-    return tuple(found[name] for name in sorted(found))
+    for broker, folders in found.items():
+        first, *others = folders
+        if others and not any(map(store_files.replica, folders)):
+            raise NotAStore(_unrelated(broker, first, others[0]))
+    return tuple(
+        Places(name, tuple(found[name]), addresses_of((http or {}).get(name, ""))) for name in sorted(found)
+    )
+
+
+def _unrelated(broker: str, first: str, second: str) -> str:
+    """Return why two stores of one name, none of which knows a group, cannot both be read."""
+    if Path(first).parent == Path(second).parent:
+        return f"none of the replicas of {broker} knows its group: name one, as {broker}={first}"
+    return f"two stores are called {broker}: {first} and {second}; name one as NAME=PATH"
 
 
 def is_running(directory: str) -> bool:
@@ -69,7 +117,8 @@ def is_running(directory: str) -> bool:
     return kind != fcntl.F_UNLCK
 
 
-def _stores_of(path: str, http: Mapping[str, str]) -> list[StoreDirectory]:
+def _folders_of(path: str) -> list[tuple[str, Path]]:
+    """Return the stores that a path names, with their brokers."""
     name, is_named, named_path = path.partition("=")
     if not is_named or Path(path).exists():
         name, named_path = "", path
@@ -78,25 +127,18 @@ def _stores_of(path: str, http: Mapping[str, str]) -> list[StoreDirectory]:
         raise NotAStore(f"{named_path} is not a directory")
     folder = folder.resolve()
     if (folder / "commitlog").is_dir():
-        return [_store(name or folder.name, folder, http)]
+        return [(name or folder.name, folder)]
     stores = [child for child in sorted(folder.iterdir()) if (child / "commitlog").is_dir()]
-    if not stores and (replicas := sorted(path.parent for path in folder.glob("broker-?/?/commitlog"))):
-        raise NotAStore(
-            f"the brokers of {folder} have replicas: name one of each, of a running broker its leader (./gantry status), "
-            f"as {replicas[0].parent.name}={replicas[0]}"
-        )
-    if not stores:
+    if stores and all(len(child.name) == 1 and store_files.replica(str(child)) for child in stores):
+        return [(name or folder.name, child) for child in stores]  # the folder of one broker
+    replicas = sorted(log.parent for log in folder.glob("broker-?/?/commitlog"))
+    if not stores and not replicas:
         raise NotAStore(f"{folder} is not a store (it has no commitlog/) and contains none")
-    return [_store(name if name and len(stores) == 1 else child.name, child, http) for child in stores]
+    found = [(child.name, child) for child in stores] + [(child.parent.name, child) for child in replicas]
+    return [(name if name and len(found) == 1 else broker, child) for broker, child in found]
 
 
-def _store(broker: str, folder: Path, http: Mapping[str, str]) -> StoreDirectory:
-    runs = is_running(str(folder))
-    address = (http.get(broker) or _address_from_launcher(folder)) if runs else None
-    return StoreDirectory(broker, str(folder), address, runs)
-
-
-def _address_from_launcher(folder: Path) -> str | None:
+def address_from_launcher(folder: Path) -> str | None:
     """Ask the launcher of the surrounding data directory for a store's HTTP address. A replica lies in the folder of its broker."""
     for data in (folder.parent, folder.parent.parent):
         for broker in _status(data).get("brokers", []):

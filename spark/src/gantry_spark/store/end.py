@@ -34,6 +34,8 @@ def find_end(store: StoreDirectory, segments: Sequence[SegmentFile], known_end: 
         return _foreign(store, segments, known_end)[0]
     note, confirm = own
     low = segments[0].base
+    if store_files.replica(store.path) is not None:  # what its group has not confirmed may be taken back
+        return walk(segments, max(low, confirm), max(known_end, confirm)).end
     if store.is_running and note.status == store_files.RUNNING and confirm >= known_end:
         return confirm  # the part above may be incomplete, or be removed
     if store.is_running:  # it is opening, and will confirm what it finds complete

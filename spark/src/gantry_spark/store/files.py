@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
+from struct import error as struct_error
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -24,6 +25,8 @@ _NAME: Final = re.compile(r"\d{20}")
 _NOTE: Final = Struct(">4siq16s16sqqqqqqqqq")
 _NOTE_CRC: Final = Struct(">I")
 _NOTE_DISTANCE: Final = 4096
+_KEPT_START: Final = Struct(">4sH")
+_KEPT_HEADS: Final = {1: Struct(">QI"), 2: Struct(">QQBI")}
 _UNITS: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags", ">i8")])
 
 QueueName = tuple[str, int]
@@ -81,8 +84,37 @@ def still_there(segments: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
     )
 
 
+class Replica(NamedTuple):
+    """What a replica of a broker last knew of its group: see `gantry/replica` in the store's `replication/kept_file.py`."""
+
+    origin: str
+    """Names the group, and so the log that its replicas share."""
+    leader: str
+    epoch: int
+
+
+def replica(directory: str) -> Replica | None:
+    """Return what a replica knows of its group. None for a store without replicas, and for a replica that knows nothing yet."""
+    try:
+        content = Path(directory, "gantry/replica").read_bytes()
+        magic, version = _KEPT_START.unpack_from(content)
+        if magic != b"GKPT" or _NOTE_CRC.unpack(content[-_NOTE_CRC.size :])[0] != crc32(
+            content[: -_NOTE_CRC.size]
+        ):
+            return None
+        head = _KEPT_HEADS[version]
+        size = head.unpack_from(content, _KEPT_START.size)[-1]
+        start = _KEPT_START.size + head.size
+        record = json.loads(content[start : start + size]) if size else None
+        return Replica(str(record["origin"]), str(record["leader"]), int(record["epoch"])) if record else None
+    except (OSError, struct_error, KeyError, TypeError, ValueError):
+        return None
+
+
 def log_id(directory: str) -> str:
-    """Return the name of the log, empty for one that Gantry never opened."""
+    """Return the name of the log, empty for one that Gantry never opened. The replicas of a broker share theirs."""
+    if (group := replica(directory)) is not None:
+        return group.origin
     try:
         return Path(directory, "gantry/logId").read_text(encoding="ascii").strip()
     except OSError:

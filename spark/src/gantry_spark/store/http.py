@@ -8,20 +8,28 @@ import os
 import time
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any, Final
 
 _log = logging.getLogger("gantry_spark")
 
 SECONDS_MAX: Final = 120.0
 """A store that copies many queues takes a moment."""
+ASK_SECONDS_MAX: Final = 3.0
+"""For a replica that may be away: the others are asked, too."""
 RECOVERY_SECONDS_MAX: Final = 120.0
 _TRY_AGAIN_SECONDS: Final = 0.5
 TOKEN_VARIABLE: Final = "GANTRY_TOKEN"  # noqa: S105 - the name of a variable
 NO_ACCESS: Final = {401, 403}
+_TOKEN: Final = f"set {TOKEN_VARIABLE} to a token of a user that may change the cluster"
 
 
 class SnapshotRefused(Exception):
     """A running store made no snapshot; the text says why and what to do."""
+
+
+class StoreAway(SnapshotRefused):
+    """It does not answer."""
 
 
 def make_snapshot(http: str, ttl_seconds: int) -> dict[str, Any]:
@@ -33,14 +41,26 @@ def make_snapshot(http: str, ttl_seconds: int) -> dict[str, Any]:
         except urllib.error.HTTPError as error:
             words = _words(error)
             if error.code in NO_ACCESS:
-                words += f"; set {TOKEN_VARIABLE} to a token of a user that may change the cluster"
+                words += f"; {_TOKEN}"
             if error.code != 503 or time.monotonic() > until:
                 raise SnapshotRefused(f"the store at {http} made no snapshot: {words}") from error
         except OSError as error:
-            raise SnapshotRefused(
+            raise StoreAway(
                 f"the store at {http} does not answer ({error}); is that its HTTP port?"
             ) from error
         time.sleep(_TRY_AGAIN_SECONDS)
+
+
+def replication(http: str) -> dict[str, Any] | None:
+    """Return what a replica says of its broker's replicas. None if it does not answer, has no replicas, or recovers its log."""
+    try:
+        return json.loads(_call("GET", f"{http.rstrip('/')}/v1/replication", ASK_SECONDS_MAX))
+    except (OSError, ValueError, HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError) and error.code in NO_ACCESS:
+            raise SnapshotRefused(
+                f"the store at {http} does not say whether it leads: {_words(error)}; {_TOKEN}"
+            ) from error
+        return None
 
 
 def drop_snapshot(http: str, snapshot_id: str) -> None:
@@ -51,13 +71,13 @@ def drop_snapshot(http: str, snapshot_id: str) -> None:
         _log.info("the snapshot %s stays at %s until its time is over: %s", snapshot_id, http, error)
 
 
-def _call(method: str, url: str) -> bytes:
+def _call(method: str, url: str, seconds_max: float = SECONDS_MAX) -> bytes:
     if not url.startswith(("http://", "https://")):
         raise SnapshotRefused(f"{url} is not an HTTP address")
     token = os.environ.get(TOKEN_VARIABLE)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310 - checked above
-    with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=seconds_max) as answer:  # noqa: S310
         return answer.read()
 
 

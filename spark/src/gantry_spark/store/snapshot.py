@@ -18,14 +18,19 @@ from typing import Any, Final
 from gantry_spark.store import end as store_end
 from gantry_spark.store import files as store_files
 from gantry_spark.store import http as store_http
-from gantry_spark.store.directory import NotAStore, StoreDirectory, find
+from gantry_spark.store import replicas
+from gantry_spark.store.directory import NotAStore, Places, StoreDirectory, places
 from gantry_spark.store.end import StoreUnreadable
 from gantry_spark.store.files import QueueName, SegmentFile
+from gantry_spark.store.replicas import LEADER
 
 _log = logging.getLogger("gantry_spark")
 
 TTL_SECONDS: Final = 3600
 """How long a running store keeps a job's data, unless the job ends before: longer than jobs take."""
+TAKEOVER_SECONDS_MAX: Final = 30.0
+"""While no replica leads: a takeover takes seconds."""
+_TRY_AGAIN_SECONDS: Final = 0.5
 VERSION: Final = 1
 _TRIES: Final = 3
 
@@ -78,15 +83,21 @@ class Snapshot:
 
 
 def take(
-    paths: Sequence[str], *, http: Mapping[str, str] | None = None, ttl_seconds: int = TTL_SECONDS
+    paths: Sequence[str],
+    *,
+    http: Mapping[str, str] | None = None,
+    ttl_seconds: int = TTL_SECONDS,
+    replica: str = LEADER,
 ) -> Snapshot:
     """Fix the current content of the stores below these paths.
 
-    `http` has addresses of running stores that no launcher of this machine knows, by broker name. Raises NotAStore, StoreUnreadable.
+    `http` has addresses of running stores that no launcher of this machine knows, by broker name; those of replicas separated by `|`.
+    `replica`: which one makes the snapshot of a broker with replicas: `leader`, `follower` or a name. Raises NotAStore, StoreUnreadable,
+    SnapshotRefused.
     """
     views: list[StoreView] = []
     try:
-        views.extend(_take_one(store, ttl_seconds) for store in find(paths, http))
+        views.extend(_take_of(one, ttl_seconds, replica) for one in places(paths, http))
     except BaseException:
         Snapshot(tuple(views)).close()
         raise
@@ -133,14 +144,45 @@ def view_up_to(store: StoreDirectory, end: int) -> StoreView:
     )  # fmt: skip
 
 
+def _take_of(places: Places, ttl_seconds: int, wish: str) -> StoreView:
+    if not places.has_replicas:
+        return _take_one(places.store(places.folders[0]), ttl_seconds)
+    stores = [places.store(folder) for folder in places.folders]
+    addresses = places.addresses or tuple(store.http for store in stores if store.http)
+    if not addresses:
+        chosen = replicas.of_files(places.folders, wish)
+        return _take_one(next(store for store in stores if store.path == chosen), ttl_seconds)
+    until = time.monotonic() + TAKEOVER_SECONDS_MAX
+    while True:
+        said = replicas.ask(addresses)
+        chosen_one = replicas.of_roles(said, wish)
+        if chosen_one is not None:
+            with contextlib.suppress(
+                store_http.StoreAway
+            ):  # it ended meanwhile: ask again, another one may lead
+                return _made(places.broker, chosen_one.address, places.folders, ttl_seconds)
+        if time.monotonic() > until:
+            raise StoreUnreadable(
+                f"no replica of {places.broker} can be read as {wish}: {replicas.words_of(addresses, said)}; wait until one leads, or name "
+                "one that answers as the replica"
+            )
+        time.sleep(_TRY_AGAIN_SECONDS)
+
+
+def _made(broker: str, http: str, folders: Sequence[str], ttl_seconds: int) -> StoreView:
+    """Have a running store make a snapshot, which is in one of these directories. Raises SnapshotRefused, StoreUnreadable."""
+    manifest = store_http.make_snapshot(http, ttl_seconds)
+    for directory in folders:
+        folder = Path(directory, "gantry", "snapshots", manifest["id"])
+        if folder.is_dir():
+            return replace(_of_manifest(folder, manifest), broker=broker, http=http)
+    store_http.drop_snapshot(http, manifest["id"])
+    raise StoreUnreadable(f"the store at {http} is another one than {' or '.join(folders)}")
+
+
 def _take_one(store: StoreDirectory, ttl_seconds: int) -> StoreView:
     if store.is_running and store.http:
-        manifest = store_http.make_snapshot(store.http, ttl_seconds)
-        folder = Path(store.path, "gantry", "snapshots", manifest["id"])
-        if not folder.is_dir():
-            store_http.drop_snapshot(store.http, manifest["id"])
-            raise StoreUnreadable(f"the store at {store.http} is another one than {store.path}")
-        return replace(_of_manifest(folder, manifest), broker=store.broker, http=store.http)
+        return _made(store.broker, store.http, [store.path], ttl_seconds)
     if store.is_running:
         _log.warning(
             "%s runs and its HTTP address is unknown: it is read without a snapshot, and retention may delete data that this job reads; "

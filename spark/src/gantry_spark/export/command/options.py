@@ -38,6 +38,7 @@ class ExportOptions:
     data: Path | None = None
     stores: tuple[str, ...] = ()
     http: dict[str, str] = field(default_factory=dict[str, str])
+    replica: str = "leader"
     json_schema: Path | None = None
     prefix: str = ""
     from_ms: int | None = None
@@ -70,7 +71,7 @@ def parse(words: Sequence[str], now: datetime | None = None) -> ExportOptions:
     if not given["out"]:
         raise Refused("name the folder of the table: --out DIR")
     given["topics"] = tuple(dict.fromkeys(given["topics"]))
-    given["stores"], given["http"] = tuple(given["stores"]), dict(given["http"])
+    given["stores"], given["http"] = tuple(given["stores"]), _by_broker(given["http"])
     given["out"] = Path(given["out"]).absolute()
     given["data"] = Path(given["data"]).absolute() if given["data"] else None
     given["compact_bytes"] <<= 20
@@ -125,8 +126,10 @@ def _add_places(parser: _Parser) -> None:
     add("--data", metavar="DIR", help="data directory of ./gantry up (default ./data of the checkout)")
     words = "a store's directory instead, as DIR or BROKER=DIR; may be repeated"
     add("--store", dest="stores", action="append", default=[], metavar="DIR", help=words)
-    words = "address of a running store's HTTP port, if no launcher of this machine knows it"
+    words = "address of a running store's HTTP port, if no launcher of this machine knows it; may be repeated, also for each replica"
     add("--http", action="append", default=[], type=_address, metavar="BROKER=URL", help=words)
+    words = "which replica of a broker is read: leader (default), follower, or a name"
+    add("--replica", default="leader", metavar="R", help=words)
 
 
 def _add_contents(parser: _Parser, instant: Callable[[str], int]) -> None:
@@ -165,6 +168,14 @@ def _add_ways(parser: _Parser) -> None:
     add("--accept-loss", action="store_true", help=words)
     add("--master", default="local[*]", metavar="URL", help="Spark's master (default local[*]: this machine)")
     add("--json", action="store_true", help="print one JSON line per run on stdout")
+
+
+def _by_broker(addresses: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the addresses of each broker; several are those of its replicas."""
+    found: dict[str, str] = {}
+    for broker, url in addresses:
+        found[broker] = f"{found[broker]}|{url}" if broker in found else url
+    return found
 
 
 def _address(words: str) -> tuple[str, str]:
