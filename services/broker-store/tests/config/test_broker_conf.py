@@ -129,6 +129,8 @@ def test_settings_are_listed_under_rocketmqs_names():
     assert values["flushDiskType"] == "SYNC_FLUSH"
     assert values["autoCreateTopicEnable"] == "true"
     assert (values["listenPort"], values["fastListenPort"]) == ("10911", "10909")
+    assert values["haListenPort"] == "10912"
+    assert describe_values(Settings(ha_port=4711), 10911, 10909)["haListenPort"] == "4711"
 
 
 def test_tls_properties_of_rocketmq_are_understood_and_insecure_ones_refused():

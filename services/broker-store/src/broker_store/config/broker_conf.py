@@ -223,4 +223,5 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
         "authorizationEnabled": "true" if settings.is_enforced else "false",
     }
     ports = {"listenPort": str(port), "fastListenPort": str(fast_port)}
+    ports["haListenPort"] = str(settings.ha_port or port + 1)
     return values | ports | {"shortPollingTimeMills": str(SHORT_POLLING_MS)}

@@ -315,9 +315,11 @@ class Link(asyncio.Protocol):
 
     def _have_read(self, reading: asyncio.Future[bytes]) -> None:
         self._is_reading = False
-        if self._transport is None or reading.cancelled():
+        if reading.cancelled():
             return
         error = reading.exception()
+        if self._transport is None:
+            return  # the connection ended meanwhile
         if error is None:
             self._send(reading.result(), self._server.steady())
             self._pump()
