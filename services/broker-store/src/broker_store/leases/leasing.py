@@ -22,6 +22,7 @@ from broker_store.leases.subscription_opening import attempts_max
 from broker_store.leases.subscriptions import Subscription, Subscriptions
 from broker_store.leases.wait_handler import Waits
 from broker_store.ports import Commands, Peer
+from gantry_chassis.logs.structured import get_logger
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command
@@ -33,6 +34,9 @@ TICK_SECONDS = 0.05
 TICKS_PER_NOTE = 20
 TICKS_PER_OFFER = 20
 """Ticks between two offers of messages that no receiver fetched."""
+
+
+_log = get_logger()
 
 
 class HasId(Protocol):
@@ -83,7 +87,7 @@ class Leasing:
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the background loops."""
-        return {"leases": self._run}
+        return {"leases": self._run, "filters": partial(self.roll, 0)}
 
     @property
     def in_flight(self) -> int:
@@ -210,6 +214,38 @@ class Leasing:
         active = self._receiver.active
         for leases in [leases for leases, subscription in active.items() if subscription.group == name]:
             del active[leases]
+
+    async def roll(self, below: int) -> None:
+        """Append the filters again that only records below a position hold. What cannot be appended keeps its segment.
+
+        Below 0: those that a snapshot of an earlier version has, whose records retention may have deleted. Not a filter that is being changed:
+        the record of the new one must be the later one.
+        """
+        for subscription in self._subscriptions.filters_below(below):
+            if subscription.coming is None:
+                refusal = await self._append_filter(subscription)
+                if refusal is not None:
+                    _log.warning("filters keep a segment that is due for deletion", reason=refusal.remark)
+                    return
+
+    async def _append_filter(self, subscription: Subscription) -> RefusedRequest | None:
+        done: asyncio.Future[RefusedRequest | None] = asyncio.get_running_loop().create_future()
+        note = LeaseNote(subscription.group, subscription.topic, filter=subscription.filter)
+
+        def on_visible() -> None:
+            # Not if the group or the topic was deleted meanwhile: that is later in the log.
+            if self._subscriptions.find(note.group, note.topic) is subscription:
+                self._subscriptions.apply(note)
+
+        def answered(refusal: RefusedRequest | None) -> None:
+            if not done.done():
+                done.set_result(refusal)
+
+        try:
+            self._notes.write(note, on_visible, answered)
+        except RefusedRequest as refusal:
+            return refusal
+        return await done
 
     def _state(self, _peer: Peer, command: Command) -> bytes:
         """Handle 9033: a group's state in each queue."""

@@ -68,6 +68,8 @@ class TopicSnapshot(msgspec.Struct, omit_defaults=True):
     topic: str
     queues: list[QueueSnapshot]
     filter: GroupFilter = GroupFilter()
+    filter_at: int = -1
+    """Position of the newest record of the filter. -1: not known, the log may have lost it."""
 
 
 class LeasesSnapshot(msgspec.Struct):

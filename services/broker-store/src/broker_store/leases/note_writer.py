@@ -43,6 +43,7 @@ class NoteWriter:
         def took_effect(position: int) -> None:
             self._subscriptions.applied_at(position)
             on_visible()
+            self._subscriptions.noted(note, position)
 
         target = self._targets.internal(self._topics.ensure(ACKS_TOPIC, 1))
         queue = self._queues.open(ACKS_TOPIC, 0)

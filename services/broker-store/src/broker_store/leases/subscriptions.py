@@ -1,7 +1,7 @@
 """Which groups receive which topics, with the lease tables of their queues. A derived state: known from the log alone.
 
 Acknowledgements, failed deliveries, filters and starts are replayed. Leases are not: after a restart
-everything that is not done is due at once. Pure.
+everything that is not done is due at once. Retention may delete the records of all but filters, which it appends again. Pure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,6 +31,7 @@ QUEUES_PER_SLICE = 64
 """Queues per part of a snapshot: 0.5 ms with one or two leases each."""
 
 GroupTopic = tuple[str, str]
+ALL = GroupFilter()
 
 
 class QueueLeases:
@@ -72,12 +73,14 @@ class QueueLeases:
 class Subscription:
     """One group in one topic."""
 
-    __slots__ = ("coming", "filter", "group", "queues", "topic", "turn")
+    __slots__ = ("coming", "filter", "filter_at", "group", "queues", "topic", "turn")
 
     def __init__(self, group: str, topic: str) -> None:
         self.group = group
         self.topic = topic
         self.filter = GroupFilter()
+        self.filter_at = -1
+        """Position of the newest record of the filter. -1: not known, the log may have lost it."""
         self.coming: GroupFilter | None = None
         """The filter that is being logged. In force once the log has it."""
         self.queues: dict[int, QueueLeases] = {}
@@ -165,6 +168,7 @@ class Subscriptions:
             note = read_note(read(position, size))
             if note is not None:
                 self.apply(note, position)
+                self.noted(note, position)
             return
         mark = read_mark(properties)
         if mark is not None:
@@ -194,13 +198,19 @@ class Subscriptions:
                 chosen = [subscription.queues[queue_id] for queue_id in queue_ids[at : at + QUEUES_PER_SLICE]]
                 queues = [_snapshot_of(queue, applied) for queue in chosen]
                 yield separator + encode_topic(
-                    TopicSnapshot(subscription.group, subscription.topic, queues, subscription.filter)
+                    TopicSnapshot(
+                        subscription.group,
+                        subscription.topic,
+                        queues,
+                        subscription.filter,
+                        subscription.filter_at,
+                    )
                 )
                 separator = b","
         yield b"]}"
 
-    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002
-        """Load a snapshot, or start empty."""
+    def load(self, data: bytes | None, position: int) -> bool:
+        """Load a snapshot that covers the log below a position, or start empty."""
         self._all, self._applied, self._dropped = {}, -1, {}
         if data is None:
             return True
@@ -212,11 +222,13 @@ class Subscriptions:
         for topic in content.topics:
             subscription = self.open(topic.group, topic.topic)
             subscription.filter = topic.filter
+            # What follows the snapshot may have been lost with the machine. If it was not, it is replayed.
+            subscription.filter_at = topic.filter_at if topic.filter_at < position else -1
             subscription.queues.update({queue.queue: _loaded(queue) for queue in topic.queues})
         return True
 
     def load_filters(self, data: bytes) -> None:
-        """Load only the filters of a snapshot. Retention may have removed their records; a rebuild replays the rest."""
+        """Load only the filters of a snapshot: damage, or an earlier version, may have removed their records. A rebuild replays what there is."""
         try:
             content = decode_snapshot(data)
         except msgspec.DecodeError:
@@ -225,8 +237,12 @@ class Subscriptions:
             self.open(topic.group, topic.topic).filter = topic.filter
 
     def pin(self) -> int | None:
-        """Return None: a snapshot is complete and needs nothing of the log below it."""
-        return None
+        """Return the position of the oldest filter: its record must not go before the filter was appended again (`Leasing.roll`)."""
+        return min((max(one.filter_at, 0) for one in self._all.values() if one.filter != ALL), default=None)
+
+    def filters_below(self, position: int) -> list[Subscription]:
+        """Return the subscriptions whose filter has no record at or above a position. Without a record a group wants everything."""
+        return [one for one in self._all.values() if one.filter != ALL and one.filter_at < position]
 
     def apply(self, note: LeaseNote, position: int | None = None) -> None:
         """Apply a logged note. In a replay with its position, because some queues may include it already."""
@@ -240,6 +256,12 @@ class Subscriptions:
             known = subscription.queues.get(part.queue)
             if position is None or known is None or position > known.applied:
                 self._apply_queue(subscription, part)
+
+    def noted(self, note: LeaseNote, position: int) -> None:
+        """Record where the log has the filter of a note that took effect."""
+        subscription = self.find(note.group, note.topic)
+        if note.filter is not None and subscription is not None:
+            subscription.filter_at = max(position, subscription.filter_at)
 
     def apply_if_dropped(self, subscription: Subscription, note: LeaseNote) -> bool:
         """Apply a note whose tables were dropped by the deletion of its group or topic earlier in the log.

@@ -345,7 +345,7 @@ class StoreProcess:
         access = Access(around, store, sending, control)
         rights = DecisionRights(_everybody_may_send if door is None else door.may_send, relays)
         configuration = Configuration(around, store, foundation, sending, halves.group_records, config)
-        rolls = access.roll, configuration.roll, halves.consuming.keeper.roll
+        rolls = access.roll, configuration.roll, halves.consuming.keeper.roll, halves.leasing.roll
         store.events.connect(listeners_of(around, store, foundation, halves, hooks, rolls))
         features = build_features(
             around, store, foundation, halves, self._thread, configuration, access, rights
