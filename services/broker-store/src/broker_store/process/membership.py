@@ -20,6 +20,7 @@ from broker_store.process.grants import with_lease
 from broker_store.process.group_register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group_report import GroupReport, Position
 from broker_store.process.group_settings import CannotMove, GroupSettings
+from broker_store.process.newest_reads import with_newest_reads
 from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
@@ -302,7 +303,8 @@ class Membership:
 
     def guard(self, commands: Commands) -> Commands:
         """Return the commands of a leader: it grants only with its lease, and hears its followers."""
-        return {**with_lease(commands, lambda: self._shell.may_grant), **self.commands()}
+        guarded = with_lease(commands, lambda: self._shell.may_grant)
+        return {**with_newest_reads(guarded, lambda: self._shell.may_grant), **self.commands()}
 
     @property
     def accepts_sends(self) -> bool:
