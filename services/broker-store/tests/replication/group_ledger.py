@@ -32,6 +32,8 @@ class Ledger:
         self.granted = 0
         self.began_again = 0
         self._leaders_begin = 0
+        self.handovers: list[tuple[str, str]] = []
+        """Of leaders whose disk was full: the old leader and the one that it named."""
 
     def fail(self, words: str) -> None:
         raise RuleBroken(f"at {self._world.now} ms: {words}")
@@ -40,6 +42,9 @@ class Ledger:
         self.takeovers += 1
         if self._leaders.setdefault(record.epoch, record.nonce) != record.nonce or record.leader != node.name:
             self.fail(f"epoch {record.epoch} has a second leader, {node.name}")
+
+    def handed_over(self, name: str, successor: str) -> None:
+        self.handovers.append((name, successor))
 
     def acknowledged(self, node: "Node", up_to: int) -> None:
         common = min(up_to, len(self.truth))

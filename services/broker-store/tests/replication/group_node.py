@@ -24,6 +24,8 @@ from broker_store.replication.steps import (
     Persisted,
     ReadRegister,
     Removed,
+    Resign,
+    Room,
     Send,
     Ship,
     ShipmentReceived,
@@ -41,6 +43,8 @@ SEGMENT = 16
 REMOVED = -1
 """An entry of a log that begins later. Records of state are lower, those of clients are higher."""
 RESEND_MS = 300
+LED_MS_MIN = 1000
+"""A leader without room leads at least for so long."""
 WAKE_MS = 20
 
 
@@ -58,6 +62,7 @@ class Node:
         self.role: Role | None = None
         self.paused_until = 0
         self.is_lost = False
+        self.has_room = True
         self._begin_life()
 
     # Life and death
@@ -107,7 +112,42 @@ class Node:
         self.role = Role(
             Replica(settings, self.kept, self.first, self.durable, self.confirm, life, self.clock())
         )
+        if not self.has_room:
+            self.take(self.life, Room(False))
         self._tick_later(1)
+
+    def set_room(self, has_room: bool) -> None:
+        """Let the disk be full, or have room again."""
+        self.has_room = has_room
+        self.take(self.life, Room(has_room))
+
+    def _hand_over(self, life: int) -> None:
+        """Let a member with room lead, as a store does whose disk is full."""
+        leading = self.role.leading if self.role is not None else None
+        if (
+            life != self.life
+            or self.has_room
+            or leading is None
+            or leading.has_resigned
+            or not self.is_running
+        ):
+            return
+        successor = leading.successor_with_room
+        if successor and self.clock() - leading.since >= LED_MS_MIN:
+            self.world.ledger.handed_over(self.name, successor)
+            self.resign(successor)
+
+    def resign(self, successor: str = "") -> None:
+        """Hand over, and end the process some time later."""
+        life = self.life
+        self.take(life, Resign(successor))
+
+        def end() -> None:
+            if self.life == life and self.role is not None:
+                self.crash(power=False)
+                self.world.at(self.world.drawn(self.world.profile.down_ms), self.start)
+
+        self.world.at(self.world.drawn(400), end)
 
     def _clear(self) -> bool:
         """Remove a void log. A power cut in the middle leaves any beginning of it, still void."""
@@ -179,6 +219,7 @@ class Node:
         def tick() -> None:
             if life == self.life:
                 self.take(life, Tick())
+                self._hand_over(life)
                 self._tick_later(max(1, int(BEAT_MS * self.world.random.uniform(0.8, 1) / self._rate)))
 
         self.world.at(ms, tick)

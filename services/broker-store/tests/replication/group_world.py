@@ -11,10 +11,13 @@ from group_register import SimulatedRegister
 
 from broker_store.replication.messages import Message
 from broker_store.replication.states import ReplicaState
-from broker_store.replication.steps import Received, Resign, ShipmentReceived
+from broker_store.replication.steps import Received, ShipmentReceived
 
 LIFE_MS = 60_000
 FAST_MS = 5
+FILL_MS = 6000
+FILLED_EVERY = 5
+"""In one life of so many disks are full now and then."""
 ACKNOWLEDGES_WITHIN_MS = 15_000
 WHOLE_WITHIN_MS = 25_000
 NAMES = "abcdefgh"
@@ -24,6 +27,7 @@ class World:
     """`live()` runs the life and raises RuleBroken when a rule is broken."""
 
     def __init__(self, seed: int, nodes: int, life_ms: int = LIFE_MS) -> None:
+        self._seed = seed
         self.random = random.Random(seed)
         self.profile = draw(self.random, nodes)
         self.now = 0
@@ -80,6 +84,8 @@ class World:
         self.at(self.drawn(self.profile.fault_ms) + 2000, self._fault)
         if self.profile.retain_ms:
             self.at(self.drawn(self.profile.retain_ms), self._retain)
+        if self._seed % FILLED_EVERY == FILLED_EVERY - 1:
+            self.at(self.drawn(FILL_MS), self._fill)
         self._run(self._life_ms)
         self._end_faults()
         self._run_until(self._acknowledges, ACKNOWLEDGES_WITHIN_MS)
@@ -117,7 +123,7 @@ class World:
 
     def _send(self) -> None:
         for node in self.nodes.values():
-            if node.is_running and node.role is not None and node.role.accepts_sends:
+            if node.is_running and node.has_room and node.role is not None and node.role.accepts_sends:
                 count = self.random.randint(1, 3)
                 node.append(list(range(self._entries, self._entries + count)))
                 self._entries += count
@@ -202,15 +208,17 @@ class World:
         """A leader hands over, and ends its process some time later."""
         node = self._leader()
         if node.is_running and node.role is not None and node.role.leading is not None:
-            node.take(node.life, Resign())
-            life = node.life
+            node.resign()
 
-            def end() -> None:
-                if node.life == life and node.role is not None:
-                    node.crash(power=False)
-                    self.at(self.drawn(self.profile.down_ms), node.start)
-
-            self.at(self.drawn(400), end)
+    def _fill(self) -> None:
+        """A disk is full for a time."""
+        if self._is_calm:
+            return
+        node = self.random.choice((self._any(), self._leader()))
+        if node.has_room:
+            node.set_room(False)
+            self.at(self.random.choice((3000, 10_000, 30_000)), lambda: node.set_room(True))
+        self.at(self.drawn(FILL_MS), self._fill)
 
     def _register_away(self) -> None:
         self.register.away_until = self.now + self.random.choice((500, 3000, 8000))
@@ -239,6 +247,7 @@ class World:
         self.cut.clear()
         for node in self.nodes.values():
             node.paused_until = min(node.paused_until, self.now)
+            node.set_room(True)
             self.at(self.drawn(FAST_MS), node.start)
 
     def _acknowledges(self) -> bool:

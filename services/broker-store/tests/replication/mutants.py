@@ -360,6 +360,22 @@ MUTANTS["grants_after_resigning"] = Mutant(
     8, "grants after it has resigned", ((Leading, "resign", _resign_and_grant),)
 )
 
+# Rule 13
+
+
+@mutant(13, "lets a full replica lead in place of another full one", (Leading, "has_room"))
+def full_is_named(leading: Leading, peer: str) -> bool:
+    return True
+
+
+def _grace(role: Role) -> int:
+    return role.replica.settings.grace_ms
+
+
+MUTANTS["full_campaigns_with_the_others"] = Mutant(
+    13, "does not let others go first although its disk is full", ((Role, "_patience_ms", property(_grace)),)
+)
+
 FOUND_BY_A_LIFE: dict[str, int] = {
     "own_fsync_alone": 0,
     "proposed_set_not_counted": 0,

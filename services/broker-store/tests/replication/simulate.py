@@ -25,6 +25,7 @@ class Tally:
     acknowledged: int = 0
     granted: int = 0
     began_again: int = 0
+    handed_over: int = 0
 
     def add(self, world: World) -> None:
         self.lives += 1
@@ -34,6 +35,7 @@ class Tally:
         self.acknowledged += len(world.ledger.truth)
         self.granted += world.ledger.granted
         self.began_again += world.ledger.began_again
+        self.handed_over += len(world.ledger.handovers)
 
 
 def run(seed: int, nodes: int, tally: Tally, life_ms: int = LIFE_MS) -> str | None:

@@ -19,16 +19,19 @@ from broker_store.replication.frames import (
     Part,
     decode_body,
     encode_message,
+    encode_repair,
     encode_shipment,
 )
 from broker_store.replication.messages import (
     Beat,
     DurableEnd,
+    HaveBytes,
     Hello,
     Leads,
     Refused,
     Resigned,
     Session,
+    WantBytes,
     Welcome,
 )
 from broker_store.settling.decided.mark import OUTPUTS_MAX
@@ -60,7 +63,13 @@ MESSAGES = st.one_of(
     st.builds(Leads, SESSIONS, NUMBERS),
     BEATS,
     st.builds(
-        lambda s, e, v, ends, t: DurableEnd(s, e, v, *ends, t), SESSIONS, NUMBERS, NUMBERS, ENDS, TIMES
+        lambda s, e, v, ends, t, room: DurableEnd(s, e, v, *ends, t, room),
+        SESSIONS,
+        NUMBERS,
+        NUMBERS,
+        ENDS,
+        TIMES,
+        st.booleans(),
     ),
 )
 HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000, 64)
@@ -69,6 +78,37 @@ HEAD = Beat(Session("b-1", 4), 2, 3, 100, 5_000, 64)
 @given(NAMES, MESSAGES)
 def test_a_message_survives_the_wire(sender, message):
     assert decode_body(*encode_message(sender, message)) == (sender, message)
+
+
+REPAIRS = st.one_of(
+    st.builds(WantBytes, SESSIONS, NUMBERS, st.integers(1, PART_BYTES_MAX)),
+    st.builds(HaveBytes, SESSIONS, NUMBERS, st.binary(max_size=300)),
+)
+
+
+@given(NAMES, REPAIRS)
+def test_a_question_for_bytes_and_its_answer_survive_the_wire(sender, message):
+    assert decode_body(*encode_repair(sender, message)) == (sender, message)
+
+
+@given(REPAIRS, st.data())
+def test_a_cut_or_longer_question_or_answer_is_refused(message, data):
+    code, body = encode_repair("a", message)
+    for other in (body[: data.draw(st.integers(0, len(body) - 1))], body + b"\0"):
+        with pytest.raises(MalformedReplication):
+            decode_body(code, other)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        WantBytes(Session("a.1", 1), 0, 0), WantBytes(Session("a.1", 1), 0, PART_BYTES_MAX + 1), WantBytes(Session("a.1", 1), -1, 1),
+        HaveBytes(Session("a.1", 1), -1, b"x"), HaveBytes(Session("a.1", 1), 0, bytes(PART_BYTES_MAX + 1)),
+    ],
+)  # fmt: skip
+def test_a_question_or_answer_beyond_a_bound_is_refused(message):
+    with pytest.raises(MalformedReplication):
+        decode_body(*encode_repair("a", message))
 
 
 @given(NAMES, BEATS, st.integers(0, 1 << 40), st.binary(min_size=1, max_size=300), st.integers(0, 1 << 20))
@@ -113,6 +153,13 @@ def test_a_changed_bit_of_log_bytes_is_refused(log_bytes, data):
     changed[len(body) - len(log_bytes) + bit // 8] ^= 1 << bit % 8
     with pytest.raises(MalformedReplication, match="CRC"):
         decode_body(GantryCode.REPLICA_SHIPMENT, bytes(changed))
+
+
+def test_a_durable_end_with_neither_room_nor_none_is_refused():
+    code, body = encode_message("b", DurableEnd(HEAD.session, 1, 1, 90, 100, 0, has_room=False))
+    assert body[-1] == 0
+    with pytest.raises(MalformedReplication, match="room"):
+        decode_body(code, body[:-1] + b"\2")
 
 
 @pytest.mark.parametrize(

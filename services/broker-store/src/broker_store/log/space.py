@@ -24,6 +24,14 @@ class Space:
         """Whether the reserve has its full size."""
         return self._files.exists(self._path) and self._files.size(self._path) == self._reserve_bytes
 
+    @property
+    def has_room(self) -> bool:
+        """Whether sends are taken, and for more than the last bytes: the reserve is there, or has room. Asks the disk."""
+        if self._log.state is not LogState.RUNNING:
+            return False
+        spare = self._free_bytes_min + self._reserve_bytes + HEALED_MARGIN_BYTES
+        return self.has_ballast or self._files.free_bytes(self._directory) >= spare
+
     def check(self) -> LogState:
         """Compare free space with the limits, about once a second and after every DiskFull. Returns the state.
 

@@ -258,6 +258,7 @@ class StoreProcess:
         self._replication_route.open(membership.report.describe, membership.move)
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
+        self._life.supervise("room", membership.room.run)
 
         self._following = following = self._follow(opening, membership)
         following.start()

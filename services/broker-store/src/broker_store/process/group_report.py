@@ -56,6 +56,7 @@ class GroupReport:
             "leader": newest.leader if newest else "", "members": list(newest.members) if newest else [],
             "minInSync": settings.min_in_sync, "confirmOffset": position.confirmed, "endOffset": self._log.written_end,
             "isServing": position.is_serving, "acceptsSends": role.accepts_sends, "hasLease": self._shell.may_grant,
+            "hasRoom": role.replica.has_room,
             "leadsForMs": None if leading is None else now_ms - leading.since,
             "registerFault": self._shell.register.fault,
             "replicas": [] if leading is None else [self._of(name) for name in settings.others],
@@ -63,11 +64,13 @@ class GroupReport:
 
     def _of(self, name: str) -> dict[str, Any]:
         newest, behind = self._shell.role.replica.kept.newest, self._shell.shipping.behind().get(name)
+        leading = self._shell.role.leading
         end = None if behind is None else self._log.written_end - behind
         return {
             "name": name, "address": self._settings.others[name], "endOffset": end, "behindBytes": behind,
             "behindMs": None if end is None else self._behind_ms(end),
             "isInSync": newest is not None and name in newest.members,
+            "hasRoom": leading is None or leading.has_room(name),
         }  # fmt: skip
 
     def _behind_ms(self, end: int) -> int:
@@ -138,6 +141,15 @@ class GroupReport:
             "gantry_store_replica_lease",
             "1 while this leader may grant locks and leases.",
             lambda: float(self._shell.may_grant),
+        )
+        metrics.counted(
+            "gantry_store_replica_repaired_records", "Damaged records that were replaced by those of another replica.",
+            lambda: self._shell.repairing.records,
+        )  # fmt: skip
+        gauge(
+            "gantry_store_replica_has_room",
+            "1 while the disk of this replica has room for sends.",
+            lambda: float(role.replica.has_room),
         )
         gauge(
             "gantry_store_replica_register_away", "1 while the register of the group does not answer.",

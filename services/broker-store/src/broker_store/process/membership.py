@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from broker_store.commit.sync_thread import Failed, Synced
-from broker_store.log.errors import LogError, LogStopped
+from broker_store.log.errors import DamagedRecord, LogError, LogStopped
 from broker_store.log.files.files import Files
 from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import Opening
@@ -19,6 +19,7 @@ from broker_store.process.forgetting import forget_before
 from broker_store.process.grants import with_lease
 from broker_store.process.group_register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group_report import GroupReport, Position
+from broker_store.process.group_room import GroupRoom
 from broker_store.process.group_settings import CannotMove, GroupSettings
 from broker_store.process.newest_reads import with_newest_reads
 from broker_store.replication.copying import clear_void
@@ -91,6 +92,9 @@ class Membership:
             register_seconds=REGISTER_SECONDS,
         )  # fmt: skip
         self.report = GroupReport(settings, self._shell, self._log, life.environment.steady, self._position)
+        self.room = GroupRoom(
+            store, self._shell, thread, lambda: self._on_synced is not None, self.move, self._shell.now_ms
+        )
         self._wake = asyncio.Event()
         self._limit = self._log.confirm
         """Everything below is confirmed."""
@@ -118,6 +122,8 @@ class Membership:
         `on_replayed` is called after each piece that was replayed.
         """
         self._links.start(self._shell.lost)
+        with suppress(OSError):  # the loop says so
+            await self.room.look()
         self._shell.start()
         stop = asyncio.ensure_future(self._life.stopping.wait())
         beside = [
@@ -148,6 +154,12 @@ class Membership:
                 await asyncio.sleep(0)
                 if self._life.stopping.is_set():
                     return False
+        except DamagedRecord as damage:
+            if await self._shell.repairing.want(damage.position):
+                self._wake.set()
+            else:
+                self.failed(damage)
+            return False
         except (LogError, OSError) as error:
             self.failed(error)
             return False
@@ -245,6 +257,9 @@ class Membership:
             )
         if successor and successor not in others:
             raise CannotMove(f"{successor} is not in sync; these are: {', '.join(others)}")
+        leading = self._shell.role.leading
+        if successor and leading is not None and not leading.has_room(successor):
+            raise CannotMove(f"the disk of {successor} is full: free space there, or name another replica")
         self._successor = successor
         self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
         self._life.stop()

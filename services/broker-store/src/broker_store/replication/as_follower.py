@@ -84,6 +84,11 @@ class Following:
         return self._has_session and not self.is_silent(self._replica.settings.lease_ms)
 
     @property
+    def leader(self) -> str:
+        """The leader whose log is compared with this one, empty if there is none."""
+        return self._copying.leader if self._copying is not None and self._has_session else ""
+
+    @property
     def _has_session(self) -> bool:
         return self._copying is not None and self._copying.stage is Stage.COPYING
 
@@ -170,7 +175,9 @@ class Following:
         if welcome is None or copying.version < replica.kept.fence:
             return
         ends = (replica.durable, replica.end)
-        message = DurableEnd(copying.session, welcome.epoch, copying.version, *ends, copying.sent_at)
+        message = DurableEnd(
+            copying.session, welcome.epoch, copying.version, *ends, copying.sent_at, replica.has_room
+        )
         replica.send(copying.leader, message)
 
     def _welcome(self, copying: Copying, welcome: Welcome) -> None:

@@ -36,6 +36,7 @@ class Leading:
         self._sessions: dict[str, Session] = {}
         self._arrived: dict[str, int] = {}
         """When something of a peer arrived the last time."""
+        self._without_room: set[str] = set()
         self._shown: int | None = None
         self.has_resigned = False
         """It grants nothing more in this epoch. Never goes back: a message that says so may arrive late."""
@@ -50,16 +51,46 @@ class Leading:
                 replica.send(peer, Leads(Session(replica.life, replica.new_number()), record.version))
 
     def resign(self, wished: str) -> None:
-        """Let another member campaign: the one that is wished, or one that has most of the log. Does nothing if there is none."""
-        replica, own = self._replica, self._replica.settings.name
-        others = [peer for peer in self.gate.recorded if peer != own and peer in self._sessions]
+        """Let another member campaign: the one that is wished, or the one with most of the log that has room. Does nothing if there is none."""
+        replica, others = self._replica, self._members
         if not others:
             return
         self.has_resigned = True
-        ends = self.gate.ends
-        successor = wished if wished in others else max(sorted(others), key=lambda peer: ends.get(peer, -1))
+        successor = wished if wished in others else self._best([*filter(self.has_room, others)] or others)
         for peer in others:
             replica.send(peer, Resigned(self._sessions[peer], self.epoch, replica.version, successor))
+
+    @property
+    def successor_with_room(self) -> str:
+        """The member that can lead in place of a leader whose disk is full: it has room, and was heard within the lease. Empty: none (rule 13)."""
+        replica = self._replica
+        heard = [
+            peer
+            for peer in self._members
+            if self.has_room(peer)
+            and replica.now - self._arrived.get(peer, self.since) <= replica.settings.lease_ms
+        ]
+        return self._best(heard) if heard else ""
+
+    def sources(self, position: int) -> list[str]:
+        """Return the replicas that have the log durably up to above this position, the members of the set first."""
+        ends = self.gate.ends
+        peers = [peer for peer in sorted(self._sessions) if ends.get(peer, -1) > position]
+        return sorted(peers, key=lambda peer: peer not in self.gate.recorded)
+
+    def has_room(self, peer: str) -> bool:
+        """Say whether a replica has room for sends, as far as this leader knows."""
+        return peer not in self._without_room
+
+    @property
+    def _members(self) -> list[str]:
+        """The other members of the recorded set that have a session."""
+        own = self._replica.settings.name
+        return [peer for peer in sorted(self.gate.recorded) if peer != own and peer in self._sessions]
+
+    def _best(self, peers: list[str]) -> str:
+        ends = self.gate.ends
+        return max(peers, key=lambda peer: ends.get(peer, -1))
 
     def tick(self) -> None:
         """Send beats; ask the register for another set if one is needed. One that has resigned falls silent."""
@@ -132,6 +163,10 @@ class Leading:
             return
         self.gate.heard(peer, report.sent_at)
         self.gate.durable(peer, report.durable)
+        if report.has_room:
+            self._without_room.discard(peer)
+        else:
+            self._without_room.add(peer)
         self._replica.emit(Ship(peer, report.session, report.end))
         self._acknowledge()
 

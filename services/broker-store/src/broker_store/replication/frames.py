@@ -1,4 +1,4 @@
-"""Messages of replicas, and shipments of log bytes, as private requests between stores (9060 to 9067). Layout only; docs/protocol.md, 11.6.
+"""Messages of replicas, and shipments of log bytes, as private requests between stores (9060 to 9069). Layout only; docs/protocol.md, 11.6.
 
 All are one-way and have no fields. A body begins with the sender's name and the session; numbers are big-endian. What does not fit the layout, or
 breaks a bound, closes the connection: its sender is no replica of this version, or bytes were changed on the way.
@@ -19,12 +19,14 @@ from broker_store.replication.epochs import ENTRIES_MAX, NUMBER_MAX, EpochTable,
 from broker_store.replication.messages import (
     Beat,
     DurableEnd,
+    HaveBytes,
     Hello,
     Leads,
     Message,
     Refused,
     Resigned,
     Session,
+    WantBytes,
     Welcome,
 )
 from broker_store.replication.register.record import NAME_CHARS_MAX, NONCE_CHARS_MAX
@@ -47,9 +49,11 @@ _HELLO = Struct(">qq")
 _WELCOME = Struct(">qqqqq")
 _REFUSED = Struct(">q")
 _BEAT = Struct(">qqqqq")
-_DURABLE_END = Struct(">qqqqq")
+_DURABLE_END = Struct(">qqqqqB")
 _RESIGNED = Struct(">qq")
 _LEADS = Struct(">q")
+_WANT = Struct(">qI")
+_HAVE = Struct(">qI")
 _PART = Struct(">qqIII")
 _NAME = re.compile(r"[%|a-zA-Z0-9_.:@-]+")
 _LIFE = re.compile(r"[a-zA-Z0-9_-]+")
@@ -81,7 +85,7 @@ class Part:
     data: bytes
 
 
-Decoded: TypeAlias = Message | Part
+Decoded: TypeAlias = Message | Part | WantBytes | HaveBytes
 _Bodies: TypeAlias = "Callable[[_Reader, Session], Decoded]"
 
 
@@ -97,7 +101,7 @@ def _encoded(message: Message) -> tuple[GantryCode, bytes]:
             encoded = GantryCode.REPLICA_BEAT, _beat(message)
         case DurableEnd():
             numbers = message.epoch, message.version, message.durable, message.end, message.sent_at
-            encoded = GantryCode.REPLICA_DURABLE_END, _DURABLE_END.pack(*numbers)
+            encoded = GantryCode.REPLICA_DURABLE_END, _DURABLE_END.pack(*numbers, message.has_room)
         case Hello():
             fixed = _text(message.group) + _text(message.origin) + _HELLO.pack(message.end, message.version)
             encoded = GantryCode.REPLICA_HELLO, fixed + message.table.to_wire()
@@ -113,6 +117,15 @@ def _encoded(message: Message) -> tuple[GantryCode, bytes]:
         case Refused():
             encoded = GantryCode.REPLICA_REFUSED, _REFUSED.pack(message.version)
     return encoded
+
+
+def encode_repair(sender: str, message: WantBytes | HaveBytes) -> tuple[GantryCode, bytes]:
+    """Return the code and the body of a question for bytes of the log, or of its answer."""
+    start = _head(sender, message.session)
+    if isinstance(message, WantBytes):
+        return GantryCode.REPLICA_WANTS_BYTES, start + _WANT.pack(message.position, message.size)
+    data = message.data
+    return GantryCode.REPLICA_HAS_BYTES, start + _HAVE.pack(message.position, crc32(data)) + data
 
 
 def encode_shipment(sender: str, head: Beat, position: int, end: int, data: bytes) -> Iterator[bytes]:
@@ -227,11 +240,13 @@ def _read_beat(reader: _Reader, session: Session) -> Beat:
 
 
 def _read_durable_end(reader: _Reader, session: Session) -> DurableEnd:
-    *counts, sent_at = reader.numbers(_DURABLE_END)
+    *counts, sent_at, room = reader.numbers(_DURABLE_END)
     epoch, version, durable, end = map(_number, counts)
     if durable > end:
         raise MalformedReplication(f"a log that ends at {end} is durable up to {durable}")
-    return DurableEnd(session, epoch, version, durable, end, sent_at)
+    if room > 1:
+        raise MalformedReplication(f"{room} is neither room nor none")
+    return DurableEnd(session, epoch, version, durable, end, sent_at, has_room=bool(room))
 
 
 def _read_resigned(reader: _Reader, session: Session) -> Resigned:
@@ -256,6 +271,23 @@ def _read_part(reader: _Reader, session: Session) -> Part:
     return Part(head, position, end, size, at, data)
 
 
+def _read_want(reader: _Reader, session: Session) -> WantBytes:
+    position, size = reader.numbers(_WANT)
+    if not 0 < size <= PART_BYTES_MAX:
+        raise MalformedReplication(f"{size} bytes are none, or more than {PART_BYTES_MAX}")
+    return WantBytes(session, _number(position), size)
+
+
+def _read_have(reader: _Reader, session: Session) -> HaveBytes:
+    position, crc = reader.numbers(_HAVE)
+    data = reader.rest()
+    if len(data) > PART_BYTES_MAX:
+        raise MalformedReplication(f"{len(data)} bytes are more than {PART_BYTES_MAX}")
+    if crc32(data) != crc:
+        raise MalformedReplication(f"the CRC of {len(data)} bytes from {position} differs")
+    return HaveBytes(session, _number(position), data)
+
+
 _READ: Mapping[int, _Bodies] = {
     GantryCode.REPLICA_HELLO: _read_hello,
     GantryCode.REPLICA_WELCOME: _read_welcome,
@@ -265,6 +297,8 @@ _READ: Mapping[int, _Bodies] = {
     GantryCode.REPLICA_SHIPMENT: _read_part,
     GantryCode.REPLICA_RESIGNED: _read_resigned,
     GantryCode.REPLICA_LEADS: _read_leads,
+    GantryCode.REPLICA_WANTS_BYTES: _read_want,
+    GantryCode.REPLICA_HAS_BYTES: _read_have,
 }
 CODES = frozenset(_READ)
 """All codes of replicas."""

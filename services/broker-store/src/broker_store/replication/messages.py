@@ -84,6 +84,8 @@ class DurableEnd:
     """End of what it has written. The leader ships from there."""
     sent_at: int
     """The newest `sent_at` of the leader that the follower has received since its hello."""
+    has_room: bool = True
+    """False: its disk is full, so it would take no sends as a leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,24 @@ class Leads:
 
     session: Session
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class WantBytes:
+    """A replica with a damaged record asks another one for its bytes of the log. The session is of this question alone."""
+
+    session: Session
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class HaveBytes:
+    """The answer: confirmed bytes from the position on, as many as were asked for or fewer. None: it has none there."""
+
+    session: Session
+    position: int
+    data: bytes
 
 
 Message = Hello | Welcome | Refused | Beat | DurableEnd | Resigned | Leads

@@ -11,6 +11,7 @@ A leader appends with `reserve`, `put` and `write`, a follower with `append_ship
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ from broker_store.replication.frames import SHIPMENT_BYTES_MAX
 from broker_store.replication.fresh_bytes import FreshBytes, Piece
 from gantry_wire.records.message_record import BLANK, MAGIC_BLANK, build_blank
 
+DAMAGED_MAX = 64
+
 
 class ShipmentMisfit(LogError):
     """The leader's bytes do not fit the segments of this log. Stores of a group need the same mappedFileSizeCommitLog: end this process."""
@@ -48,6 +51,17 @@ class Runs(NamedTuple):
     """Returns from a record's properties how many records, from it on, were written as one."""
     is_preamble: Callable[[ScannedRecord], bool]
     """Recognizes the first records of a segment."""
+
+
+class Repaired(NamedTuple):
+    """What a repair has written."""
+
+    end: int
+    """End of the last whole record that it was given. Where it began: what it was given is too short for one."""
+    records: int
+    """How many it replaced."""
+    is_all: bool
+    """It was given all that is confirmed, or all of the segment."""
 
 
 class ReplicaPart(NamedTuple):
@@ -93,6 +107,8 @@ class ReplicaLog(CommitLog):
         """How often the log was cut. A sync that began before a cut reports nothing after it: compare this."""
         self.shippable_end = self.written_end
         """Everything below is written and may be shipped."""
+        self.damaged: deque[int] = deque(maxlen=DAMAGED_MAX)
+        """Positions at which readers met damage, from any thread."""
         self._log_runs = runs
         self._preamble_end = -1
         self._held: Piece | None = None
@@ -196,6 +212,63 @@ class ReplicaLog(CommitLog):
             if not is_preamble:
                 end = last[0] + last[1]
         return end
+
+    # --- repair --------------------------------------------------------------------------------------------
+
+    def read(self, position: int, size: int) -> bytes:
+        """See `LogReader.read`; note damage."""
+        try:
+            return super().read(position, size)
+        except DamagedRecord as damage:
+            self.damaged.append(damage.position)
+            raise
+
+    def read_nowait(self, position: int, size: int) -> bytes | None:
+        """See `LogReader.read_nowait`; note damage."""
+        try:
+            return super().read_nowait(position, size)
+        except DamagedRecord as damage:
+            self.damaged.append(damage.position)
+            raise
+
+    def read_confirmed(self, position: int, size: int) -> bytes:
+        """Return up to `size` confirmed and durable bytes of one segment, unchecked. Raises PositionRemoved, PositionNotVisible, OSError."""
+        limit = min(self.confirm, self.durable_end)
+        segment = self.segment_at(position)
+        if position >= limit:
+            raise PositionNotVisible(f"position {position} is not below {limit}")
+        if segment is None:
+            raise PositionRemoved(f"no segment holds position {position}")
+        return segment.file.pread(min(size, min(limit, segment.end) - position), position - segment.start)
+
+    def repair(self, position: int, data: bytes) -> Repaired:
+        """Write the records of another replica over those that fail their check here, from the start of a record on, durably.
+
+        Nothing at or above the confirm offset, and nothing that is whole here. After a crash in the middle the record is damaged, as before.
+        Raises DamagedRecord if `data` begins with no record of this position, PositionRemoved, LogStopped. Blocks: use a thread.
+        """
+        segment = self.segment_at(position)
+        if segment is None:
+            raise PositionRemoved(f"no segment holds position {position}")
+        limit = min(self.confirm, segment.end)
+        data = data[: max(limit - position, 0)]
+        pieces = _pieces_of(data, position, segment.end)
+        with self._syncing:
+            if self.state is LogState.STOPPED:
+                raise LogStopped(self.stop_reason)
+            damaged = [(start, size) for start, size in pieces if not _is_whole(segment, start, size)]
+            try:
+                for start, size in damaged:
+                    segment.file.pwritev(
+                        [data[start - position : start - position + size]], start - segment.start
+                    )
+                if damaged:
+                    segment.file.sync()
+            except OSError as error:
+                self._stop_on(error)
+                raise LogStopped(self.stop_reason) from error
+        end = sum(pieces[-1]) if pieces else position
+        return Repaired(end, len(damaged), end >= limit or end == segment.end - BLANK_BYTES)
 
     # --- retention -----------------------------------------------------------------------------------------
 
@@ -330,3 +403,28 @@ class ReplicaLog(CommitLog):
         if tail is not None:
             self._limit = tail.end - BLANK_BYTES
             self.prezero.follow(tail, end)
+
+
+def _pieces_of(data: bytes, position: int, segment_end: int) -> list[tuple[int, int]]:
+    """Return position and size of the whole records, and of the blank, that another replica's bytes begin with. Raises DamagedRecord if they begin with none."""
+    found: list[ScannedRecord] = []
+    at, stop, fault = scan_records(data, position, 0, found)
+    pieces = [(record[0], record[1]) for record in found]
+    if stop is Stop.BLANK and BLANK.unpack_from(data, at) == (segment_end - position - at, MAGIC_BLANK):
+        pieces.append((position + at, BLANK_BYTES))
+    elif not found and stop is not Stop.MORE:
+        raise DamagedRecord(position, f"of another replica: {fault or 'it is a blank of the wrong size'}")
+    return pieces
+
+
+def _is_whole(segment: Segment, start: int, size: int) -> bool:
+    """Whether the file has a whole record of this size there, or the blank that ends the segment. A failed read is damage."""
+    try:
+        data = segment.file.pread(size, start - segment.start)
+    except OSError:
+        return False
+    found: list[ScannedRecord] = []
+    _, stop, _ = scan_records(data, start, 0, found)
+    if found:
+        return found[0][1] == size
+    return stop is Stop.BLANK and BLANK.unpack_from(data) == (segment.end - start, MAGIC_BLANK)

@@ -10,6 +10,7 @@ operation or an old life change nothing. The rules, with the place of each:
 6        `as_follower.py`: the fence is durable before the cut, the cut before the table, the table before the first acknowledgement
 
 10, 11   `as_follower.py`: a follower may delete what its leader has deleted; a learner whose position the leader has deleted begins again
+13       `_patience_ms`, `Leading.successor_with_room`: a replica whose disk is full leads only where no other one does
 
 1 and 8 are in `gate.py`. All times are milliseconds of one steady clock of this machine.
 """
@@ -36,10 +37,14 @@ from broker_store.replication.steps import (
     RegisterRead,
     Removed,
     Resign,
+    Room,
     ShipmentReceived,
     Synced,
     Tick,
 )  # fmt: skip
+
+FULL_LEASES = 2
+"""A replica whose disk is full campaigns so many leases later than others: one that has room has taken over by then."""
 
 
 class Role:
@@ -83,6 +88,12 @@ class Role:
         leading = self._serving
         return self.replica.may.grants and leading is not None and leading.gate.has_lease(now)
 
+    def sources(self, position: int) -> list[str]:
+        """Return the replicas whose log, below what is confirmed, is this one's, and that have this position durably."""
+        if self.leading is not None:
+            return self.leading.sources(position)
+        return [self.following.leader] if self.following.leader else []
+
     @property
     def _serving(self) -> Leading | None:
         return self.leading if self.leading is not None and not self.leading.has_resigned else None
@@ -98,6 +109,8 @@ class Role:
             case Resign():
                 if self.leading is not None:
                     self.leading.resign(given.successor)
+            case Room():
+                self.replica.has_room = given.has_room
             case Appended() | Synced() | Persisted() | LogCut() | Removed():
                 self._take_from_disk(given)
             case _:
@@ -230,7 +243,14 @@ class Role:
             return read is None and settings.bootstrap and is_new
         if replica.state is not ReplicaState.FOLLOWER or read is None or read.version != newest.version:
             return False  # an older answer is stale, or the register went back: neither is a reason
-        return newest.leader == settings.name or self.following.is_silent(settings.grace_ms)
+        is_back = newest.leader == settings.name and replica.has_room
+        return is_back or self.following.is_silent(self._patience_ms)
+
+    @property
+    def _patience_ms(self) -> int:
+        """How long it waits before it campaigns. One whose disk is full lets others go first, and leads where there are none (rule 13)."""
+        settings = self.replica.settings
+        return settings.grace_ms + (0 if self.replica.has_room else FULL_LEASES * settings.lease_ms)
 
     def _candidacy(self) -> Registered:
         """Return the record to write: a new epoch, and the old set without its leader."""

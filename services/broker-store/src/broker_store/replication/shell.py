@@ -15,15 +15,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker_store.log.errors import LogError, NoDescriptorLeft
+from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.errors import DamagedRecord, LogError, LogStopped, NoDescriptorLeft
 from broker_store.replication.arriving import Arriving, Shipment
-from broker_store.replication.frames import Part, decode_body, encode_message, encode_shipment
+from broker_store.replication.frames import Part, decode_body, encode_message, encode_repair, encode_shipment
 from broker_store.replication.fresh_bytes import Piece
 from broker_store.replication.kept_file import KeptFile
-from broker_store.replication.messages import Beat, Hello, Session
+from broker_store.replication.messages import Beat, HaveBytes, Hello, Session, WantBytes
 from broker_store.replication.register.port import Register
 from broker_store.replication.register.record import Registered
 from broker_store.replication.register_calls import RegisterCalls
+from broker_store.replication.repairing import RepairCalls, Repairing
 from broker_store.replication.replica import Replica, RoleSettings
 from broker_store.replication.replica_log import ReplicaLog
 from broker_store.replication.role import Role
@@ -46,6 +48,7 @@ from broker_store.replication.steps import (
     Received,
     Removed,
     Resign,
+    Room,
     Send,
     Ship,
     ShipmentReceived,
@@ -138,7 +141,7 @@ class Shell:
         self._log, self._kept, self._calls, self._events = log, kept, calls, calls.events
         life = environment.secret_bytes(LIFE_BYTES).hex()
         replica = Replica(
-            settings, kept.kept, log.min_position, log.written_end, log.confirm, life, self._now_ms()
+            settings, kept.kept, log.min_position, log.written_end, log.confirm, life, self.now_ms()
         )  # fmt: skip
         self.role = Role(replica)
         self.register = RegisterCalls(
@@ -153,9 +156,15 @@ class Shell:
         self.shipping = Shipping(
             log,
             ShippingCalls(
-                self._head, self._ship, calls.at_turn_end, calls.call_later, self._now_ms, self._reads, self._events.stuck
+                self._head, self._ship, calls.at_turn_end, calls.call_later, self.now_ms, self._reads, self._stuck
             ),
             shipping,
+        )  # fmt: skip
+        self.repairing = Repairing(
+            log,
+            RepairCalls(
+                self.role.sources, self._send_repair, lambda: Session(life, replica.new_number()), self.now_ms, self._disk, self._fail
+            ),
         )  # fmt: skip
         self._arriving = Arriving()
         self._unheard: dict[str, int] = {}
@@ -174,10 +183,7 @@ class Shell:
 
     async def close(self) -> None:
         """Stop without a word to anybody. Waits for what threads do."""
-        self._is_over = True
-        self._inputs.clear()
-        if self._ticker is not None:
-            self._ticker.cancel()
+        self._end()
         await self.register.close()
         for workers in (self._reads, self._disk, self._syncs):
             workers.close()
@@ -185,7 +191,7 @@ class Shell:
     @property
     def may_grant(self) -> bool:
         """Say whether the replica may grant what lives in memory now (rule 8)."""
-        return not self._is_over and self.role.may_grant(self._now_ms())
+        return not self._is_over and self.role.may_grant(self.now_ms())
 
     # --- what happens --------------------------------------------------------------------------------------
 
@@ -199,6 +205,11 @@ class Shell:
         """Let another member lead, `successor` if it can. The store has stopped before. `ended` follows when one does."""
         self._step(Resign(successor))
 
+    def room(self, *, has_room: bool) -> None:
+        """Take whether the disk has room for sends."""
+        if has_room is not self.role.replica.has_room:
+            self._step(Room(has_room))
+
     def receive(self, code: int, body: bytes) -> None:
         """Take a private request of a peer. Raises MalformedReplication. What an unknown peer says is dropped."""
         sender, decoded = decode_body(code, body)
@@ -208,6 +219,12 @@ class Shell:
             self._count_unheard(sender)
         else:
             self._unheard.pop(sender, None)
+        if isinstance(decoded, WantBytes):
+            self.repairing.asked(sender, decoded)
+            return
+        if isinstance(decoded, HaveBytes):
+            self.repairing.received(sender, decoded)
+            return
         if not isinstance(decoded, Part):
             self._step(Received(sender, decoded))
             return
@@ -232,11 +249,17 @@ class Shell:
     def _tick(self) -> None:
         if self._is_over:
             return
+        if (
+            self._log.state is LogState.STOPPED
+        ):  # also by a write of the group commit, after which it answers nothing
+            self._fail(LogStopped(self._log.stop_reason))
+            return
         self._ticker = self._calls.call_later(self._beat_seconds * TICK_SHARE, self._tick)
         if self._log.min_position > self.role.replica.first:
             self._step(Removed(self._log.min_position))
         self._step(Tick())
         self.shipping.tick()
+        self.repairing.tick()
 
     def _step(self, given: Input, shipment: Shipment | None = None) -> None:
         """Take an input, after those before it."""
@@ -249,7 +272,7 @@ class Shell:
         try:
             while self._inputs:
                 now, shipped = self._inputs.popleft()
-                for order in self.role.step(self._now_ms(), now):
+                for order in self.role.step(self.now_ms(), now):
                     self._do(order, shipped)
         except (LogError, OSError) as error:
             self._fail(error)
@@ -359,6 +382,29 @@ class Shell:
         if cuts == self._log.cuts:
             self._step(Synced(done.result()))
 
+    def _send_repair(self, peer: str, message: WantBytes | HaveBytes) -> None:
+        if not self._is_over:
+            code, body = encode_repair(self._name, message)
+            self._calls.send(peer, code, (body,))
+
+    def _stuck(self, peer: str, error: Exception) -> None:
+        """Repair what a follower needs and the files do not have; report where that does not succeed."""
+        if self._is_over:
+            return
+        if not isinstance(error, DamagedRecord):
+            self._events.stuck(peer, error)
+            return
+
+        def repaired(done: asyncio.Future[bool]) -> None:
+            if self._is_over:
+                return
+            if done.result():
+                self.shipping.read_again()
+            else:
+                self._events.stuck(peer, error)
+
+        self.repairing.want(error.position).add_done_callback(repaired)
+
     # --- parts ---------------------------------------------------------------------------------------------
 
     def _head(self, session: Session) -> Beat:
@@ -372,7 +418,8 @@ class Shell:
         bodies = tuple(encode_shipment(self._name, head, piece.position, piece.end, piece.data))
         return self._calls.send(peer, GantryCode.REPLICA_SHIPMENT, bodies)
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
+        """Return the time of the steady clock that the role is stepped by."""
         return int(self._calls.environment.steady() * 1000)
 
     def _has_failed(self, done: asyncio.Future[int] | asyncio.Future[None]) -> bool:
@@ -394,6 +441,7 @@ class Shell:
     def _end(self) -> None:
         """Do nothing more."""
         self._is_over = True
+        self.repairing.close()
         self._inputs.clear()
         if self._ticker is not None:
             self._ticker.cancel()

@@ -147,6 +147,12 @@ class Shipping:
         """Try again what could not be sent. Call it with each beat."""
         self._pump_all()
 
+    def read_again(self) -> None:
+        """Try again what could not be read: it is repaired."""
+        for follower in self._followers.values():
+            follower.read_from_ms, follower.is_timed = self._calls.now_ms(), False
+        self._pump_all()
+
     def lost(self, peer: str) -> None:
         """Count what is in flight to a peer as lost: its connection ended."""
         follower = self._followers.get(peer)

@@ -61,6 +61,13 @@ class Resign:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """Whether this replica's disk has room for sends."""
+
+    has_room: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Appended:
     """The leader's own sends moved the end of its log there."""
 
@@ -129,6 +136,7 @@ RegisterAnswer = RegisterRead | RegisterWritten | RegisterRefused | RegisterLost
 Input = (
     Tick
     | Resign
+    | Room
     | Received
     | ShipmentReceived
     | Appended

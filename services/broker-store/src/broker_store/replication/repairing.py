@@ -1,0 +1,209 @@
+"""Repair of damaged records of the own log: whole records of another replica, at the same positions, replace those whose check fails here.
+
+Below the confirm offset all replicas of a group have the same bytes. A replica asks one that has them durably, piece by piece, for whole records from
+the damaged one on; `ReplicaLog.repair` checks them, writes those that differ from a whole one here, and syncs. Only a leader's members and a follower's
+leader are asked: their logs were compared with this one when their session began.
+
+One repair at a time, a few that wait, and no position twice within AGAIN_MS. Lives in the loop; reads and writes are in a thread.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from broker_store.log.commit_log.scan import RECORD_BYTES_LIMIT
+from broker_store.log.errors import DamagedRecord, LogError, LogStopped
+from broker_store.replication.frames import PART_BYTES_MAX
+from broker_store.replication.messages import HaveBytes, Session, WantBytes
+from broker_store.replication.replica_log import Repaired, ReplicaLog
+from gantry_chassis.logs.structured import get_logger
+from gantry_chassis.machine.environment import Workers
+
+ANSWER_MS = 1000
+"""Without an answer for so long the next replica is asked."""
+REPAIR_MS = 5000
+"""Longest time for a repair: its log may have moved on, or nobody has the bytes."""
+AGAIN_MS = 60_000
+"""A position that could not be repaired is not tried again earlier."""
+WAITING_MAX = 64
+
+_log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RepairCalls:
+    """What repairing calls."""
+
+    sources: Callable[[int], Sequence[str]]
+    """Returns the replicas that have the log durably up to above this position, the best one first."""
+    send: Callable[[str, WantBytes | HaveBytes], None]
+    new_session: Callable[[], Session]
+    now_ms: Callable[[], int]
+    """Of the steady clock."""
+    workers: Workers
+    failed: Callable[[Exception], None]
+    """Called when the own disk fails."""
+
+
+@dataclass(slots=True)
+class _Repair:
+    position: int
+    done: asyncio.Future[bool]
+    until_ms: int
+    session: Session | None = None
+    asked: set[str] = field(default_factory=set[str])
+    peer: str = ""
+    asked_ms: int = 0
+    start: int = 0
+    """Position of the first byte of `data`, a record's start."""
+    data: bytes = b""
+    is_writing: bool = False
+
+
+class Repairing:
+    """The repairs of one life of a replica."""
+
+    def __init__(self, log: ReplicaLog, calls: RepairCalls) -> None:
+        self._log, self._calls = log, calls
+        self._waiting: dict[int, _Repair] = {}
+        self._failed_ms: dict[int, int] = {}
+        self._answering: set[str] = set()
+        self.records = 0
+        """Records repaired since the start."""
+
+    def want(self, position: int) -> asyncio.Future[bool]:
+        """Repair the record at this position. The result says whether it is whole now."""
+        known = self._waiting.get(position)
+        if known is not None:
+            return known.done
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        now = self._calls.now_ms()
+        is_bounded = self._log.min_position <= position < self._log.confirm
+        is_late = now - self._failed_ms.get(position, now - AGAIN_MS) < AGAIN_MS
+        if not is_bounded or is_late or len(self._waiting) >= WAITING_MAX:
+            done.set_result(False)
+            return done
+        self._waiting[position] = _Repair(position, done, now + REPAIR_MS)
+        self._go_on()
+        return done
+
+    def tick(self) -> None:
+        """Take what readers have met; ask again, or another replica, where no answer came."""
+        while self._log.damaged:
+            self.want(self._log.damaged.pop())
+        self._go_on()
+
+    def close(self) -> None:
+        """Give up what waits."""
+        for repair in list(self._waiting.values()):
+            self._end(repair, is_whole=False)
+
+    # --- the replica that needs bytes ----------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        repair = next(iter(self._waiting.values()), None)
+        if repair is None or repair.is_writing:
+            return
+        now = self._calls.now_ms()
+        if now > repair.until_ms:
+            self._end(repair, is_whole=False)
+            self._go_on()
+        elif repair.session is None or now - repair.asked_ms > ANSWER_MS:
+            self._ask_next(repair)
+
+    def _ask_next(self, repair: _Repair) -> None:
+        """Ask a replica that was not asked yet, for the whole of it."""
+        others = [peer for peer in self._calls.sources(repair.position) if peer not in repair.asked]
+        repair.session = None
+        if others:
+            repair.peer, repair.start, repair.data = others[0], repair.position, b""
+            repair.asked.add(repair.peer)
+            self._ask(repair)
+
+    def _ask(self, repair: _Repair) -> None:
+        repair.session, repair.asked_ms = self._calls.new_session(), self._calls.now_ms()
+        at = repair.start + len(repair.data)
+        self._calls.send(repair.peer, WantBytes(repair.session, at, PART_BYTES_MAX))
+
+    def received(self, peer: str, have: HaveBytes) -> None:
+        """Take the bytes that were asked for. Others change nothing."""
+        repair = next(iter(self._waiting.values()), None)
+        if repair is None or repair.is_writing or (peer, have.session) != (repair.peer, repair.session):
+            return
+        if not have.data or have.position != repair.start + len(repair.data):
+            self._ask_next(repair)
+            return
+        repair.data += have.data
+        repair.is_writing = True
+        writing = self._calls.workers.run(self._log.repair, repair.start, repair.data)
+        writing.add_done_callback(lambda done: self._have_written(repair, done))
+
+    def _have_written(self, repair: _Repair, done: asyncio.Future[Repaired]) -> None:
+        repair.is_writing = False
+        if done.cancelled() or repair.done.done():
+            return
+        error = done.exception()
+        if error is None:
+            self._judge(repair, done.result())
+        elif isinstance(error, LogStopped):
+            self._end(repair, is_whole=False)
+            self._calls.failed(error)
+        elif isinstance(error, DamagedRecord):
+            _log.warning(
+                "another replica's copy of a damaged record is of no use",
+                replica=repair.peer,
+                reason=str(error),
+            )
+            self._ask_next(repair)
+        elif isinstance(error, LogError | OSError):
+            self._end(repair, is_whole=False)
+        else:
+            raise error
+        self._go_on()
+
+    def _judge(self, repair: _Repair, written: Repaired) -> None:
+        self.records += written.records
+        if written.records:
+            _log.warning(
+                "damaged records were replaced by those of another replica",
+                replica=repair.peer, position=repair.position, end=written.end, count=written.records,
+            )  # fmt: skip
+            self._end(repair, is_whole=True)
+            return
+        if written.is_all or written.end - repair.position > RECORD_BYTES_LIMIT:
+            self._end(repair, is_whole=written.is_all)  # all of it is whole here: another repair was first
+            return
+        repair.data = repair.data[written.end - repair.start :]
+        repair.start = written.end
+        self._ask(repair)
+
+    def _end(self, repair: _Repair, *, is_whole: bool) -> None:
+        del self._waiting[repair.position]
+        if not is_whole:
+            self._failed_ms[repair.position] = self._calls.now_ms()
+            while len(self._failed_ms) > WAITING_MAX:
+                del self._failed_ms[next(iter(self._failed_ms))]
+        if not repair.done.done():
+            repair.done.set_result(is_whole)
+
+    # --- the replica that has them -------------------------------------------------------------------------
+
+    def asked(self, peer: str, want: WantBytes) -> None:
+        """Answer with bytes that are confirmed and durable here, with none where there are none. One answer at a time for each peer."""
+        if peer in self._answering:
+            return
+        self._answering.add(peer)
+        reading = self._calls.workers.run(
+            self._log.read_confirmed, want.position, min(want.size, PART_BYTES_MAX)
+        )
+
+        def read(done: asyncio.Future[bytes]) -> None:
+            self._answering.discard(peer)
+            if done.cancelled():
+                return
+            error = done.exception()
+            if error is not None and not isinstance(error, LogError | OSError):
+                raise error
+            self._calls.send(peer, HaveBytes(want.session, want.position, b"" if error else done.result()))
+
+        reading.add_done_callback(read)
