@@ -44,7 +44,7 @@ class GroupRoom:
         self._shell.room(has_room=await self._thread.run(lambda: self._space.has_room))
 
     async def run(self) -> None:
-        """Check the disk about once a second, and hand over. Supervised."""
+        """Check the disk about once a second, until the lead is handed over: that ends the process. Supervised."""
         while True:
             await asyncio.sleep(ROOM_SECONDS)
             try:
@@ -54,19 +54,22 @@ class GroupRoom:
             except OSError as error:
                 _log.warning("the room of the disk is not known", reason=str(error))
                 continue
-            self._hand_over()
+            if self._hand_over():
+                return
 
-    def _hand_over(self) -> None:
+    def _hand_over(self) -> bool:
         """Let a member lead that has room, once this leader has none. Where there is no such member, this one continues to serve reads."""
         leading = self._shell.role.leading
         is_full = self._log.state is LogState.DISK_FULL and self._is_serving()
         if not is_full or leading is None or leading.has_resigned:
-            return
+            return False
         successor = leading.successor_with_room
         if not successor or self._now_ms() - leading.since < LED_MS_MIN:
-            return
+            return False
         _log.warning("the disk is full: another replica with room leads", replica=successor)
         try:
             self._move(successor)
         except CannotMove as error:
             _log.warning("the lead does not move", reason=str(error))
+            return False
+        return True
