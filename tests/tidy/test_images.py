@@ -16,6 +16,7 @@ import yaml
 
 from gantry_launcher.access.keys import KeyFolder
 from gantry_launcher.layout import DataDir
+from gantry_launcher.serving.side_secrets import main as make_secrets
 
 from .settings_tables import SERVICES
 
@@ -26,20 +27,24 @@ GUARDED: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.access.yml").re
 """What switches access control on."""
 ONCE = {"load-master", "load-worker", "spark-job"}
 """Containers that run once, on request only: no healthcheck and no restart."""
-SECRETS = {"nats-secret": "/secrets/nats", "redis-secret": "/secrets/redis", "spark-secret": "/secrets/spark"}
+SECRETS = {
+    "nats-secret": "/secrets/nats", "nats-cluster-secret": "/secrets/nats-cluster", "redis-secret": "/secrets/redis",
+    "spark-secret": "/secrets/spark",
+}  # fmt: skip
 """Volumes that hold secrets, and where their readers mount them."""
 NO_NETWORK = {"secrets": {"network_mode"}}
-SERVERS = {"nats-secret": "nats", "redis-secret": "redis", "spark-secret": "spark-master"}
-"""Which server checks which secret."""
+REPLICAS = {"a": "broker-r-a", "b": "broker-r-b", "c": "broker-r-c"}
+NATS_OF_CLUSTER = ["nats-1", "nats-2", "nats-3"]
 READERS = {
     "nats-secret": {
-        "nats", "nameserver-1", "nameserver-2", "broker-a", "broker-b", "scheduler-1", "scheduler-2", "txn-checker-1", "txn-checker-2",
-        "gateway",
+        "nats", "nameserver-1", "nameserver-2", "broker-a", "broker-b", *REPLICAS.values(), "scheduler-1", "scheduler-2", "txn-checker-1",
+        "txn-checker-2", "gateway",
     },
+    "nats-cluster-secret": {*NATS_OF_CLUSTER},
     "redis-secret": {"redis", "gateway"},
     "spark-secret": {"spark-master", "spark-worker-1", "spark-worker-2", "spark-job"},
 }  # fmt: skip
-PUBLISHED = {"gateway", "nameserver-1", "nameserver-2", "broker-a", "broker-b"}
+PUBLISHED = {"gateway", "nameserver-1", "nameserver-2", "broker-a", "broker-b", *REPLICAS.values()}
 
 
 def pins(lock: Path) -> dict[str, str]:
@@ -108,12 +113,9 @@ def test_one_container_writes_a_secret_and_only_those_that_need_it_read_it(volum
 
 @pytest.mark.parametrize("name", sorted(set().union(*READERS.values())))
 def test_containers_that_use_a_secret_start_after_it_exists(name: str) -> None:
-    """Indirectly: through NATS or Redis, which wait for it."""
-    for volume, server in SERVERS.items():
-        if name == server:
-            assert COMPOSE[name]["depends_on"] == {"secrets": {"condition": "service_healthy"}}
-        elif name in READERS[volume]:
-            assert server in waited_for(name)
+    """Spark's workers and jobs indirectly: through its master, which waits for it."""
+    waiting = [COMPOSE[one].get("depends_on", {}) for one in (name, *waited_for(name))]
+    assert {"secrets": {"condition": "service_healthy"}} in waiting
 
 
 def test_nats_and_redis_require_the_secrets_that_the_launcher_writes(tmp_path: Path) -> None:
@@ -127,7 +129,8 @@ def test_nats_and_redis_require_the_secrets_that_the_launcher_writes(tmp_path: P
     assert redis[1] == inside[data.redis_config]
     assert "--protected-mode" not in redis  # it refuses other hosts while no password is set
     assert "-m" not in nats  # it would list all connected clients
-    assert COMPOSE["secrets"]["command"] == ["/data", "--stay", "--nats-health", "127.0.0.1:8222"]
+    cluster = ["--nats-cluster", ",".join(NATS_OF_CLUSTER)]
+    assert COMPOSE["secrets"]["command"] == ["/data", "--stay", "--nats-health", "127.0.0.1:8222", *cluster]
 
 
 @pytest.mark.parametrize("name", sorted(READERS["nats-secret"] - {"nats"}))
@@ -163,7 +166,8 @@ def test_a_spark_cluster_reads_the_configuration_with_its_secret(tmp_path: Path)
 
 
 OWN = {
-    "nameserver-1", "nameserver-2", "broker-a", "broker-b", "scheduler-1", "scheduler-2", "txn-checker-1", "txn-checker-2", "gateway",
+    "nameserver-1", "nameserver-2", "broker-a", "broker-b", *REPLICAS.values(), "scheduler-1", "scheduler-2", "txn-checker-1",
+    "txn-checker-2", "gateway",
 }  # fmt: skip
 """The containers that run our services."""
 
@@ -202,6 +206,79 @@ def test_one_more_file_switches_access_control_on_for_every_service() -> None:
     assert set(GUARDED) == {"x-guarded", "services", "secrets"}
 
 
+def test_a_profile_decides_between_brokers_with_and_without_replicas() -> None:
+    """And `.env` chooses one where no profile is given, so no container that always runs may depend on one that may be missing."""
+    assert "COMPOSE_PROFILES=single" in (ROOT / ".env").read_text().splitlines()
+    single, ha = (
+        {name for name, service in COMPOSE.items() if profile in service.get("profiles", [])}
+        for profile in ("single", "ha")
+    )
+    assert single == {"nats", "broker-a", "broker-b"}
+    assert ha == {*NATS_OF_CLUSTER, *REPLICAS.values()}
+    for name, service in COMPOSE.items():
+        for needed in service.get("depends_on", []):
+            profiles = COMPOSE[needed].get("profiles")
+            assert profiles is None or set(service.get("profiles", [])) <= set(profiles), (name, needed)
+
+
+def test_replicas_know_each_other_by_the_names_and_ports_of_their_containers() -> None:
+    settings = {name: COMPOSE[container]["environment"] for name, container in REPLICAS.items()}
+    places = ";".join(f"{name}={REPLICAS[name]}:{own['BROKER_STORE_PORT']}" for name, own in settings.items())
+    for at, (name, own) in enumerate(settings.items()):
+        assert own["BROKER_STORE_REPLICA"] == name
+        assert own["BROKER_STORE_REPLICAS"] == places
+        http = own["BROKER_STORE_HTTP_PORT"]
+        assert http == own["BROKER_STORE_PORT"] + 2, "the gateway asks there who leads"
+        assert COMPOSE[REPLICAS[name]]["healthcheck"]["test"][-1] == str(http)
+        order = [*NATS_OF_CLUSTER[at:], *NATS_OF_CLUSTER[:at]]  # as if each machine had one: its own first
+        assert own["BROKER_STORE_NATS_URL"] == ",".join(f"nats://{one}:4222" for one in order)
+    assert {own["BROKER_STORE_BROKER_NAME"] for own in settings.values()} == {"broker-r"}
+    assert not {own.get("BROKER_STORE_BROKER_NAME") for own in map(of_store, ("broker-a", "broker-b"))} & {
+        "broker-r"
+    }
+
+
+def of_store(name: str) -> dict[str, Any]:
+    """The variables of a store."""
+    return COMPOSE[name]["environment"]
+
+
+def test_one_replica_may_make_the_register_once_and_remembers_it_apart_from_its_data() -> None:
+    making = {
+        name: file
+        for name in REPLICAS.values()
+        if (file := of_store(name).get("BROKER_STORE_HA_BOOTSTRAP_ONCE"))
+    }
+    assert making == {"broker-r-a": "/once/broker-r"}
+    assert mount_of("broker-r-a", "broker-r-once") == "/once"
+    assert [one for one in COMPOSE if mount_of(one, "broker-r-once")] == ["broker-r-a"]
+    assert not [one for one in COMPOSE if "BROKER_STORE_HA_BOOTSTRAP" in COMPOSE[one].get("environment", {})]
+
+
+def test_each_server_of_the_cluster_gets_its_configuration_and_keeps_its_streams_in_a_volume(
+    tmp_path: Path,
+) -> None:
+    [_, _, *words] = COMPOSE["secrets"]["command"]
+    assert make_secrets([str(tmp_path), *words]) == 0
+    data = DataDir(tmp_path)
+    for name in NATS_OF_CLUSTER:
+        written = data.nats_node_config(name)
+        assert COMPOSE[name]["command"][1:3] == ["-c", f"/secrets/nats-cluster/{name}.conf"]
+        assert written.name == f"{name}.conf"
+        config = written.read_text()
+        folder = mount_of(name, name)
+        assert folder is not None
+        assert f'store_dir: "{tmp_path}/{name}"' in config
+        assert folder == f"/data/{name}"
+        assert mount_of("secrets", name) == folder, "the volume would belong to root"
+        for line in ("sync_interval: always", f"server_name: {name}", 'listen: "0.0.0.0:6222"'):
+            assert line in config
+        for other in NATS_OF_CLUSTER:
+            assert f"@{other}:6222" in config
+        assert data.nats_token.read_text() in config
+        assert COMPOSE[name]["networks"] == {"default": {"aliases": ["nats"]}}, "other services know one name"
+
+
 def waited_for(name: str) -> set[str]:
     """The direct and indirect dependencies of a container."""
     direct = set(COMPOSE[name].get("depends_on", []))
@@ -233,7 +310,7 @@ def test_only_client_ports_are_published_and_only_on_this_machine_by_default() -
 
 
 def test_a_store_is_published_on_the_port_it_advertises() -> None:
-    for name in ("broker-a", "broker-b"):
+    for name in ("broker-a", "broker-b", *REPLICAS.values()):
         port = COMPOSE[name]["environment"]["BROKER_STORE_PORT"]
         assert f"${{GANTRY_LISTEN:-127.0.0.1}}:{port}:{port}" in COMPOSE[name]["ports"]
         assert f"${{GANTRY_LISTEN:-127.0.0.1}}:{port - 2}:{port - 2}" in COMPOSE[name]["ports"]

@@ -36,7 +36,7 @@ NATS_SILENT = (
 """Lines of NATS that are not shown."""
 SET_BY_LAUNCHER = frozenset({
     "log_file", "health_port", "worker_ports", "access_key_file", "access_initial_user_file",
-    "replica", "replicas", "register_servers", "ha_bootstrap",
+    "replica", "replicas", "register_servers", "ha_bootstrap", "ha_bootstrap_once",
 })  # fmt: skip
 OF_ONE_STORE = frozenset({"port", "http_port", "fast_port", "store_dir"})
 """Settings that no two stores may share."""

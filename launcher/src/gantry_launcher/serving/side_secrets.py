@@ -18,6 +18,8 @@ from gantry_launcher.layout import DataDir
 from gantry_launcher.planning.nats_nodes import NatsNode, cluster_config
 
 SECRET_BYTES = 32
+CLIENT_PORT, ROUTE_PORT = 4222, 6222
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - within a container
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -57,6 +59,12 @@ def main(arguments: Sequence[str]) -> int:
         "--nats-health", default="", metavar="HOST:PORT", help="where NATS answers health checks"
     )
     parser.add_argument(
+        "--nats-cluster",
+        default="",
+        metavar="NAME,NAME,NAME",
+        help="the hosts of the NATS servers that keep the registers of brokers with replicas; each has its streams in DATA/NAME",
+    )
+    parser.add_argument(
         "--stay",
         action="store_true",
         help="end only at SIGTERM: a container that ends makes some commands of compose stop all",
@@ -65,13 +73,20 @@ def main(arguments: Sequence[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS if options.stay else ())
     try:
         make_spark_secret(DataDir(options.data))
-        make_side_secrets(DataDir(options.data), (), keep=True, nats_health=options.nats_health)
+        nodes = _hosts(options.nats_cluster)
+        make_side_secrets(DataDir(options.data), nodes, keep=True, nats_health=options.nats_health)
     except Refused as refused:
         sys.stderr.write(f"side_secrets: {refused}\n")
         return EXIT_REFUSED
     if options.stay:
         signal.sigwait(STOPS)
     return 0
+
+
+def _hosts(names: str) -> list[NatsNode]:
+    """Return the servers of a cluster with a host each, which other containers reach by its name."""
+    hosts = filter(None, (name.strip() for name in names.split(",")))
+    return [NatsNode(host, host, CLIENT_PORT, ROUTE_PORT, EVERYWHERE) for host in hosts]
 
 
 def _secret(path: Path, *, keep: bool) -> str:
