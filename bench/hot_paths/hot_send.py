@@ -22,6 +22,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.sync_thread import Failed, Synced
 from broker_store.commit.visible.store_events import StoreListeners
 from broker_store.log.files.real_files import RealFiles
+from broker_store.log.snapshot import Snapshots
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation
 from broker_store.process.parts.sending import Sending
@@ -119,7 +120,7 @@ class Store:
         thread = machine().workers(1, "disk")
         around = Surroundings(
             settings, RealFiles(), classes, Metrics(), clock.now_ms, Hints("", "bench", Random(1)),
-            ConnectionPool(), "127.0.0.1:10911", lambda: None,
+            ConnectionPool(), "127.0.0.1:10911", lambda: None, Snapshots(RealFiles(), str(directory), machine().secret_bytes),
         )  # fmt: skip
         foundation = build_foundation(around, opening.store, thread)
         reading = replace(foundation.reading, metrics=NoMetrics())  # pyright: ignore[reportArgumentType]

@@ -86,7 +86,7 @@ def test_every_path_that_needs_no_token_is_open() -> None:
 
 def test_every_route_of_the_other_ports_has_a_row_and_every_row_a_route() -> None:
     health = set(health_routes(lambda: None, Metrics()))
-    snapshots = set(SnapshotRoutes(cast("Any", None), lambda: 0).routes())
+    snapshots = set(SnapshotRoutes(cast("Any", None), cast("Any", None), lambda: 0).routes())
     replication = set(ReplicationRoute().routes())
     for service in ("nameserver", "scheduler", "txn-checker"):
         assert set(OWN_PORTS[service]) == health, service

@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 
 
 def care_of(side: SendingSide) -> DiskCare:
-    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id, machine().secret_bytes)
+    snapshots = Snapshots(side.files, "/store", machine().secret_bytes)
     return DiskCare(side.store, snapshots, side.thread)
 
 

@@ -16,6 +16,28 @@ from test_broker_store_process import SOURCES, Client
 
 START_SECONDS_MAX = 60
 EXIT_RESTART = 75
+JETSTREAM = "$JS.API.STREAM"
+
+
+def run_python(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of ours to its end."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
+    return subprocess.run(
+        [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def ask_nats(group: "StoreGroup", call: str) -> dict:
+    """Send a request to JetStream as an operator's tool does."""
+    program = (
+        "import asyncio, random, sys; from gantry_chassis.nats_connection import NatsRequests\n"
+        "async def ask():\n"
+        "    requests = NatsRequests((sys.argv[1],), 'operator', random.Random())\n"
+        "    print((await requests.request(sys.argv[2], b'', 30)).payload.decode())\n"
+        "    await requests.close()\n"
+        "asyncio.run(ask())"
+    )
+    return json.loads(run_python("-c", program, group.nats_url, call).stdout)
 
 
 class Replica:

@@ -14,6 +14,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.visible.store_events import Readers, StoreListeners
 from broker_store.derived import lowest_pin
 from broker_store.log.files.simulated_files import SimulatedFiles
+from broker_store.log.snapshot import Snapshots
 from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation
 from broker_store.process.halves_and_features import Roll
@@ -161,6 +162,7 @@ class SendingSide:
         self.around = Surroundings(
             self.settings, self.files, self.classes, Metrics(), self.clock.now_ms,
             Hints("", "broker-store", random.Random(1)), ConnectionPool(), "127.0.0.1:10911", lambda: None,
+            Snapshots(self.files, DIRECTORY, machine().secret_bytes),
         )  # fmt: skip
         self.foundation = build_foundation(self.around, self.store, self.thread)
         self.groups = self.foundation.reading.groups

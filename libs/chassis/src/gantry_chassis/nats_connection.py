@@ -152,6 +152,8 @@ class NatsRequests:
         self._open: dict[str, asyncio.Future[Answer]] = {}
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
+        self.first_server_name = ""
+        """What the first of the servers calls itself; empty before a connection to it."""
         self.connections = 0
         """How often it connected. Another number: another server may answer."""
 
@@ -228,6 +230,8 @@ class NatsRequests:
         client = await connect(
             Server(url, self._name, token, self._tls), failed, closed, wait_seconds=0, tries=1
         )
+        if url == self._urls[0]:
+            self.first_server_name = _name_of_server(client)
         try:
             await client.subscribe(f"{self._inbox}.*", cb=self._receive)  # pyright: ignore[reportArgumentType]  # any coroutine function
         except BaseException:
@@ -248,6 +252,12 @@ class NatsRequests:
             self._next_url += 1
         connection.lost.set()
         await close(connection.client)
+
+
+def _name_of_server(client: "Client") -> str:
+    """Return what a server said of its name when the connection was made. The driver has no public name for it."""
+    said: dict[str, Any] = client._server_info  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return str(said.get("server_name", ""))
 
 
 class _Connection(NamedTuple):

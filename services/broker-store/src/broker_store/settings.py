@@ -95,6 +95,12 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
         Switch,
         _help("Make the register of a new group. For one store of the group, at its first start only."),
     ] = False
+    ha_bootstrap_once: Annotated[
+        str,
+        _help(
+            "File that remembers that the group's register was made: while it is missing, as ha_bootstrap. For one store of the group, outside its store_dir. This setting may stay. Empty: none."
+        ),
+    ] = ""
     ha_protocol: Annotated[
         Literal["off", "on", "unprotected"],
         _help(
@@ -281,6 +287,11 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
     fallbehind_bytes_max: Annotated[
         int, Meta(ge=MIB), _help("Log bytes behind from which a group counts as too slow.")
     ] = 16 * 1024 * MIB
+
+    @property
+    def http_hosts(self) -> str:
+        """The names that requests at the HTTP port may use besides its own: also the advertised one, by which gateways ask who leads."""
+        return ",".join(filter(None, (self.allowed_hosts, self.advertise)))
 
     @property
     def http_port_used(self) -> int:

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from broker_store.log.files.real_files import RealFiles
-from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
+from broker_store.log.snapshot import Content, Snapshots, SnapshotUnknown, to_json
 from gantry_wire.records.message_record import scan_records
 from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
@@ -24,11 +24,15 @@ def store(mini, disk):
 
 @pytest.fixture
 def snapshots(disk):
-    return Snapshots(disk, "/store", b"\xab" * 16, os.urandom)
+    return Snapshots(disk, "/store", os.urandom)
+
+
+def content(store, **tables):
+    return Content(store.log, "ab" * 16, store.log.confirm, store.queues.values(), tables)
 
 
 def make(snapshots, store, now_ms=1000, ttl_ms=500):
-    return snapshots.finish(snapshots.plan(store.log, store.queues.values(), now_ms, ttl_ms))
+    return snapshots.finish(snapshots.plan(content(store), now_ms, ttl_ms))
 
 
 def read_snapshot(files, manifest):
@@ -98,8 +102,8 @@ def test_an_incomplete_snapshot_of_an_earlier_run_is_removed(snapshots, disk):
 
 
 def test_a_snapshot_that_a_kill_left_without_its_queues_is_removed(store, snapshots, disk):
-    plan = snapshots.plan(store.log, store.queues.values(), 1000, 500)
-    again = Snapshots(disk.killed(), "/store", b"\xab" * 16, os.urandom)
+    plan = snapshots.plan(content(store), 1000, 500)
+    again = Snapshots(disk.killed(), "/store", os.urandom)
     assert again.expire(1001) == [plan.manifest.id]
 
 
@@ -107,7 +111,7 @@ def test_a_snapshot_with_a_manifest_is_whole_after_a_power_cut(store, snapshots,
     manifest = make(snapshots, store)
     whole = read_queues(disk, manifest), read_snapshot(disk, manifest)
     states = list(disk.crash_states(50))
-    found = [Snapshots(state, "/store", b"\xab" * 16, os.urandom).find(manifest.id) for state in states]
+    found = [Snapshots(state, "/store", os.urandom).find(manifest.id) for state in states]
     assert manifest in found
     for state, kept in zip(states, found, strict=True):
         assert kept is None or (read_queues(state, kept), read_snapshot(state, kept)) == whole
@@ -118,7 +122,7 @@ def test_a_snapshot_being_made_does_not_count_as_incomplete(store, snapshots, di
         assert snapshots.expire(0) == []
         yield from store.queues.values()
 
-    plan = snapshots.plan(store.log, queues(), 1000, 500)
+    plan = snapshots.plan(content(store)._replace(queues=queues()), 1000, 500)
     assert snapshots.expire(2000) == []
     manifest = snapshots.finish(plan)
     assert disk.exists(f"{manifest.directory}/config/topics.json")
@@ -129,7 +133,7 @@ def test_on_the_real_disk_segments_are_links(mini, tmp_path):
     store = mini(RealFiles(), directory=str(tmp_path)).open()
     for number in range(60):
         store.send(b"body %d" % number)
-    snapshots = Snapshots(RealFiles(), str(tmp_path), b"\0" * 16, os.urandom)
+    snapshots = Snapshots(RealFiles(), str(tmp_path), os.urandom)
     manifest = make(snapshots, store)
     for name in manifest.segments:
         assert (tmp_path / "commitlog" / name).stat().st_ino == (

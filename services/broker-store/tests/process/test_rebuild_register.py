@@ -1,20 +1,13 @@
 """The register of a real group is lost, and made again from what its stopped stores remember."""
 
 import contextlib
-import json
-import os
-import subprocess
-import sys
 
 import pytest
-from group_stores import Sender, StoreGroup
+from group_stores import JETSTREAM, Sender, StoreGroup, ask_nats, run_python
 from nats_nodes import nodes
-from test_broker_store_process import SOURCES
 from test_store_group import read_all, send_many
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
-JETSTREAM = "$JS.API.STREAM"
 
 
 @pytest.fixture
@@ -28,24 +21,6 @@ def group(tmp_path):
             group.close()
 
 
-def ask_nats(group, call):
-    """Send a request to JetStream as an operator's tool does."""
-    program = (
-        "import asyncio, random, sys; from gantry_chassis.nats_connection import NatsRequests\n"
-        "async def ask():\n"
-        "    requests = NatsRequests((sys.argv[1],), 'operator', random.Random())\n"
-        "    print((await requests.request(sys.argv[2], b'', 30)).payload.decode())\n"
-        "    await requests.close()\n"
-        "asyncio.run(ask())"
-    )
-    return json.loads(run([sys.executable, "-c", program, group.nats_url, call]).stdout)
-
-
-def run(words):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
-
-
 def command(group, store, *words):
     """Run the command with the settings of a store."""
     chosen = {
@@ -53,7 +28,7 @@ def command(group, store, *words):
         "register_servers": group.servers,
     }  # fmt: skip
     settings = [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
-    return run([sys.executable, "-m", "broker_store.process.rebuild_register", *words, *settings])
+    return run_python("-m", "broker_store.process.rebuild_register", *words, *settings)
 
 
 def remembered(group, *names):

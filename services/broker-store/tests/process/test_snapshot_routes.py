@@ -9,6 +9,7 @@ from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.http_routes import SnapshotRoutes
+from broker_store.process.snapshot_content import served
 from gantry_chassis.machine.environment import machine
 
 pytestmark = pytest.mark.anyio
@@ -22,9 +23,9 @@ async def test_a_snapshot_is_begun_again_when_a_topic_is_deleted_before_its_queu
     for topic in topics:
         side.send(ScriptedPeer(), topic, b"m", 0, properties={"UNIQ_KEY": "U"})
     side.flush()
-    snapshots = Snapshots(side.files, DIRECTORY, bytes(16), os.urandom)
-    routes = SnapshotRoutes(machine().workers(1, "snapshots"), lambda: 1000)
-    routes.open(side.store, snapshots)
+    snapshots = Snapshots(side.files, DIRECTORY, os.urandom)
+    routes = SnapshotRoutes(snapshots, machine().workers(1, "snapshots"), lambda: 1000)
+    routes.open(lambda: served(side.store, "ab" * 16))
     right = snapshots.finish
 
     def delete_and_finish(plan):

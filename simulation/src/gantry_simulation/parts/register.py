@@ -70,7 +70,7 @@ class SimulatedRegister:
             register = SlowRegister(
                 self.records, faults, opening.remembered, random.Random(opening.environment.rng.random())
             )
-            return GroupRegister(register, register)
+            return GroupRegister(register, register, None)
 
         return open_register
 

@@ -4,8 +4,8 @@ Everything below the manifest's end is immutable, so reading a snapshot twice re
 Retention unlinks and never truncates, so links keep what it deletes until the snapshot is dropped.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,19 @@ class QueueRange(msgspec.Struct, frozen=True, rename="camel"):
     directory: str
     min_offset: int
     max_offset: int
+
+
+class Content(NamedTuple):
+    """What a snapshot shows of a store, at one moment."""
+
+    log: CommitLog
+    log_id: str
+    """The same for all replicas of a broker: their logs are the same at every position."""
+    end: int
+    """Everything below is complete and confirmed. It may not be durable here yet."""
+    queues: Iterable[ConsumeQueue]
+    tables: Mapping[str, bytes]
+    """Files of `config` as they must be in the snapshot, where those of the directory are older than its queues."""
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
@@ -57,51 +70,46 @@ class Plan(msgspec.Struct, frozen=True):
 class Snapshots:
     """Makes and drops snapshots in `gantry/snapshots` of a store."""
 
-    def __init__(
-        self, files: Files, store_directory: str, log_id: bytes, secret_bytes: Callable[[int], bytes]
-    ) -> None:
+    def __init__(self, files: Files, store_directory: str, secret_bytes: Callable[[int], bytes]) -> None:
         self._files = files
         self._secret_bytes = secret_bytes
         self._store = store_directory
         self._root = f"{store_directory}/gantry/snapshots"
-        self._log_id = log_id.hex()
         self._making: set[str] = set()
         """Incomplete snapshots. `expire`, which runs in a thread, skips them."""
 
-    def plan(self, log: CommitLog, queues: Iterable[ConsumeQueue], now_ms: int, ttl_ms: int) -> Plan:
+    def plan(self, content: Content, now_ms: int, ttl_ms: int) -> Plan:
         """Fix the content of the snapshot and link the segments. Call it in the loop, which owns log and queues. `finish` must follow.
 
-        Consumer offsets are copied before queues are measured, and queues before the end, so lag is never
-        negative.
+        All of it is of one moment, so lag is never negative.
         """
         snapshot_id = self._secret_bytes(8).hex()
         self._making.add(snapshot_id)
         try:
-            return self._plan(snapshot_id, log, queues, now_ms, ttl_ms)
+            return self._plan(snapshot_id, content, now_ms, ttl_ms)
         except BaseException:
             self._making.discard(snapshot_id)
             raise
 
-    def _plan(
-        self, snapshot_id: str, log: CommitLog, queues: Iterable[ConsumeQueue], now_ms: int, ttl_ms: int
-    ) -> Plan:
+    def _plan(self, snapshot_id: str, content: Content, now_ms: int, ttl_ms: int) -> Plan:
+        log, end = content.log, content.end
         directory = f"{self._root}/{snapshot_id}"
         self._files.make_dirs(f"{directory}/config")
-        config = [name for name in self._files.listdir(f"{self._store}/config") if name.endswith(".json")]
+        found = [name for name in self._files.listdir(f"{self._store}/config") if name.endswith(".json")]
+        config = sorted({*found, *content.tables})
         for name in config:
-            self._write(
-                f"{directory}/config/{name}", self._files.read_bytes(f"{self._store}/config/{name}") or b""
-            )
+            table = content.tables.get(name)
+            kept = self._files.read_bytes(f"{self._store}/config/{name}") if table is None else table
+            self._write(f"{directory}/config/{name}", kept or b"")
         ranges: list[QueueRange] = []
         copies: list[tuple[str, str, int | None]] = []
-        for queue in queues:
+        for queue in content.queues:
             queue.flush()
             relative = queue.directory[len(self._store) + 1 :]
             ranges.append(QueueRange(relative, queue.min_offset, queue.max_offset))
             copies += [
                 (source, f"{directory}/{relative}/{name}", size) for source, name, size in queue.file_parts()
             ]
-        end = log.confirm
         segments = [segment for segment in log.segments if segment.start < end]
         self._files.make_dirs(f"{directory}/commitlog")
         for segment in segments:
@@ -109,7 +117,7 @@ class Snapshots:
         manifest = Manifest(
             id=snapshot_id,
             directory=directory,
-            log_id=self._log_id,
+            log_id=content.log_id,
             created_ms=now_ms,
             expires_ms=now_ms + ttl_ms,
             min_position=log.min_position,

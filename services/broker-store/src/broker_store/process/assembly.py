@@ -4,7 +4,6 @@ import asyncio
 import gc
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,26 +16,23 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.groups.clients import ClientTable
 from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.snapshot import Snapshots
 from broker_store.metrics.request_class_metrics import watch_classes
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.opening import Opening, Slices
-from broker_store.ports import Commands
+from broker_store.process.built import Built
 from broker_store.process.disk import Disk, refusing_start
-from broker_store.process.extension_hooks import Hooks, build_hooks
+from broker_store.process.extension_hooks import build_hooks
 from broker_store.process.follower_table import GroupTable, not_leader
 from broker_store.process.foundation import (
-    Foundation,
     Surroundings,
     build_foundation,
     follower_registration,
     lock_file,
 )
 from broker_store.process.group_register import OpenRegister
-from broker_store.process.group_settings import GroupSettings, group_settings
+from broker_store.process.group_settings import GroupSettings
 from broker_store.process.halves_and_features import (
-    Feature,
-    Halves,
-    all_commands,
     all_loops,
     build_features,
     build_halves,
@@ -49,6 +45,8 @@ from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
 from broker_store.process.parts.slaves import open_ha_port
+from broker_store.process.register_note import group_and_note
+from broker_store.process.snapshot_content import followed, served
 from broker_store.process.users_at_start import begin_users, settle_users, user_files
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable, Door
@@ -89,46 +87,6 @@ SERVICE = "broker-store"
 _log = get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """Everything that serves the requests of an opened store."""
-
-    foundation: Foundation
-    halves: Halves
-    features: list[Feature]
-    hooks: Hooks
-    control: "AccessControl | None"
-    """None where access control is off."""
-    door: Door | None
-    configuration: Configuration
-
-    def commands(self) -> Commands:
-        """Return every command of the fully recovered store."""
-        sending, consuming = self.halves.sending, self.halves.consuming
-        return {**sending.commands(), **consuming.commands(), **all_commands(self.features)}
-
-    async def register(self) -> None:
-        """Register with the nameservers, if there are any."""
-        if self.foundation.registration is not None:
-            await self.foundation.registration.register()
-
-    def closed(self, peer: Peer) -> None:
-        """Handle a closed connection."""
-        self.halves.sending.settling.closed(peer.id)
-        self.halves.consuming.closed(peer)
-        for part in self.features:
-            part.closed(peer)
-
-    async def close(self) -> None:
-        """Leave the nameservers, answer held requests and finish running ones. Sends are drained afterwards."""
-        if self.foundation.registration is not None:
-            await self.foundation.registration.unregister()
-        await self.halves.consuming.stop()
-        self.hooks.close()
-        for part in self.features:
-            await part.close()
-
-
 class StoreProcess:
     """One broker-store, from its ports to its last checkpoint."""
 
@@ -146,7 +104,8 @@ class StoreProcess:
         self._classes = request_classes()
         self._fast_paths = fast_paths
         self._known_headers = KnownHeaders() if fast_paths else None
-        self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
+        self._snapshots = Snapshots(self._files, str(settings.store_dir), life.environment.secret_bytes)
+        self._snapshot_routes = SnapshotRoutes(self._snapshots, self._thread, self._clock.now_ms)
         self._replication_route = ReplicationRoute()
         routes = {
             **health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes(), **self._replication_route.routes(),
@@ -154,7 +113,7 @@ class StoreProcess:
         budget = settings.make_budget(life.environment.steady)
         show_budget(self._metrics, "gantry_store", budget)
         self._guard = guard = open_guard(settings, SERVICE, self._metrics, life.environment)
-        self._group = group_settings(settings)
+        self._group, self._register_note = group_and_note(settings, self._files)
         self._listeners = Listeners(
             settings, routes, budget, self._closed, life.environment.listening_socket,
             None if guard is None else guard.own_port_door(SERVICE, settings.cluster_name),
@@ -259,6 +218,8 @@ class StoreProcess:
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
         self._life.supervise("room", membership.room.run)
+        if (note := self._register_note) is not None:
+            self._life.supervise("note", partial(note.keep, lambda: membership.epoch > 0, self._thread))
 
         self._following = following = self._follow(opening, membership)
         following.start()
@@ -267,6 +228,8 @@ class StoreProcess:
             self._settings, self._pool, self._address, self._hints, opening.store.topics, group.follower_id,
             lambda: membership.followed_epoch,
         )  # fmt: skip
+        self._snapshot_routes.open(lambda: followed(opening.store, membership.origin, opening.replayed_end))
+        self._life.supervise("snapshots", self._snapshot_routes.expire)
         registering = asyncio.ensure_future(registrations.run())
         try:
             if not await membership.lead(following.replayed):
@@ -286,9 +249,8 @@ class StoreProcess:
         from broker_store.process.follower_parts import build_follower
 
         values = describe_values(self._settings, self._listeners.port, self._listeners.fast_port)
-        around = self._around(
-            Metrics(), lambda: None, 0, None
-        )  # the leader's parts add their metrics when they are built
+        # The leader's parts add their metrics when they are built.
+        around = self._around(Metrics(), lambda: None, 0, None)
         return build_follower(
             around, opening, membership, self._guard, values, self._metrics, self._group_table(membership),
             self._listeners.admit,
@@ -299,7 +261,7 @@ class StoreProcess:
     ) -> Surroundings:
         return Surroundings(
             self._settings, self._files, self._classes, metrics, self._clock.now_ms, self._hints, self._pool, self._address,
-            index_trouble, epoch, group, self._clients, self._listeners.slaves,
+            index_trouble, self._snapshots, epoch, group, self._clients, self._listeners.slaves,
         )  # fmt: skip
 
     def _make_links_pool(
@@ -382,7 +344,7 @@ class StoreProcess:
         await built.register()
         if built.control is not None:
             self._listeners.wait_for("reading the users of the other stores")
-            await settle_users(built.control, self._life.stopping.is_set, self._user_files)
+            await settle_users(built.control, self._life.stopping, self._user_files)
         self._listeners.serve_slaves(opening.store.log)
         self._listeners.ready()
         _log.info(
@@ -406,7 +368,8 @@ class StoreProcess:
     def _start_loops(self, built: Built, opening: Opening) -> None:
         store, foundation = opening.store, built.foundation
         sending, consuming, care = built.halves.sending, built.halves.consuming, foundation.care
-        self._snapshot_routes.open(store, foundation.snapshots)
+        origin = "" if self._membership is None else self._membership.origin
+        self._snapshot_routes.open(lambda: served(store, origin))
         register_metrics(self._metrics, store, sending, self._listeners.server, care)
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "clocks": ClockCare(self._clock, clock_file(self._files, store.directory), self._thread).run,
@@ -417,6 +380,8 @@ class StoreProcess:
             "hints": self._hints.run,
             "puts": partial(count_puts, store.queues, consuming.metrics, store.states.settled),
         }
+        if self._membership is not None and self._membership.has_register_server:
+            loops["place of the register"] = self._membership.keep_register_away
         if foundation.registration is not None:
             loops["registration"] = foundation.registration.run
         if self._guard is not None:
@@ -428,6 +393,7 @@ class StoreProcess:
         """Stop accepting, answer held and running requests, flush, close the log."""
         membership, built = self._membership, self._built
         self._listeners.shut("stopping")
+        self._snapshot_routes.shut()
         if membership is not None and not membership.has_ended:
             # A leader's last records are confirmed by its followers, which say so on its port.
             # Everybody else gets a follower's refusal, and waits for the next leader.

@@ -53,6 +53,7 @@ class Surroundings:
     address: str
     """host:port as advertised to clients."""
     index_trouble: Callable[[], str | None]
+    snapshots: Snapshots
     epoch: int = 0
     """In which this store leads its group; 0 for a store without replicas."""
     group: Group | None = None
@@ -88,7 +89,6 @@ class Foundation:
 
     reading: ReadingBase
     locks: QueueLocks
-    snapshots: Snapshots
     care: DiskCare
     registration: Registration | None
     """None without nameservers."""
@@ -101,13 +101,10 @@ class Foundation:
 
 def build_foundation(around: Surroundings, store: OpenedStore, thread: Workers) -> Foundation:
     """Return the parts, with what their files hold. `thread` does the work of the disk's care."""
-    secret_bytes = store.environment.secret_bytes
-    snapshots = Snapshots(store.files, store.directory, store.checkpoint.log_id, secret_bytes)
     return Foundation(
         _reading_base(around, store),
         _locks(store),
-        snapshots,
-        DiskCare(store, snapshots, thread),
+        DiskCare(store, around.snapshots, thread),
         _registration(around, store),
     )
 

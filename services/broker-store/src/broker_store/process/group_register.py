@@ -1,6 +1,7 @@
 """Where a store's group keeps its register: a way to open it, which a process gets from outside."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker_store.process.group_settings import GroupSettings
@@ -8,8 +9,9 @@ from broker_store.settings import Settings
 from gantry_chassis.machine.environment import Environment
 
 if TYPE_CHECKING:
+    from broker_store.replication.register.jetstream_register import JetStreamRegister
     from broker_store.replication.register.port import Register
-    from gantry_chassis.nats_connection import Tls
+    from gantry_chassis.nats_connection import NatsRequests, Tls
 
 
 FIRST_LACK_SECONDS = 0.5
@@ -29,6 +31,9 @@ class GroupRegister(NamedTuple):
 
     register: "Register"
     connection: Closing
+    leave_own_machine: Callable[[], Awaitable[str]] | None
+    """Lets another server than that of the store's machine lead the register, and returns which one should lead now. Raises RegisterAway,
+    RegisterUnusable. None: no server leads it."""
 
 
 class RegisterOpening(NamedTuple):
@@ -59,4 +64,10 @@ def jetstream_register(opening: RegisterOpening) -> GroupRegister:
     is_first = group.may_bootstrap and opening.remembered == 0
     waits = WAITS._replace(lack_seconds=FIRST_LACK_SECONDS) if is_first else WAITS
     register = JetStreamRegister(requests, group.group, group.register_servers, opening.remembered, waits)
-    return GroupRegister(register, requests)
+    return GroupRegister(register, requests, partial(_leave_first_server, register, requests))
+
+
+async def _leave_first_server(register: "JetStreamRegister", requests: "NatsRequests") -> str:
+    """Move the stream's lead off the first server of `nats_url`, which is that of the store's machine, once its name is known."""
+    name = requests.first_server_name
+    return await register.move_leader(name) if name else ""

@@ -1,33 +1,36 @@
 """The store's HTTP side: health, metrics, snapshots for programs that read the files, its place in its broker group."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from broker_store.log.errors import LogError
-from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
-from broker_store.opening.opened_store import OpenedStore
+from broker_store.log.snapshot import Content, Snapshots, SnapshotUnknown, to_json
 from broker_store.process.group_settings import CannotMove
 from gantry_chassis.http.server import Request, Response, Routes, json_response
 from gantry_chassis.machine.environment import Workers
 
 TTL_SECONDS_DEFAULT = 600
 TTL_SECONDS_MAX = 86_400
+EXPIRE_SECONDS = 10.0
 TRIES_MAX = 3
 """How often a snapshot is begun again because files of queues were removed before they were copied."""
 
 
 class SnapshotRoutes:
-    """POST /snapshots?ttlSeconds=, DELETE /snapshots/{id}. Answers 503 until the store is open."""
+    """POST /snapshots?ttlSeconds=, DELETE /snapshots/{id}. Answers 503 until the store is open, or follows."""
 
-    def __init__(self, thread: Workers, now_ms: Callable[[], int]) -> None:
-        self._thread = thread
-        self._now_ms = now_ms
-        self._store: OpenedStore | None = None
-        self._snapshots: Snapshots | None = None
+    def __init__(self, snapshots: Snapshots, thread: Workers, now_ms: Callable[[], int]) -> None:
+        self._snapshots, self._thread, self._now_ms = snapshots, thread, now_ms
+        self._content: Callable[[], Content | None] | None = None
 
-    def open(self, store: OpenedStore, snapshots: Snapshots) -> None:
-        """Serve from now on."""
-        self._store, self._snapshots = store, snapshots
+    def open(self, content: Callable[[], Content | None]) -> None:
+        """Serve from now on what `content` returns, in the loop. None: there is nothing to show yet."""
+        self._content = content
+
+    def shut(self) -> None:
+        """Make no further snapshot: the log will be closed."""
+        self._content = None
 
     def routes(self) -> Routes:
         """Return the table entries."""
@@ -35,14 +38,16 @@ class SnapshotRoutes:
 
     async def make(self, request: Request) -> Response:
         """Make a snapshot and return its manifest."""
-        if self._store is None or self._snapshots is None:
+        if self._content is None:
             return _not_open()
         text = request.query.get("ttlSeconds", str(TTL_SECONDS_DEFAULT))
         if not text.isdecimal() or not 1 <= int(text) <= TTL_SECONDS_MAX:
             return json_response({"error": f"ttlSeconds is a number in 1..{TTL_SECONDS_MAX}"}, 400)
         for _ in range(TRIES_MAX):
-            units = [queue.units for queue in self._store.queues.all()]
-            plan = self._snapshots.plan(self._store.log, units, self._now_ms(), int(text) * 1000)
+            content = None if self._content is None else self._content()
+            if content is None:
+                return _not_open()
+            plan = self._snapshots.plan(content, self._now_ms(), int(text) * 1000)
             try:
                 manifest = await self._thread.run(self._snapshots.finish, plan)
             except FileNotFoundError:  # meanwhile retention or the deletion of a topic removed a queue's file
@@ -54,9 +59,15 @@ class SnapshotRoutes:
                 return json_response(to_json(manifest), 201)
         return json_response({"error": "queues are being removed, try again in a moment"}, 503)
 
+    async def expire(self) -> None:
+        """Remove expired snapshots every few seconds, also of a replica that follows. Supervised."""
+        while True:
+            await asyncio.sleep(EXPIRE_SECONDS)
+            await self._thread.run(self._snapshots.expire, self._now_ms())
+
     async def drop(self, request: Request) -> Response:
         """Drop a snapshot before it expires."""
-        if self._snapshots is None:
+        if self._content is None:
             return _not_open()
         try:
             await self._thread.run(self._snapshots.drop, request.path_params["id"])

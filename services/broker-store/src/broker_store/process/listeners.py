@@ -75,7 +75,7 @@ class Listeners:
             self._receive_fast, on_close=on_close, limits=limits, budget=budget, numbers=numbers
         )
         self.http = HttpServer(
-            settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts,
+            settings.listen, settings.http_port_used, routes, budget, settings.http_hosts,
             listen=listen, authorizer=authorizer,
         )  # fmt: skip
 

@@ -26,6 +26,7 @@ from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
 from broker_store.replication.links import Links, MakePool
+from broker_store.replication.register.port import RegisterAway, RegisterUnusable
 from broker_store.replication.register.record import Registered
 from broker_store.replication.replica import RoleSettings
 from broker_store.replication.replica_log import ReplicaLog
@@ -48,6 +49,8 @@ HANDOVER_SECONDS_MAX = 2.0
 """Longest time for which a leader that stops waits for the next one. Nothing is lost without it: the others notice its silence."""
 REPLAY_SECONDS = 0.01
 """Pause between two replays of a follower: nobody waits for them, and they gather more."""
+PLACE_SECONDS = 5.0
+"""Between two looks at which NATS server leads the register."""
 REGISTER_SECONDS = 3.0
 """An operation of the register without an answer for so long counts as lost."""
 
@@ -194,6 +197,27 @@ class Membership:
                 _log.warning("segments are deleted later", reason=str(error))
 
     @property
+    def has_register_server(self) -> bool:
+        """Whether a server leads the register, so that its place matters."""
+        return self._register.leave_own_machine is not None
+
+    async def keep_register_away(self) -> None:
+        """Keep the lead of the register on another machine, every few seconds, while this replica leads. Supervised.
+
+        Losing this machine then costs no election of NATS, which takes longer than the takeover.
+        """
+        place, leave = "", self._register.leave_own_machine
+        while leave is not None:
+            try:
+                found = await leave()
+            except (RegisterAway, RegisterUnusable):  # `register_fault` shows it
+                found = place
+            if found != place:
+                _log.info("the register is led by another server", server=found)
+            place = found
+            await asyncio.sleep(PLACE_SECONDS)
+
+    @property
     def takes_over(self) -> bool:
         """Whether another replica has led since this one did."""
         return self._takes_over
@@ -216,6 +240,12 @@ class Membership:
         """The epoch of the leader that this replica knows, its own if it leads. 0: none."""
         newest = self._shell.role.replica.kept.newest
         return newest.epoch if newest else 0
+
+    @property
+    def origin(self) -> str:
+        """What names the group, and so the log that its replicas share. Empty while no record of the register is known."""
+        newest = self._shell.role.replica.kept.newest
+        return newest.origin if newest else ""
 
     # --- a flusher of the group commit ---------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The users of a store that begins to serve: those of its log, of the other stores, and of the files that the settings name."""
 
-from collections.abc import Callable
+import asyncio
 from typing import TYPE_CHECKING
 
 from broker_store.requests.command_table import CommandTable
@@ -39,16 +39,22 @@ def begin_users(control: "AccessControl", table: CommandTable) -> None:
     control.begin()
 
 
-async def settle_users(
-    control: "AccessControl", is_stopping: Callable[[], bool], files: "UserFiles | None"
-) -> None:
-    """Let the users count, and store those of the files: after all that other stores know."""
+async def settle_users(control: "AccessControl", stopping: asyncio.Event, files: "UserFiles | None") -> None:
+    """Let the users count, and store those of the files: after all that other stores know. Returns when the store shall stop."""
     from broker_store.access.from_files import add_users
 
-    await control.settle(is_stopping)
-    if is_stopping():
+    await control.settle(stopping.is_set)
+    if stopping.is_set():
         return  # a first user that is made now would count everywhere, and others may have deleted it
+    # Not longer than this process lives: the group of a replica that another leader replaced confirms nothing more.
+    adding = asyncio.ensure_future(add_users(control.administration, files))
+    stop = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait([adding, stop], return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not adding.done():
+        adding.cancel()
+        return
     try:
-        await add_users(control.administration, files)
+        adding.result()
     except RefusedRequest as refusal:
         _log.error("the users of a file cannot be stored: a restart tries again", reason=refusal.remark)

@@ -177,7 +177,7 @@ async def test_retention_asks_to_roll_forward_what_it_may_not_delete(peer, decid
 
 
 def care_of(side):
-    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id, machine().secret_bytes)
+    snapshots = Snapshots(side.files, "/store", machine().secret_bytes)
     return DiskCare(side.store, snapshots, machine().workers(1, "disk"))
 
 
