@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from broker_store.log.files.names import parse_file_name
 from broker_store.opening.opening import Opening
-from broker_store.process import follower_table
+from broker_store.process import grants
 from broker_store.process.membership import Membership
 from broker_store.replication.register.record import Registered
 from gantry_simulation.lives.history import History
@@ -179,7 +179,7 @@ def watched(groups: Mapping[str, Group]) -> Generator[None]:
     def leads(group: Group, member: Membership, record: Registered, start: int) -> None:
         group.leads(member, record.epoch, start)
 
-    granting = follower_table._Granting  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - where grants pass
+    granting = grants._Granting  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - where grants pass
     right_finish, right_grant = Opening.finish, granting.__call__
 
     def finish(opening: Opening, boots: int = 0) -> None:
