@@ -281,8 +281,12 @@ class ReplicaSystem:
 
 
 def _copy(source: str, target: Path) -> None:
-    """Copy a directory, or with `/.` at its end what it has, with its holes: index files have far more of them than content."""
+    """Copy a directory, or with `/.` at its end what it has, with its holes: index files have far more of them than content.
+
+    Durably: a store takes the files that it finds as durable, and a power cut may come next.
+    """
     subprocess.run(["cp", "-a", "--sparse=always", source, str(target)], check=True)
+    subprocess.run(["sync", "-f", str(target)], check=True)
 
 
 def _signal(pid: int, number: int) -> None:
