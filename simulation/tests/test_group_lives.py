@@ -53,3 +53,20 @@ def test_a_leader_that_is_cut_off_grants_nothing_once_another_one_grants() -> No
     assert {"yes, no, no", "no, no, no"} < answers
     with planted("a leader grants without its lease"):
         assert any("grants in epoch 1" in each for each in live(asked_while_cut_off()).violations)
+
+
+def sent_while_cut_off() -> Plan:
+    """The leader is cut off from the others, not from the client that sends."""
+    sends = (act(1_500 + 50 * number, "send", number) for number in range(80))
+    acts = (act(2_010, "cut off", 1, span_ms=3_000), *sends)
+    shape = Shape(stores=(StoreShape(),), replicas=3, is_async=True, nats=True)
+    return Plan(seed=1, seconds=6.0, shape=shape, acts=acts)
+
+
+def test_an_asynchronous_leader_answers_alone_as_long_as_no_other_one_can_lead() -> None:
+    life = live(sent_while_cut_off())
+    assert life.violations == []
+    assert any("leads epoch 2" in line for line in life.history)
+    assert any("is stored at" in line and ": written, code 0" in line for line in life.history)
+    with planted("an asynchronous leader answers without its lease"):
+        assert live(sent_while_cut_off()).violations

@@ -52,6 +52,8 @@ class UpOptions:
     """Stores that keep the same log, for each broker; None: as many as the data directory has, 1 in a new one."""
     gateway_workers: int = 1
     flush: str = "sync"
+    replication: str = "sync"
+    """With replicas: whether a send waits for the others (`sync`), or for the leader alone."""
     listen: str = "127.0.0.1"
     access: bool = False
     """Switch access control on before the start, if it is off."""
@@ -131,6 +133,7 @@ def parse_up(words: list[str]) -> UpOptions:
     parser.add_argument("--replicas", choices=tuple(map(str, REPLICAS)))
     parser.add_argument("--gateway-workers", type=_between(1, GATEWAY_WORKERS_MAX), default=1)
     parser.add_argument("--flush", choices=("sync", "async"), default="sync")
+    parser.add_argument("--replication", choices=("sync", "async"), default="sync")
     parser.add_argument("--listen", default="127.0.0.1")
     secured = parser.add_mutually_exclusive_group()
     secured.add_argument("--access", action="store_true")

@@ -11,6 +11,7 @@ usage: ./gantry COMMAND [options]
               --replicas N         stores that keep the same log, for each broker: 1, 2, 3 or 5 (default: as the data directory has, 1 in a new one)
               --gateway-workers N  number of gateway processes on the HTTP port (default 1)
               --flush sync|async   acknowledge sends after fdatasync (default) or after the write
+              --replication sync|async   with replicas: acknowledge sends when every store in sync has them (default), or the leader alone
               --listen ADDR        address to bind instead of 127.0.0.1; needs --access or --insecure
               --access             switch access control on first (as `access init`)
               --insecure           let other machines reach a system without access control

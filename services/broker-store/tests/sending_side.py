@@ -78,6 +78,7 @@ class Wishes:
 
     holds_all = False
     accepts_sends = True
+    may_answer_alone = None
 
     def __init__(self) -> None:
         self.count = 0

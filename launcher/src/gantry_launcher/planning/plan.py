@@ -202,7 +202,10 @@ class _Planner:
             return {}
         group = [one for one in self._seats if one.broker == seat.broker]
         places = (f"{one.replica}={self._store_address(one.process, ports[one.process])}" for one in group)
-        return {"replica": seat.replica, "replicas": ";".join(places), "register_servers": NODES}
+        return {
+            "replica": seat.replica, "replicas": ";".join(places), "register_servers": NODES,
+            "replication": self._options.replication,
+        }  # fmt: skip
 
     def _bootstrap(self, seat: Seat) -> tuple[str, ...]:
         """Return what lets a store make the first record of its broker's register: one of them may, while there is none."""

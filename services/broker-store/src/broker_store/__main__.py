@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from broker_store.config.broker_conf import read_broker_conf, refuse_open
+from broker_store.config.broker_conf import read_broker_conf, refuse_alone, refuse_open
 from broker_store.config.delay_levels import IllegalLevels, parse_levels
 from broker_store.settings import IMPORTANT, Settings
 from gantry_chassis.logs.structured import configure, get_logger
@@ -33,19 +33,23 @@ def main(argv: list[str]) -> None:
     if {"-h", "--help"} & set(argv):
         sys.stdout.write(help_text(Settings, SERVICE))
         return
-    ignored, guarded_by = list[str](), list[str]()
+    ignored, guarded_by, replication = list[str](), list[str](), list[str]()
 
     def read_file(path: Path) -> Mapping[str, Any]:
         conf = read_broker_conf(path)
         ignored.extend(conf.ignored)
         guarded_by.extend(conf.guarded_by)
-        return conf.values
+        if not conf.replication:
+            return conf.values
+        replication.append(conf.replication)
+        return {**conf.values, "replication": conf.replication}
 
     try:
         arguments = parse_arguments(argv, options={"-n": "nameservers"}, switches=("-p", "-m"))
         settings = load_settings(Settings, "BROKER_STORE", arguments, read_file=read_file)
         parse_levels(settings.delay_levels)
         refuse_open(guarded_by, settings)
+        refuse_alone("".join(replication), settings)
     except SettingsRefused as refused:
         refuse_start(SERVICE, str(refused))
     except IllegalLevels as refused:

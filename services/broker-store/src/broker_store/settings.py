@@ -78,6 +78,12 @@ class Settings(AccessSettings, frozen=True, kw_only=True):
             "Stores that must have a message before it is acknowledged; with fewer, sends are refused. 0: 2 of 3, 1 of 2, 3 of 5."
         ),
     ] = 0
+    replication: Annotated[
+        Literal["sync", "async"],
+        _help(
+            "With replicas. sync: answer when every store in sync has the message; async: plain sends when the leader's own disk has it, so that a takeover may lose the last ones."
+        ),
+    ] = "sync"
     lease_ms: Annotated[
         int, Meta(ge=200, le=60_000), _help("A follower silent for this long leaves the in-sync set.")
     ] = 1000

@@ -6,6 +6,7 @@ from broker_store.config.broker_conf import (
     describe_values,
     parse_properties_file,
     read_broker_conf,
+    refuse_alone,
     refuse_open,
     translate,
 )
@@ -46,7 +47,6 @@ def test_keys_without_a_meaning_are_named():
     [
         {"brokerId": "1"},
         {"brokerRole": "SLAVE"},
-        {"brokerRole": "SYNC_MASTER"},
         {"enableConsumeQueueExt": "true"},
         {"enableCalcFilterBitMap": "true"},
         {"filterServerNums": "1"},
@@ -92,6 +92,21 @@ def test_a_file_that_asks_for_access_control_starts_only_with_it(key):
         refuse_open(conf.guarded_by, Settings())
     refuse_open(conf.guarded_by, Settings(access_key_file="keys"))
     refuse_open(translate({key: "false"}, "f").guarded_by, Settings())
+
+
+def test_a_role_says_what_a_leader_waits_for_and_a_promise_of_copies_needs_other_stores():
+    assert translate({"brokerRole": "ASYNC_MASTER"}, "f").replication == "async"
+    role = translate({"brokerRole": "SYNC_MASTER"}, "f").replication
+    assert role == "sync"
+    with pytest.raises(SettingsRefused, match="brokerRole=SYNC_MASTER promises that another store"):
+        refuse_alone(role, Settings())
+    refuse_alone(role, Settings(replica="a", replicas="a=h:1;b=h:2"))
+    refuse_alone("async", Settings())
+    shown = [
+        describe_values(Settings(replica=replica, replication=kind), 1, 2)["brokerRole"]
+        for replica, kind in (("", "sync"), ("a", "sync"), ("a", "async"))
+    ]
+    assert shown == ["ASYNC_MASTER", "SYNC_MASTER", "ASYNC_MASTER"]
 
 
 def test_the_log_path_may_be_said_twice_alike():

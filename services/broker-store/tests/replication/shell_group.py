@@ -207,6 +207,9 @@ class Node:
 
     # What the shell reports
 
+    def synced_here(self, up_to):
+        assert up_to <= self.log.durable_end
+
     def leader_begins_at(self, position):
         self.retention.leader_begins_at(position)
         self.delete()

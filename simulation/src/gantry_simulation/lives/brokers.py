@@ -14,11 +14,21 @@ class Broker:
     """One brokerName."""
 
     def __init__(
-        self, name: str, stores: Mapping[str, Store], leader: Callable[[], Store | None] | None
+        self,
+        name: str,
+        stores: Mapping[str, Store],
+        leader: Callable[[], Store | None] | None,
+        leading: Callable[[], Store | None],
+        *,
+        confirms_all: bool,
     ) -> None:
-        """Take all stores that have this name. `leader`: the replica that leads, as far as anybody knows; None for a store without replicas."""
-        self.name, self.stores = name, stores
-        self._leader = leader
+        """Take all stores that have this name. `leader`: the replica that led last, as far as anybody knows; None for a store without replicas.
+
+        `leading`: the one that leads in its present life. `confirms_all`: whether its replicas in sync have everything that it acknowledges,
+        whatever its answers say.
+        """
+        self.name, self.stores, self.confirms_all = name, stores, confirms_all
+        self._leader, self._leading = leader, leading
         self.takeovers: int = 0
         """Times that a replica began to lead."""
 
@@ -51,8 +61,8 @@ class Broker:
         return LeaderClient(pool, addresses, seconds, self._is_replaced)
 
     def _is_replaced(self, address: str) -> bool:
-        leader = self._leader() if self._leader is not None else None
-        return leader is not None and leader.address.partition(":")[0] != address.partition(":")[0]
+        leading = self._leading()
+        return leading is None or leading.address.partition(":")[0] != address.partition(":")[0]
 
     @property
     def is_sync(self) -> bool:

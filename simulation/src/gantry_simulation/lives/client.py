@@ -107,6 +107,10 @@ class Client(Program):
         """Whether a store has replicas."""
         return self._surroundings.brokers[store].is_group
 
+    def confirms_all(self, store: str) -> bool:
+        """Whether the replicas of a store have everything that it acknowledges."""
+        return self._surroundings.brokers[store].confirms_all
+
     def http(self) -> HttpClient:
         """Return the client of the gateways."""
         assert self._http is not None, "the plan has gateways"

@@ -40,6 +40,7 @@ def features_of(shape: Shape) -> list[str]:
     found += ["last power cut"] if shape.ends_with_power_cut else []
     found += ["rough network"] if shape.has_rough_network else []
     found += [f"{shape.replicas} replicas"] if shape.replicas else []
+    found += ["asynchronous replication"] if shape.is_async else []
     found += ["clocks of other rates"] if shape.clock_drift else []
     found += ["last takeovers"] if shape.last_takeovers else []
     return found
@@ -47,7 +48,7 @@ def features_of(shape: Shape) -> list[str]:
 
 FEATURES = (
     *OPERATIONS, "flush=sync", "flush=async", "no index", "slow paths", "slow disk", "two stores", *KINDS, NATS, VALKEY,
-    "last power cut", "rough network", "3 replicas", "5 replicas", "clocks of other rates", "last takeovers",
+    "last power cut", "rough network", "3 replicas", "5 replicas", "asynchronous replication", "clocks of other rates", "last takeovers",
 )  # fmt: skip
 
 

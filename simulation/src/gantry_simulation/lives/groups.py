@@ -115,6 +115,13 @@ class Group:
         """The replica that began to lead last; None before the first one."""
         return self.replicas[self._starts[max(self._starts)][0]] if self._starts else None
 
+    @property
+    def leading(self) -> Replica | None:
+        """The replica that leads in its present life. One that led before a crash follows, and may lack what it had shown."""
+        leader = self.leader
+        is_leading = leader is not None and self._members.get(leader.process.name) in self._leading
+        return leader if is_leading else None
+
     def missing(self) -> list[str]:
         """Return what keeps the group from being whole: all replicas in the set, with everything."""
         if any(not replica.process.is_running for replica in self.replicas.values()):

@@ -55,6 +55,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     stores: tuple[StoreShape, ...]
     replicas: int = 0
     """Of each store, which is a broker group then. 0: stores have no replicas."""
+    is_async: bool = False
+    """Leaders of groups answer plain sends once their own disk has them."""
     lease_ms: int = 1000
     """Of groups. Their grace is half as long again."""
     clock_drift: float = 0.0

@@ -144,7 +144,13 @@ class System:
             return self._group(name, pace, settings)
         if shape.flush == "async":
             self.ledger.losses.doubt(name)
-        return Broker(name, {name: Store(self.make_process(name, pace), self._nameservers, **settings)}, None)
+        return Broker(
+            name,
+            {name: Store(self.make_process(name, pace), self._nameservers, **settings)},
+            None,
+            lambda: None,
+            confirms_all=False,
+        )
 
     def _group(self, name: str, pace: Pace | None, settings: dict[str, Any]) -> Broker:
         shape, register = self.shape, SimulatedRegister(name)
@@ -152,7 +158,10 @@ class System:
         rates = random.Random(f"{self.world.seed}/clocks of {name}")
         for process in processes:
             process.clocks.run_at(1 + rates.uniform(-shape.clock_drift, shape.clock_drift))
-        timing = {"lease_ms": shape.lease_ms, "grace_ms": shape.lease_ms * 3 // 2}
+        replication = "async" if shape.is_async else "sync"
+        timing = {
+            "lease_ms": shape.lease_ms, "grace_ms": shape.lease_ms * 3 // 2, "replication": replication,
+        }  # fmt: skip
         replicas = {
             process.name: Replica(
                 process, processes, register, self._ended, self._nameservers, **timing, **settings
@@ -165,7 +174,9 @@ class System:
             self.ledger.lost_undurable(name)
 
         group = self.groups[name] = Group(self.world, self.history, replicas, register, taken_over)
-        return Broker(name, replicas, lambda: group.leader)
+        return Broker(
+            name, replicas, lambda: group.leader, lambda: group.leading, confirms_all=not shape.is_async
+        )
 
     def _ended(self, replica: Replica, reason: str) -> None:
         self.history.add(replica.process.name, f"ends: {reason}")

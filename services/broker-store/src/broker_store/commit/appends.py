@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker_store.clocks.store_clock import StoreClock
+from broker_store.commit.alone import AloneAnswers
 from broker_store.commit.flush_pace import GATHER_S_MAX, FlushPace
 from broker_store.commit.message import Entry, Mode
 from broker_store.commit.record_writer import RecordWriter
@@ -107,6 +108,8 @@ class CommitCalls:
     """Whether every entry waits for its sync, whatever its mode: an answer of a replicated store promises that its followers have it."""
     accepts_sends: Callable[[], bool]
     """Whether enough replicas are in sync. Always true of a store without replicas."""
+    may_answer_alone: Callable[[], bool] | None
+    """Whether a plain send may be answered once this store alone has it. None: never."""
 
 
 class _Waiting(NamedTuple):
@@ -139,7 +142,11 @@ class Appends:
         self.records = RecordWriter(log, store_host)
         self._metrics = calls.metrics
         self._request_sync = calls.request_sync
-        self._holds_all, self._accepts_sends = calls.holds_all, calls.accepts_sends
+        self._holds_all, self._accepts_sends, self.alone = (
+            calls.holds_all,
+            calls.accepts_sends,
+            _alone(self.records, calls),
+        )
         self._is_accepting = True
         """Whether enough replicas are in sync, as of the first entry of this turn."""
         self._call_later = calls.call_later
@@ -373,6 +380,8 @@ class Appends:
         self._waiting_bytes += end - start
         self._waiting.append(_Waiting(start, end, self._opened_s, self.records.store_ms, placed))
         self._request_sync()
+        if self.alone is not None:
+            self.alone.written(end, placed)
 
     def synced(self, position: int) -> None:
         """Make visible and answer everything below `position`, which is durable now.
@@ -449,6 +458,11 @@ class Appends:
         self.refused += count
         for entry in entries:
             entry.refuse(refusal)
+
+
+def _alone(records: RecordWriter, calls: CommitCalls) -> AloneAnswers | None:
+    """Return what answers without other replicas, None where nothing does."""
+    return None if calls.may_answer_alone is None else AloneAnswers(records, calls.may_answer_alone)
 
 
 def messages_of(entries: list[Entry]) -> int:

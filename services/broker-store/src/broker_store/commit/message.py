@@ -5,6 +5,7 @@ An entry is placed (gets position and offset, puts its bytes into the open batch
 answered. Message is a plain slots class because the hot path touches every field once per stage.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Protocol
 
@@ -36,6 +37,18 @@ class Mode(IntEnum):
     """Both after the flush."""
     EARLY = 2
     """Answered after the write (WAIT=false), visible after the flush."""
+    ALONE_WRITTEN = 3
+    """With asynchronous replication: answered after the write, visible once the group has confirmed it."""
+    ALONE = 4
+    """With asynchronous replication: answered once the leader's own disk has it, visible once the group has confirmed it."""
+
+
+ALONE_OF: Mapping[Mode, Mode] = {
+    Mode.ASYNC: Mode.ALONE_WRITTEN,
+    Mode.EARLY: Mode.ALONE_WRITTEN,
+    Mode.SYNC: Mode.ALONE,
+}
+"""With asynchronous replication: the mode of a plain send whose topic, or sender, asks for another one."""
 
 
 class ReplyTo(Protocol):

@@ -43,6 +43,11 @@ class Flusher(Protocol):
         """Whether sends may be appended now. False while too few followers are in sync."""
         ...
 
+    @property
+    def may_answer_alone(self) -> Callable[[], bool] | None:
+        """With asynchronous replication: whether a plain send may be answered now though no follower has it. None: never."""
+        ...
+
     async def stop(self) -> None:
         """Stop after the running sync, and return then."""
         ...
@@ -58,6 +63,7 @@ class SyncThread:
         self._on_failed: Failed | None = None
         self._has_failed = False
         self.holds_all, self.accepts_sends = False, True
+        self.may_answer_alone: Callable[[], bool] | None = None
         self._thread = make_thread(self._step, "sync")
         self.request: Callable[[], None] = self._thread.wake
 

@@ -18,6 +18,8 @@ class BrokerConf(NamedTuple):
     ignored: list[str]
     guarded_by: list[str]
     """Keys that switch access control on in RocketMQ. The settings must do so, too."""
+    replication: str
+    """What brokerRole means for the setting `replication`, empty without that key. SYNC_MASTER promises copies: the settings must name other stores."""
 
 
 RENAMED = {
@@ -68,6 +70,7 @@ RENAMED = {
 
 SHORT_POLLING_MS = 1000
 """Longest wait of a pull without long polling, until code 25 changes it. Has no setting."""
+REPLICATION = {"SYNC_MASTER": "sync", "ASYNC_MASTER": "async"}
 FLUSH = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
 
 
@@ -90,8 +93,8 @@ def _is_positive(value: str) -> bool:
 REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
     "brokerId": (lambda value: value.strip() != "0", "only a master (brokerId=0) runs in this version"),
     "brokerRole": (
-        lambda value: value.strip() != "ASYNC_MASTER",
-        "only ASYNC_MASTER runs in this version: a slave's copy is not yet made, so none can be promised",
+        lambda value: value.strip() not in REPLICATION,
+        "write SYNC_MASTER or ASYNC_MASTER for every replica: the group decides which of them follows",
     ),
     "enableConsumeQueueExt": (
         _is_on,
@@ -135,7 +138,7 @@ def read_broker_conf(path: Path) -> BrokerConf:
     Raises SettingsRefused, which names the key, for a contradiction.
     """
     if path.suffix == ".toml":
-        return BrokerConf({name: str(value) for name, value in read_toml(path).items()}, [], [])
+        return BrokerConf({name: str(value) for name, value in read_toml(path).items()}, [], [], "")
     try:
         return translate(parse_properties_file(path.read_text(encoding="utf-8")), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -165,7 +168,7 @@ def translate(keys: dict[str, str], source: str) -> BrokerConf:
         elif refusal is None and key != "storePathCommitLog":
             ignored.append(key)
     _refuse_contradictions(keys, source)
-    return BrokerConf(values, ignored, guarded_by)
+    return BrokerConf(values, ignored, guarded_by, REPLICATION.get(keys.get("brokerRole", "").strip(), ""))
 
 
 def refuse_open(guarded_by: list[str], settings: Settings) -> None:
@@ -174,6 +177,14 @@ def refuse_open(guarded_by: list[str], settings: Settings) -> None:
         raise SettingsRefused(
             f"{guarded_by[0]}=true asks for access control, which access_key_file switches on: type ./gantry access init, "
             "give that setting without access_mode=permissive, and name a plain_acl.yml of RocketMQ 4.9 in plain_acl_file"
+        )
+
+
+def refuse_alone(replication: str, settings: Settings) -> None:
+    """Raise SettingsRefused if a file promises copies on other stores, and the settings name none."""
+    if replication == "sync" and not settings.replica:
+        raise SettingsRefused(
+            "brokerRole=SYNC_MASTER promises that another store has each message: name the stores of the group in replica and replicas"
         )
 
 
@@ -210,7 +221,8 @@ def parse_properties_file(text: str) -> dict[str, str]:
 
 def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, str]:
     """Return settings under RocketMQ's keys, for its tools (code 26). Ports are the actual ones, never 0."""
-    values: dict[str, str] = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
+    is_sync = settings.replica and settings.replication == "sync"
+    values: dict[str, str] = {"brokerId": "0", "brokerRole": "SYNC_MASTER" if is_sync else "ASYNC_MASTER"}
     values["flushDiskType"] = {ours: theirs for theirs, ours in FLUSH.items()}[settings.flush]
     for key, name in RENAMED.items():
         value: object = getattr(settings, name)

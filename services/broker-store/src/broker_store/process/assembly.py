@@ -334,6 +334,8 @@ class StoreProcess:
         table.add_quick(sending.plain.take, sending.send_one)
         built.halves.consuming.start(was_stopped=opening.store.was_stopped)
         sending.start()
+        if self._membership is not None and sending.appends.alone is not None:
+            self._membership.answer_alone(sending.appends.alone.flushed)
         built.configuration.begin()
         self._start_loops(built, opening)
         if built.control is not None:

@@ -54,7 +54,7 @@ class GroupReport:
             "group": settings.group, "name": settings.name, "role": role.state.value,
             "epoch": newest.epoch if newest else 0, "version": newest.version if newest else 0,
             "leader": newest.leader if newest else "", "members": list(newest.members) if newest else [],
-            "minInSync": settings.min_in_sync, "confirmOffset": position.confirmed, "endOffset": self._log.written_end,
+            "replication": "async" if settings.is_async else "sync", "minInSync": settings.min_in_sync, "confirmOffset": position.confirmed, "endOffset": self._log.written_end,
             "isServing": position.is_serving, "acceptsSends": role.accepts_sends, "hasLease": self._shell.may_grant,
             "hasRoom": role.replica.has_room,
             "leadsForMs": None if leading is None else now_ms - leading.since,

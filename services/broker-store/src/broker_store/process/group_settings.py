@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from broker_store.replication.replica import RoleSettings
 from broker_store.settings import Settings
 from gantry_chassis.nats_connection import servers_of
 from gantry_chassis.start_refusal import StartRefused
 
+BEATS_PER_LEASE = 4
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -37,6 +39,8 @@ class GroupSettings:
     timing: Timing
     may_bootstrap: bool
     register_servers: int
+    is_async: bool
+    """Whether a leader answers plain sends once its own disk has them."""
 
     @property
     def follower_id(self) -> int:
@@ -70,6 +74,7 @@ def group_settings(settings: Settings) -> GroupSettings | None:
     return GroupSettings(
         settings.broker_name, settings.replica, others, tuple(sorted(addresses)), needed,
         Timing(settings.lease_ms, settings.grace_ms), settings.ha_bootstrap, settings.register_servers,
+        settings.replication == "async",
     )  # fmt: skip
 
 
@@ -85,3 +90,12 @@ def _addresses(text: str) -> dict[str, str]:
             raise StartRefused(f"replicas: {part!r} repeats a name or an address")
         found[name] = address
     return found
+
+
+def role_of(group: GroupSettings, boots: int) -> RoleSettings:
+    """Return the settings of the role. `boots`: how often this directory was opened."""
+    timing = group.timing
+    return RoleSettings(
+        group.name, group.group, group.min_in_sync, timing.lease_ms, timing.grace_ms, timing.lease_ms // BEATS_PER_LEASE,
+        2 * timing.lease_ms, group.may_bootstrap, boots,
+    )  # fmt: skip

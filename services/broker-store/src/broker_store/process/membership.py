@@ -20,7 +20,7 @@ from broker_store.process.grants import with_lease
 from broker_store.process.group_register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group_report import GroupReport, Position
 from broker_store.process.group_room import GroupRoom
-from broker_store.process.group_settings import CannotMove, GroupSettings
+from broker_store.process.group_settings import CannotMove, GroupSettings, role_of
 from broker_store.process.newest_reads import with_newest_reads
 from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
@@ -28,7 +28,6 @@ from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
 from broker_store.replication.links import Links, MakePool
 from broker_store.replication.register.port import RegisterAway, RegisterUnusable
 from broker_store.replication.register.record import Registered
-from broker_store.replication.replica import RoleSettings
 from broker_store.replication.replica_log import ReplicaLog
 from broker_store.replication.retention import RETENTION_SECONDS, FollowerRetention
 from broker_store.replication.shell import Shell, ShellCalls
@@ -44,7 +43,6 @@ from gantry_chassis.start_refusal import RestartNeeded, StartRefused
 from gantry_link.connections.turn import Turn
 from gantry_wire.frames.command import Command
 
-BEATS_PER_LEASE = 4
 HANDOVER_SECONDS_MAX = 2.0
 """Longest time for which a leader that stops waits for the next one. Nothing is lost without it: the others notice its silence."""
 REPLAY_SECONDS = 0.01
@@ -89,7 +87,7 @@ class Membership:
         )
         loop = asyncio.get_running_loop()
         self._shell = Shell(
-            _role(settings, store.boot_count), list(settings.others), store.log, kept, register.register,
+            role_of(settings, store.boot_count), list(settings.others), store.log, kept, register.register,
             ShellCalls(life.environment, links.send, links.renew, Turn.current().at_end, loop.call_later, self),
             shipping=ShippingSettings(read_bytes_per_second=store.settings.copy_bytes_per_second),
             register_seconds=REGISTER_SECONDS,
@@ -107,6 +105,7 @@ class Membership:
         self._lead_from = 0
         self._on_synced: Synced | None = None
         self._on_failed: Failed | None = None
+        self._on_flushed: Synced | None = None
         self._is_over = False
         self._giving_up: asyncio.TimerHandle | None = None
         """Of a stop under way."""
@@ -216,6 +215,15 @@ class Membership:
                 _log.info("the register is led by another server", server=found)
             place = found
             await asyncio.sleep(PLACE_SECONDS)
+
+    @property
+    def may_answer_alone(self) -> Callable[[], bool] | None:
+        """See Flusher: with its lease, which no other leader has."""
+        return (lambda: self._shell.may_grant) if self.settings.is_async else None
+
+    def answer_alone(self, flushed: Synced) -> None:
+        """Report from now on what this leader's own log has durably."""
+        self._on_flushed = flushed
 
     @property
     def takes_over(self) -> bool:
@@ -396,6 +404,11 @@ class Membership:
         self._limit = max(self._limit, min(up_to, self._log.written_end))
         self._wake.set()
 
+    def synced_here(self, up_to: int) -> None:
+        """See ShellEvents."""
+        if self._on_flushed is not None:
+            self._on_flushed(up_to)
+
     def leader_begins_at(self, position: int) -> None:
         """See ShellEvents."""
         self._retention.leader_begins_at(position)
@@ -459,15 +472,6 @@ def _open_kept(files: Files, directory: str) -> KeptFile:
         return KeptFile(files, directory)
     except KeptUnreadable as error:
         raise StartRefused(f"{directory}/{NAME} {error}") from error
-
-
-def _role(group: GroupSettings, boots: int) -> RoleSettings:
-    """Return the settings of the role. `boots`: how often this directory was opened."""
-    timing = group.timing
-    return RoleSettings(
-        group.name, group.group, group.min_in_sync, timing.lease_ms, timing.grace_ms, timing.lease_ms // BEATS_PER_LEASE,
-        2 * timing.lease_ms, group.may_bootstrap, boots,
-    )  # fmt: skip
 
 
 def open_membership(

@@ -81,6 +81,10 @@ class ShellEvents(Protocol):
         """Show readers of a follower everything below."""
         ...
 
+    def synced_here(self, up_to: int) -> None:
+        """Take that this replica's own log is durable below. The group may not have confirmed it."""
+        ...
+
     def leader_begins_at(self, position: int) -> None:
         """Delete, as a follower, what ends at or below this position: the leader has deleted it (`FollowerRetention`)."""
         ...
@@ -381,6 +385,8 @@ class Shell:
             self._request_sync()
         if cuts == self._log.cuts:
             self._step(Synced(done.result()))
+            if not self._is_over:
+                self._events.synced_here(done.result())
 
     def _send_repair(self, peer: str, message: WantBytes | HaveBytes) -> None:
         if not self._is_over:

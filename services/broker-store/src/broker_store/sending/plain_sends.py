@@ -6,6 +6,7 @@ same remarks.
 """
 
 from broker_store.commit.appends import Appends
+from broker_store.commit.message import ALONE_OF
 from broker_store.commit.stamp import Stamp, plain_unique_key
 from broker_store.commit.targets import Target, Targets
 from broker_store.ports import Peer
@@ -47,6 +48,7 @@ class PlainSends:
         self._templates: BoundedCache[_TemplateKey, RecordTemplate] = BoundedCache(TEMPLATES_MAX)
         self._run: PlainRun | None = None
         self._is_on = is_on
+        self._is_alone = appends.alone is not None
 
     def set_body_bytes_max(self, size: int) -> None:
         """Take messages up to this size. Longer ones are refused elsewhere."""
@@ -125,6 +127,8 @@ class PlainSends:
             run.add(template, opaque, born_ms, text, unique_key, body)
             return
         run = PlainRun(peer, peer.attributes.get(BORN_HOST) or born_host(peer), target)
+        if self._is_alone:
+            run.mode = ALONE_OF[run.mode]
         run.add(template, opaque, born_ms, text, unique_key, body)
         self._appends.submit(run, body_size)
         self._run = run

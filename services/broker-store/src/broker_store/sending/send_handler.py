@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.message import Message, Mode
+from broker_store.commit.message import ALONE_OF, Message, Mode
 from broker_store.commit.special_sends import SPECIAL, SpecialSends, refuse_in_batch
 from broker_store.commit.stamp import Stamp
 from broker_store.commit.targets import Target, Targets
@@ -119,6 +119,8 @@ class SendHandler:
         if GANTRY_KEY in properties:
             self.keyed.submit(message, target.topic, properties)
         else:
+            if self.appends.alone is not None and type(message) is Message:  # others wait in a system queue
+                message.mode = ALONE_OF[message.mode]
             self.appends.submit(message, body_size)
 
     def _batch(self, peer: Peer, command: Command, header: SendHeader) -> None:
@@ -154,6 +156,8 @@ class SendHandler:
         if GANTRY_KEY.encode() in command.body:
             self.keyed.submit_batch(batch)
         else:
+            if self.appends.alone is not None:
+                batch.mode = ALONE_OF[mode]
             self.appends.submit(batch, len(command.body))
 
     def _check_each(self, items: Items) -> None:

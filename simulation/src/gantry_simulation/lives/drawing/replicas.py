@@ -19,6 +19,7 @@ SECONDS = (6.0, 14.0)
 FIVE_SHARE = 0.2
 LEASES_MS = (300, 1000)
 DRIFT_SHARE, DRIFT = 0.5, 0.12
+ASYNC_SHARE = 0.3
 """Two clocks may differ by the factor of grace and lease, 1.5."""
 TAKEOVERS_MAX = 3
 AMONG_SHARE = 0.6
@@ -92,11 +93,14 @@ def _possible() -> list[str]:
 
 def _draw_shape(rng: random.Random) -> Shape:
     shape = with_readers(rng, draw_shape(rng))
+    may_be_async = not (shape.gateways or shape.has_programs)
+    chance = random.Random(repr(shape)).random()  # the other draws stay as they are
     return msgspec.structs.replace(
         shape,
         stores=shape.stores[:1],
         replicas=5 if rng.random() < FIVE_SHARE else 3,
         lease_ms=rng.choice(LEASES_MS),
+        is_async=may_be_async and chance < ASYNC_SHARE,
         clock_drift=DRIFT if rng.random() < DRIFT_SHARE and not shape.schedulers else 0.0,
         last_takeovers=rng.randint(0, TAKEOVERS_MAX),
         checkers=0,

@@ -61,6 +61,10 @@ class Doing(Protocol):
         """Whether a store has replicas."""
         ...
 
+    def confirms_all(self, store: str) -> bool:
+        """Whether the replicas of a store have everything that it acknowledges."""
+        ...
+
     def http(self) -> HttpClient:
         """Return the client of the gateways."""
         ...

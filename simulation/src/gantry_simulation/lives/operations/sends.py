@@ -67,7 +67,7 @@ async def _send(
     doing.history.add(doing.name, f"{message} is stored at {place}: {durability}, code {stored.code}")
     if doing.is_group(act.on) and stored.code:
         return  # the group has not confirmed it, and another leader may never have got it
-    is_durable = reply.durability == FSYNC or doing.is_group(act.on)
+    is_durable = reply.durability == FSYNC or doing.confirms_all(act.on)
     doing.ledger.messages.stored(message, place, since, is_durable=is_durable)
     if doing.ledger.messages.required.get(place) == message:
         doing.ledger.messages.positions[place] = parse_offset_message_id(reply.msg_id)[2]
@@ -118,7 +118,7 @@ async def send_batch(doing: Doing, act: Act) -> None:
     doing.history.add(doing.name, f"{messages[0]}.. are stored from {first}: {stored.reply.durability}")
     if doing.is_group(act.on) and stored.code:
         return
-    is_durable = stored.reply.durability == FSYNC or doing.is_group(act.on)
+    is_durable = stored.reply.durability == FSYNC or doing.confirms_all(act.on)
     for number, message in enumerate(messages):
         place = first._replace(offset=first.offset + number)
         doing.ledger.messages.stored(message, place, since, is_durable=is_durable)

@@ -23,6 +23,10 @@ def _own_end(_right: Callable[..., Any]) -> Callable[..., Any]:
     return advance
 
 
+def _without_a_lease(_right: Any) -> property:
+    return property(lambda member: (lambda: True) if member.settings.is_async else None)
+
+
 def _no(_right: Any) -> bool:
     return False
 
@@ -103,6 +107,9 @@ PLANTED_REPLICAS: tuple[Planted | Together, ...] = (
     Planted("a follower replays what is not confirmed", Membership, "shown", _show_everything),
     Planted("a follower's checkpoint is at its end", Membership, "_take_checkpoints", _at_its_end),
     Planted("a leader serves before its log is confirmed", Membership, "leads", _confirmed_at_once),
+    Planted(
+        "an asynchronous leader answers without its lease", Membership, "may_answer_alone", _without_a_lease
+    ),
     Planted("a leader grants without its lease", Shell, "may_grant", _always),
     Planted("a leader keeps the boot count of its directory", Opening, "finish", _own_boots),
     Planted("a follower acknowledges before its sync", Following, "report", _what_is_written),

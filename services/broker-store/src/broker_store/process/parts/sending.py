@@ -268,7 +268,7 @@ def _build_appends(
     sends.set_wait_ms_max(settings.send_wait_ms_max)
     calls = CommitCalls(
         at_turn_end, asyncio.get_running_loop().call_later, flusher.request, foundation.care.disk_full_met,
-        foundation.reading.metrics, flusher.holds_all, lambda: flusher.accepts_sends,
+        foundation.reading.metrics, flusher.holds_all, lambda: flusher.accepts_sends, flusher.may_answer_alone,
     )  # fmt: skip
     return Appends(
         store.log, dispatch, store.clock, calls, sends, store.store_host, settings.flush_timeout_ms / 1000,
