@@ -352,7 +352,7 @@ async def test_damage_is_left_out_of_the_reply_and_counted(side):
     assert side.consuming.metrics.damaged_records == 1
 
 
-async def test_a_disk_error_is_reported_and_harms_no_other_request(side):
+async def test_a_disk_error_is_reported_and_harms_no_other_request(side, capsys):
     side.put(b"m")
 
     def fails(position, size):
@@ -361,6 +361,9 @@ async def test_a_disk_error_is_reported_and_harms_no_other_request(side):
     side.store.log.cold, side.store.log.read = True, fails
     reply = await side.ask(11, pull_fields(0))
     assert (reply.code, "Input/output error" in reply.remark) == (ResponseCode.SYSTEM_ERROR, True)
+    logged = "".join(capsys.readouterr())
+    assert "because the disk did" in logged
+    assert "Traceback" not in logged
 
 
 async def test_an_arrival_answers_only_the_pulls_that_wait_for_it_however_many_are_held(side):

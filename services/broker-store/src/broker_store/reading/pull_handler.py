@@ -295,8 +295,16 @@ class Pulls:
                 self._found(request, selection, parts)
             else:
                 self._not_found(request, selection, ask.offset, may_hold=False)
-        except Exception as error:  # noqa: BLE001 - disk errors: answer the client; other pulls continue
-            _log.exception("pull failed", topic=request.topic, offset=ask.offset)
+        except Exception as error:  # noqa: BLE001 - answer the client; other pulls continue
+            if isinstance(error, OSError):
+                _log.error(
+                    "a pull failed because the disk did",
+                    topic=request.topic,
+                    offset=ask.offset,
+                    error=str(error),
+                )
+            else:
+                _log.exception("pull failed", topic=request.topic, offset=ask.offset)
             remark = f"{type(error).__name__}: {error}"
             request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
         finally:
