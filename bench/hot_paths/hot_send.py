@@ -91,6 +91,7 @@ class CountedSyncs:
 
     holds_all = False
     accepts_sends = True
+    may_answer_alone: Callable[[], bool] | None = None
 
     def __init__(self) -> None:
         self.wanted = 0

@@ -16,8 +16,8 @@ from broker_store.groups.replayed_offsets import ReplayedOffsets
 from broker_store.log.files.real_files import RealFiles
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.metrics.store_metrics import StoreMetrics
+from broker_store.process.following.reading import FollowerConsuming
 from broker_store.process.foundation import READER_THREADS, ReadingBase, kind_of, load_groups
-from broker_store.process.parts.follower_reading import FollowerConsuming
 from broker_store.process.parts.reading import Consuming
 from broker_store.reading.read_settings import ReadSettings, bind_settings
 from broker_store.requests.request_classes import request_classes

@@ -67,7 +67,7 @@ def main(argv: list[str]) -> None:
         from broker_store.log.errors import LogError
         from broker_store.process.assembly import StoreProcess
         from broker_store.process.disk import real_disk
-        from broker_store.process.group_register import jetstream_register
+        from broker_store.process.group.register import jetstream_register
 
         get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
         get_logger().debug("settings", **masked(settings))

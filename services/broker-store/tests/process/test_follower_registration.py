@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker_store.process.follower_registration import LOOK_SECONDS, FollowerRegistration
+from broker_store.process.group.follower_registration import LOOK_SECONDS, FollowerRegistration
 
 pytestmark = pytest.mark.anyio
 

@@ -3,7 +3,7 @@
 import pytest
 from memory_store import MemoryPeer
 
-from broker_store.process.grants import with_lease
+from broker_store.process.group.grants import with_lease
 from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command, decode_command

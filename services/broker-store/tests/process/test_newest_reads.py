@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from sending_side import ScriptedPeer
 
-from broker_store.process import newest_reads
-from broker_store.process.newest_reads import NEWEST, with_newest_reads
+from broker_store.process.group import newest_reads
+from broker_store.process.group.newest_reads import NEWEST, with_newest_reads
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import FLAG_ONEWAY, Command

@@ -10,7 +10,7 @@ from nats_nodes import nodes
 from test_store_group import read_all, send_many
 
 from broker_store.log.files.real_files import RealFiles
-from broker_store.process.register_note import RegisterNote
+from broker_store.process.group.register_note import RegisterNote
 from gantry_chassis.machine.environment import machine
 from gantry_chassis.start_refusal import StartRefused
 

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from broker_store.log.files.names import parse_file_name
 from broker_store.opening.opening import Opening
-from broker_store.process import grants
+from broker_store.process.group import grants
 from broker_store.process.membership import Membership
 from broker_store.replication.register.record import Registered
 from gantry_simulation.lives.history import History

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from broker_store.process.group_register import GroupRegister, OpenRegister, RegisterOpening
+from broker_store.process.group.register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.replication.register.memory_register import Faults, MemoryRegister, Records
 from broker_store.replication.register.port import Outcome
 from broker_store.replication.register.record import Registered, decode

@@ -10,7 +10,7 @@ from msgspec import structs
 from broker_store.log.files.simulated_files import SimulatedFiles
 from broker_store.process.assembly import StoreProcess
 from broker_store.process.disk import Disk
-from broker_store.process.group_register import OpenRegister, jetstream_register
+from broker_store.process.group.register import OpenRegister, jetstream_register
 from broker_store.settings import Settings
 from gantry_chassis.process import Life
 from gantry_simulation.processes.part import Part

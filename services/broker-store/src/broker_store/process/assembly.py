@@ -23,15 +23,16 @@ from broker_store.opening.opening import Opening, Slices
 from broker_store.process.built import Built
 from broker_store.process.disk import Disk, refusing_start
 from broker_store.process.extension_hooks import build_hooks
-from broker_store.process.follower_table import GroupTable, not_leader
 from broker_store.process.foundation import (
     Surroundings,
     build_foundation,
     follower_registration,
     lock_file,
 )
-from broker_store.process.group_register import OpenRegister
-from broker_store.process.group_settings import GroupSettings
+from broker_store.process.group.follower_table import GroupTable, not_leader
+from broker_store.process.group.register import OpenRegister
+from broker_store.process.group.register_note import group_and_note
+from broker_store.process.group.settings import GroupSettings
 from broker_store.process.halves_and_features import (
     all_loops,
     build_features,
@@ -45,7 +46,6 @@ from broker_store.process.parts.access import Access
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.sending import Sending
 from broker_store.process.parts.slaves import open_ha_port
-from broker_store.process.register_note import group_and_note
 from broker_store.process.snapshot_content import followed, served
 from broker_store.process.users_at_start import begin_users, settle_users, user_files
 from broker_store.reading.rebuild_reads import rebuild_commands
@@ -75,7 +75,7 @@ from gantry_wire.frames.known_headers import KnownHeaders
 from gantry_wire.messages.ids import pack_host
 
 if TYPE_CHECKING:
-    from broker_store.process.follower_service import FollowerService
+    from broker_store.process.following.service import FollowerService
     from broker_store.process.membership import Membership
     from broker_store.process.parts.access_control import AccessControl
 
@@ -246,7 +246,7 @@ class StoreProcess:
 
     def _follow(self, opening: Opening, membership: "Membership") -> "FollowerService":
         """Return what this replica serves until it leads."""
-        from broker_store.process.follower_parts import build_follower
+        from broker_store.process.following.building import build_follower
 
         values = describe_values(self._settings, self._listeners.port, self._listeners.fast_port)
         # The leader's parts add their metrics when they are built.

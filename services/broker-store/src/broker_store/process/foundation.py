@@ -22,7 +22,7 @@ from broker_store.metrics.counts import TopicKind
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.disk_care import DiskCare
-from broker_store.process.follower_registration import FollowerRegistration
+from broker_store.process.group.follower_registration import FollowerRegistration
 from broker_store.process.registration import Identity, Registration
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.requests.request_classes import RequestClass

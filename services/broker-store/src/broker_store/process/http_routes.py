@@ -6,7 +6,7 @@ from typing import Any
 
 from broker_store.log.errors import LogError
 from broker_store.log.snapshot import Content, Snapshots, SnapshotUnknown, to_json
-from broker_store.process.group_settings import CannotMove
+from broker_store.process.group.settings import CannotMove
 from gantry_chassis.http.server import Request, Response, Routes, json_response
 from gantry_chassis.machine.environment import Workers
 

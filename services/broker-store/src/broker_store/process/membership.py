@@ -16,12 +16,12 @@ from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.forgetting import forget_before
-from broker_store.process.grants import with_lease
-from broker_store.process.group_register import GroupRegister, OpenRegister, RegisterOpening
-from broker_store.process.group_report import GroupReport, Position
-from broker_store.process.group_room import GroupRoom
-from broker_store.process.group_settings import CannotMove, GroupSettings, role_of
-from broker_store.process.newest_reads import with_newest_reads
+from broker_store.process.group.grants import with_lease
+from broker_store.process.group.newest_reads import with_newest_reads
+from broker_store.process.group.register import GroupRegister, OpenRegister, RegisterOpening
+from broker_store.process.group.report import GroupReport, Position
+from broker_store.process.group.room import GroupRoom
+from broker_store.process.group.settings import CannotMove, GroupSettings, role_of
 from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
 from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable

@@ -27,7 +27,7 @@ from broker_store.log.errors import LogError
 from broker_store.log.file_walk import log_end
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.lock import StoreLock
-from broker_store.process.group_settings import GroupSettings, group_settings
+from broker_store.process.group.settings import GroupSettings, group_settings
 from broker_store.replication.kept_file import NAME, KeptUnreadable, decode_kept
 from broker_store.replication.register.jetstream_register import JetStreamRegister
 from broker_store.replication.register.port import (

@@ -60,7 +60,7 @@ LIMITED: Names = {
     "broker_store.log.commit_log.first_read:FirstReadCheck": "_starts<=INTERVALS_MAX _ends<=INTERVALS_MAX",
     "broker_store.log.files.file_pool:FilePool": "_open<=._open_max",
     "broker_store.opening.restore:Restore": "_codes<=CODES_KEPT_MAX",
-    "broker_store.process.group_report:GroupReport": "_ends<=SAMPLES_MAX",
+    "broker_store.process.group.report:GroupReport": "_ends<=SAMPLES_MAX",
     "broker_store.replication.arriving:Arriving": "_begun<=SENDERS_MAX",
     "broker_store.replication.fresh_bytes:FreshBytes": "_pieces<=._bytes_max",
     "broker_store.settling.decided.settled_table:SettledTable": "_decisions<=DECISIONS_KEPT+ _older<=DECISIONS_KEPT+",
@@ -133,7 +133,7 @@ FEW: Mapping[str, Names] = {
         "broker_store.access.access_entries:AccessEntries": "_came",
     },
     "store, nameserver or other process": {
-        "broker_store.process.group_report:GroupReport": "_reported",
+        "broker_store.process.group.report:GroupReport": "_reported",
         "broker_store.replication.shell:Shell": "_unheard",
         "gantry_link.connections.calls:Deadlines": "_watched",
         "gantry_link.connections.pool:ConnectionPool": "_slots",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker_store.ports import Commands, Handler, Peer
-from broker_store.process.grants import no_lease
+from broker_store.process.group.grants import no_lease
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frames.command import Command

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.space import Space
 from broker_store.opening.opened_store import OpenedStore
-from broker_store.process.group_settings import CannotMove
+from broker_store.process.group.settings import CannotMove
 from broker_store.replication.shell import Shell
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers

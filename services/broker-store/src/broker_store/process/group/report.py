@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from broker_store.admin.replication_handler import Copy, ReplicationHandlers
 from broker_store.ports import Commands
-from broker_store.process.group_settings import GroupSettings
+from broker_store.process.group.settings import GroupSettings
 from broker_store.replication.replica_log import ReplicaLog
 from broker_store.replication.shell import Shell
 from broker_store.replication.states import ReplicaState

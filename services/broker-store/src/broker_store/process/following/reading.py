@@ -21,7 +21,7 @@ from broker_store.metrics.statistics_handler import StatisticsHandlers
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
-from broker_store.process.follower_table import not_leader
+from broker_store.process.following.replayed_tables import ReplayedConfig, ReplayedTables
 from broker_store.process.foundation import (
     READER_THREADS,
     ReadingBase,
@@ -30,8 +30,8 @@ from broker_store.process.foundation import (
     local_s,
     read_settings,
 )
+from broker_store.process.group.follower_table import not_leader
 from broker_store.process.parts.reading import Consuming
-from broker_store.process.parts.replayed_tables import ReplayedConfig, ReplayedTables
 from broker_store.reading.follower_pulls import FollowerPulls
 from broker_store.reading.pull_admission import Admission
 from broker_store.reading.queries.units_handler import UnitHandlers

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from broker_store.log.files.files import Files
-from broker_store.process.group_settings import GroupSettings, group_settings
+from broker_store.process.group.settings import GroupSettings, group_settings
 from broker_store.settings import Settings
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers

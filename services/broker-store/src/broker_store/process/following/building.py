@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from broker_store.opening.opening import Opening
-from broker_store.process.follower_service import FollowerService, reading_table
-from broker_store.process.follower_table import GroupTable, not_leader
+from broker_store.process.following.reading import FollowerReading
+from broker_store.process.following.service import FollowerService, reading_table
 from broker_store.process.foundation import Surroundings
+from broker_store.process.group.follower_table import GroupTable, not_leader
 from broker_store.process.measuring import RuntimeReader
 from broker_store.process.membership import Membership
-from broker_store.process.parts.follower_reading import FollowerReading
 from broker_store.requests.command_table import CommandTable, Door
 from gantry_chassis.metrics import Metrics
 from gantry_wire.errors import RefusedRequest
 
 if TYPE_CHECKING:
-    from broker_store.process.parts.followed_users import FollowedUsers
+    from broker_store.process.following.users import FollowedUsers
     from gantry_guard.guard import Guard
 
 
@@ -70,7 +70,7 @@ def _access(
     if guard is None:
         return None, None
     from broker_store.access.record_topics import RecordTopics
-    from broker_store.process.parts.followed_users import FollowedUsers
+    from broker_store.process.following.users import FollowedUsers
 
     store = opening.store
     users = FollowedUsers(guard.table, store.states.access, lambda: membership.knows_all)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from broker_store.process.group_settings import GroupSettings
+from broker_store.process.group.settings import GroupSettings
 from broker_store.settings import Settings
 from gantry_chassis.machine.environment import Environment
 

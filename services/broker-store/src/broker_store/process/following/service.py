@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker_store.ports import Commands
-from broker_store.process.follower_table import GroupTable
-from broker_store.process.parts.follower_reading import FollowerReading
+from broker_store.process.following.reading import FollowerReading
+from broker_store.process.group.follower_table import GroupTable
 from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import RequestClass
 from gantry_link.serving.peer import Peer
 from gantry_wire.errors import RefusedRequest
 
 if TYPE_CHECKING:
-    from broker_store.process.parts.followed_users import FollowedUsers
+    from broker_store.process.following.users import FollowedUsers
 
 LOOK_SECONDS = 0.05
 """How soon held pulls are sent to a leader that lives again, and users count."""
