@@ -110,6 +110,7 @@ class ReadingSide:
             offsets=OffsetTable() if is_leader else ReplayedOffsets(self.committed),
             settings=self.settings,
             readers=environment.workers(READER_THREADS, "reader"),
+            repaired=None,
         )
 
     def now_ms(self):

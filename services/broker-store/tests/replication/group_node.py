@@ -15,6 +15,7 @@ from broker_store.replication.steps import (
     CutLog,
     EndProcess,
     EndReason,
+    Fitness,
     Input,
     Kept,
     LeaderBegins,
@@ -25,7 +26,6 @@ from broker_store.replication.steps import (
     ReadRegister,
     Removed,
     Resign,
-    Room,
     Send,
     Ship,
     ShipmentReceived,
@@ -44,7 +44,7 @@ REMOVED = -1
 """An entry of a log that begins later. Records of state are lower, those of clients are higher."""
 RESEND_MS = 300
 LED_MS_MIN = 1000
-"""A leader without room leads at least for so long."""
+"""A leader that is not fit leads at least for so long."""
 WAKE_MS = 20
 
 
@@ -62,7 +62,7 @@ class Node:
         self.role: Role | None = None
         self.paused_until = 0
         self.is_lost = False
-        self.has_room = True
+        self.is_fit = True
         self._begin_life()
 
     # Life and death
@@ -112,27 +112,21 @@ class Node:
         self.role = Role(
             Replica(settings, self.kept, self.first, self.durable, self.confirm, life, self.clock())
         )
-        if not self.has_room:
-            self.take(self.life, Room(False))
+        if not self.is_fit:
+            self.take(self.life, Fitness(False))
         self._tick_later(1)
 
-    def set_room(self, has_room: bool) -> None:
-        """Let the disk be full, or have room again."""
-        self.has_room = has_room
-        self.take(self.life, Room(has_room))
+    def set_fitness(self, is_fit: bool) -> None:
+        """Let the replica be unfit, as with a full disk, or fit again."""
+        self.is_fit = is_fit
+        self.take(self.life, Fitness(is_fit))
 
     def _hand_over(self, life: int) -> None:
-        """Let a member with room lead, as a store does whose disk is full."""
+        """Let a fit member lead, as a store does that is not fit."""
         leading = self.role.leading if self.role is not None else None
-        if (
-            life != self.life
-            or self.has_room
-            or leading is None
-            or leading.has_resigned
-            or not self.is_running
-        ):
+        if life != self.life or self.is_fit or leading is None or leading.has_resigned or not self.is_running:
             return
-        successor = leading.successor_with_room
+        successor = leading.fit_successor
         if successor and self.clock() - leading.since >= LED_MS_MIN:
             self.world.ledger.handed_over(self.name, successor)
             self.resign(successor)

@@ -123,7 +123,7 @@ class World:
 
     def _send(self) -> None:
         for node in self.nodes.values():
-            if node.is_running and node.has_room and node.role is not None and node.role.accepts_sends:
+            if node.is_running and node.is_fit and node.role is not None and node.role.accepts_sends:
                 count = self.random.randint(1, 3)
                 node.append(list(range(self._entries, self._entries + count)))
                 self._entries += count
@@ -215,9 +215,9 @@ class World:
         if self._is_calm:
             return
         node = self.random.choice((self._any(), self._leader()))
-        if node.has_room:
-            node.set_room(False)
-            self.at(self.random.choice((3000, 10_000, 30_000)), lambda: node.set_room(True))
+        if node.is_fit:
+            node.set_fitness(False)
+            self.at(self.random.choice((3000, 10_000, 30_000)), lambda: node.set_fitness(True))
         self.at(self.drawn(FILL_MS), self._fill)
 
     def _register_away(self) -> None:
@@ -247,7 +247,7 @@ class World:
         self.cut.clear()
         for node in self.nodes.values():
             node.paused_until = min(node.paused_until, self.now)
-            node.set_room(True)
+            node.set_fitness(True)
             self.at(self.drawn(FAST_MS), node.start)
 
     def _acknowledges(self) -> bool:

@@ -363,7 +363,7 @@ MUTANTS["grants_after_resigning"] = Mutant(
 # Rule 13
 
 
-@mutant(13, "lets a full replica lead in place of another full one", (Leading, "has_room"))
+@mutant(13, "lets a full replica lead in place of another full one", (Leading, "is_fit"))
 def full_is_named(leading: Leading, peer: str) -> bool:
     return True
 

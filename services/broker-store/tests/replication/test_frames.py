@@ -63,7 +63,7 @@ MESSAGES = st.one_of(
     st.builds(Leads, SESSIONS, NUMBERS),
     BEATS,
     st.builds(
-        lambda s, e, v, ends, t, room: DurableEnd(s, e, v, *ends, t, room),
+        lambda s, e, v, ends, t, fit: DurableEnd(s, e, v, *ends, t, fit),
         SESSIONS,
         NUMBERS,
         NUMBERS,
@@ -156,9 +156,9 @@ def test_a_changed_bit_of_log_bytes_is_refused(log_bytes, data):
 
 
 def test_a_durable_end_with_neither_room_nor_none_is_refused():
-    code, body = encode_message("b", DurableEnd(HEAD.session, 1, 1, 90, 100, 0, has_room=False))
+    code, body = encode_message("b", DurableEnd(HEAD.session, 1, 1, 90, 100, 0, is_fit=False))
     assert body[-1] == 0
-    with pytest.raises(MalformedReplication, match="room"):
+    with pytest.raises(MalformedReplication, match="fit"):
         decode_body(code, body[:-1] + b"\2")
 
 

@@ -45,9 +45,9 @@ class Calm(World):
 def a_full_leader_hands_over_once_to_the_one_with_room(seed: int) -> None:
     world = Calm(seed)
     first, (full, free) = world.leader, world.others
-    full.set_room(False)
+    full.set_fitness(False)
     world.pass_time(500)
-    first.set_room(False)
+    first.set_fitness(False)
     world.pass_time()
     assert world.leader is free
     world.pass_time(4 * MOVED_MS)
@@ -59,7 +59,7 @@ def a_full_leader_hands_over_once_to_the_one_with_room(seed: int) -> None:
 def a_full_replica_leads_only_when_no_other_one_does(seed: int) -> None:
     world = Calm(seed)
     full, free = world.others
-    full.set_room(False)
+    full.set_fitness(False)
     world.leader.crash(power=False)
     world.pass_time(4000)
     assert world.leader is free
@@ -81,9 +81,9 @@ def test_where_all_are_full_the_leader_stays_and_a_lost_one_is_replaced(seed: in
     world = Calm(seed)
     first = world.leader
     for node in world.others:
-        node.set_room(False)
+        node.set_fitness(False)
     world.pass_time(500)
-    first.set_room(False)
+    first.set_fitness(False)
     world.pass_time()
     assert world.leader is first
     first.crash(power=False)
@@ -96,7 +96,7 @@ def test_where_all_are_full_the_leader_stays_and_a_lost_one_is_replaced(seed: in
 def test_a_full_leader_that_comes_back_lets_another_one_lead(seed: int):
     world = Calm(seed)
     first = world.leader
-    first.set_room(False)
+    first.set_fitness(False)
     first.crash(power=False)
     first.start()
     world.pass_time()

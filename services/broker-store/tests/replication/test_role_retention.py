@@ -4,7 +4,7 @@ import pytest
 from mutants import FOUND_BY_A_LIFE, MUTANTS, planted
 from test_role import FOUND_BY_A_TEST as OTHERS_FOUND
 from test_role import LATER_TABLE, ORIGIN, OTHERS, TABLE, WITHOUT, Shell, kept
-from test_role_room import FOUND_BY_A_TEST as ROOM_FOUND
+from test_role_fitness import FOUND_BY_A_TEST as FITNESS_FOUND
 
 from broker_store.replication.epochs import Epoch, EpochTable
 from broker_store.replication.messages import Beat, DurableEnd, Hello, Refused, Session, Welcome
@@ -157,4 +157,4 @@ def test_a_planted_violation_that_lives_hardly_show_is_found_by_a_fact(name):
 
 
 def test_each_mutant_is_found_by_a_life_or_by_a_fact():
-    assert set(MUTANTS) == {*OTHERS_FOUND, *ROOM_FOUND, *FOUND_BY_A_TEST, *FOUND_BY_A_LIFE}
+    assert set(MUTANTS) == {*OTHERS_FOUND, *FITNESS_FOUND, *FOUND_BY_A_TEST, *FOUND_BY_A_LIFE}

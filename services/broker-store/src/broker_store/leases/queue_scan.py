@@ -4,7 +4,6 @@ Reads never wait for the disk unless allowed. Otherwise `Cold` names the bytes t
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from broker_store.filters.compiled import compile_or_refuse
@@ -244,9 +243,8 @@ class Scanner:
         return data
 
     def warm(self, position: int, size: int) -> None:
-        """Bring bytes into memory, in a thread that may wait for the disk. The receive finds out what is wrong with them."""
-        with suppress(LogError):
-            self._log.read(position, size)
+        """Bring bytes into memory, in a thread that may wait for the disk. Raises what `read` raises."""
+        self._log.read(position, size)
 
     def _read_whole(self, position: int, size: int, *, may_wait: bool) -> bytes | None:
         """Read a stretch at once. None when it must be read record by record."""

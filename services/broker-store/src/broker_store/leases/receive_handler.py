@@ -6,6 +6,7 @@ are given back, a thread reads the bytes, and the receive is repeated.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from broker_store.commit.queues import QueueTable
@@ -16,6 +17,7 @@ from broker_store.leases.note_writer import NoteWriter
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, Cold, Scanner, Wanted
 from broker_store.leases.subscription_opening import Opener, attempts_max, is_in_order
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
+from broker_store.log.errors import LogError
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Peer, QueueReader
 from broker_store.reading.pull_reading import InThread
@@ -202,9 +204,10 @@ class Receiver:
         return self._receive(command, header, config, subscription, may_wait=True)
 
     async def warm(self, cold: Cold) -> None:
-        """Bring bytes into memory, in a thread."""
+        """Bring bytes into memory, in a thread. The receive finds out what is wrong with them."""
         try:
-            await self.in_thread(self.scanner.warm, cold.position, cold.size)
+            with suppress(LogError):
+                await self.in_thread(self.scanner.warm, cold.position, cold.size)
         finally:
             self.metrics.cold_reads += 1
 

@@ -53,6 +53,8 @@ class OpenedStore:
     recovered_ms: int = 0
     """Store time of the newest record, 0 in an empty log."""
     holes: int = 0
+    skipped: int = 0
+    """Damaged stretches of the log, below what was confirmed, that this start skipped."""
     rebuild_reason: Reason | None = None
     """Why queues, index and tables were rebuilt from the whole log. None when they were loaded."""
     recovery_start: int = 0

@@ -282,6 +282,7 @@ class Opening:
             else:
                 report(event)
             if isinstance(event, Hole):
+                store.skipped += 1
                 restore.leave_hole(event.suspect)
             yield
         return restore

@@ -217,7 +217,7 @@ class StoreProcess:
         self._replication_route.open(membership.report.describe, membership.move)
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
-        self._life.supervise("room", membership.room.run)
+        self._life.supervise("fitness", membership.fitness.run)
         if (note := self._register_note) is not None:
             self._life.supervise("note", partial(note.keep, lambda: membership.epoch > 0, self._thread))
 
@@ -262,6 +262,7 @@ class StoreProcess:
         return Surroundings(
             self._settings, self._files, self._classes, metrics, self._clock.now_ms, self._hints, self._pool, self._address,
             index_trouble, self._snapshots, epoch, group, self._clients, self._listeners.slaves,
+            None if self._membership is None else self._membership.repaired,
         )  # fmt: skip
 
     def _make_links_pool(

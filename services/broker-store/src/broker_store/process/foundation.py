@@ -1,6 +1,6 @@
 """The parts that stand on an opened store alone. The sending half, the reading half and the leases are built on them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,7 @@ from broker_store.groups.groups import GroupTable, groups_from
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.groups.offsets import OffsetTable
+from broker_store.log.errors import DamagedRecord
 from broker_store.log.files.files import Files
 from broker_store.log.snapshot import Snapshots
 from broker_store.metrics.counts import TopicKind
@@ -34,6 +35,9 @@ from gantry_chassis.start_refusal import StartRefused
 from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.errors import MalformedBody
 from gantry_wire.names import SYSTEM_TOPIC_PREFIX
+
+Repaired = Callable[[int], Awaitable[bool]]
+"""Replaces the damaged record at this position by that of another replica. False: it stays as it is."""
 
 READER_THREADS = 2
 """Threads that wait for the disk for pulls and queries. The loop never does."""
@@ -62,6 +66,8 @@ class Surroundings:
     """Those of a replica's time as a follower stay."""
     slaves: Callable[[], Sequence[Copy]] | None = None
     """RocketMQ's slaves; None without an HA port."""
+    repaired: Repaired | None = None
+    """None without replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +83,15 @@ class ReadingBase:
     offsets: OffsetTable
     settings: ReadSettings
     readers: Workers
+    repaired: Repaired | None
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in a reader thread."""
+        """Call a function in a reader thread; once more where it met a damaged record that another replica has whole."""
+        try:
+            return await self.readers.run(function, *arguments)
+        except DamagedRecord as damage:
+            if self.repaired is None or not await self.repaired(damage.position):
+                raise
         return await self.readers.run(function, *arguments)
 
 
@@ -124,6 +136,7 @@ def _reading_base(around: Surroundings, store: OpenedStore) -> ReadingBase:
         offsets=OffsetTable(),
         settings=read_settings(around.settings),
         readers=environment.workers(READER_THREADS, "reader"),
+        repaired=around.repaired,
     )
 
 

@@ -5,7 +5,7 @@ answers what the group has confirmed: this is its flusher. Another leader ends t
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -16,11 +16,11 @@ from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.forgetting import forget_before
+from broker_store.process.group.fitness import GroupFitness
 from broker_store.process.group.grants import with_lease
 from broker_store.process.group.newest_reads import with_newest_reads
 from broker_store.process.group.register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group.report import GroupReport, Position
-from broker_store.process.group.room import GroupRoom
 from broker_store.process.group.settings import CannotMove, GroupSettings, role_of
 from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
@@ -93,7 +93,7 @@ class Membership:
             register_seconds=REGISTER_SECONDS,
         )  # fmt: skip
         self.report = GroupReport(settings, self._shell, self._log, life.environment.steady, self._position)
-        self.room = GroupRoom(
+        self.fitness = GroupFitness(
             store, self._shell, thread, lambda: self._on_synced is not None, self.move, self._shell.now_ms
         )
         self._wake = asyncio.Event()
@@ -125,7 +125,7 @@ class Membership:
         """
         self._links.start(self._shell.lost)
         with suppress(OSError):  # the loop says so
-            await self.room.look()
+            await self.fitness.look()
         self._shell.start()
         stop = asyncio.ensure_future(self._life.stopping.wait())
         beside = [
@@ -296,8 +296,10 @@ class Membership:
         if successor and successor not in others:
             raise CannotMove(f"{successor} is not in sync; these are: {', '.join(others)}")
         leading = self._shell.role.leading
-        if successor and leading is not None and not leading.has_room(successor):
-            raise CannotMove(f"the disk of {successor} is full: free space there, or name another replica")
+        if successor and leading is not None and not leading.is_fit(successor):
+            raise CannotMove(
+                f"{successor} is not fit to lead: its disk is full, or its log lost records; its log file says which. Name another replica"
+            )
         self._successor = successor
         self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
         self._life.stop()
@@ -451,6 +453,10 @@ class Membership:
             _log.warning("this replica ends", reason=str(why))
             self._wake.set()
             self._life.stop()
+
+    def repaired(self, position: int) -> Awaitable[bool]:
+        """Replace the record at this position by that of another replica, if its check fails here. False: it is not whole."""
+        return self._shell.repairing.want(position)
 
     @property
     def state(self) -> ReplicaState:

@@ -176,7 +176,7 @@ class Following:
             return
         ends = (replica.durable, replica.end)
         message = DurableEnd(
-            copying.session, welcome.epoch, copying.version, *ends, copying.sent_at, replica.has_room
+            copying.session, welcome.epoch, copying.version, *ends, copying.sent_at, replica.is_fit
         )
         replica.send(copying.leader, message)
 

@@ -36,7 +36,7 @@ class Leading:
         self._sessions: dict[str, Session] = {}
         self._arrived: dict[str, int] = {}
         """When something of a peer arrived the last time."""
-        self._without_room: set[str] = set()
+        self._unfit: set[str] = set()
         self._shown: int | None = None
         self.has_resigned = False
         """It grants nothing more in this epoch. Never goes back: a message that says so may arrive late."""
@@ -51,23 +51,23 @@ class Leading:
                 replica.send(peer, Leads(Session(replica.life, replica.new_number()), record.version))
 
     def resign(self, wished: str) -> None:
-        """Let another member campaign: the one that is wished, or the one with most of the log that has room. Does nothing if there is none."""
+        """Let another member campaign: the one that is wished, or the fit one with most of the log. Does nothing if there is none."""
         replica, others = self._replica, self._members
         if not others:
             return
         self.has_resigned = True
-        successor = wished if wished in others else self._best([*filter(self.has_room, others)] or others)
+        successor = wished if wished in others else self._best([*filter(self.is_fit, others)] or others)
         for peer in others:
             replica.send(peer, Resigned(self._sessions[peer], self.epoch, replica.version, successor))
 
     @property
-    def successor_with_room(self) -> str:
-        """The member that can lead in place of a leader whose disk is full: it has room, and was heard within the lease. Empty: none (rule 13)."""
+    def fit_successor(self) -> str:
+        """The member that can lead in place of a leader that is not fit: it is fit, and was heard within the lease. Empty: none (rule 13)."""
         replica = self._replica
         heard = [
             peer
             for peer in self._members
-            if self.has_room(peer)
+            if self.is_fit(peer)
             and replica.now - self._arrived.get(peer, self.since) <= replica.settings.lease_ms
         ]
         return self._best(heard) if heard else ""
@@ -78,9 +78,9 @@ class Leading:
         peers = [peer for peer in sorted(self._sessions) if ends.get(peer, -1) > position]
         return sorted(peers, key=lambda peer: peer not in self.gate.recorded)
 
-    def has_room(self, peer: str) -> bool:
-        """Say whether a replica has room for sends, as far as this leader knows."""
-        return peer not in self._without_room
+    def is_fit(self, peer: str) -> bool:
+        """Say whether a replica is fit to lead, as far as this leader knows."""
+        return peer not in self._unfit
 
     @property
     def _members(self) -> list[str]:
@@ -163,10 +163,10 @@ class Leading:
             return
         self.gate.heard(peer, report.sent_at)
         self.gate.durable(peer, report.durable)
-        if report.has_room:
-            self._without_room.discard(peer)
+        if report.is_fit:
+            self._unfit.discard(peer)
         else:
-            self._without_room.add(peer)
+            self._unfit.add(peer)
         self._replica.emit(Ship(peer, report.session, report.end))
         self._acknowledge()
 

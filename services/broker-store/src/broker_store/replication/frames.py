@@ -101,7 +101,7 @@ def _encoded(message: Message) -> tuple[GantryCode, bytes]:
             encoded = GantryCode.REPLICA_BEAT, _beat(message)
         case DurableEnd():
             numbers = message.epoch, message.version, message.durable, message.end, message.sent_at
-            encoded = GantryCode.REPLICA_DURABLE_END, _DURABLE_END.pack(*numbers, message.has_room)
+            encoded = GantryCode.REPLICA_DURABLE_END, _DURABLE_END.pack(*numbers, message.is_fit)
         case Hello():
             fixed = _text(message.group) + _text(message.origin) + _HELLO.pack(message.end, message.version)
             encoded = GantryCode.REPLICA_HELLO, fixed + message.table.to_wire()
@@ -240,13 +240,13 @@ def _read_beat(reader: _Reader, session: Session) -> Beat:
 
 
 def _read_durable_end(reader: _Reader, session: Session) -> DurableEnd:
-    *counts, sent_at, room = reader.numbers(_DURABLE_END)
+    *counts, sent_at, fit = reader.numbers(_DURABLE_END)
     epoch, version, durable, end = map(_number, counts)
     if durable > end:
         raise MalformedReplication(f"a log that ends at {end} is durable up to {durable}")
-    if room > 1:
-        raise MalformedReplication(f"{room} is neither room nor none")
-    return DurableEnd(session, epoch, version, durable, end, sent_at, has_room=bool(room))
+    if fit > 1:
+        raise MalformedReplication(f"{fit} is neither fit nor unfit")
+    return DurableEnd(session, epoch, version, durable, end, sent_at, is_fit=bool(fit))
 
 
 def _read_resigned(reader: _Reader, session: Session) -> Resigned:

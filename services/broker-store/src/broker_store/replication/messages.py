@@ -84,7 +84,7 @@ class DurableEnd:
     """End of what it has written. The leader ships from there."""
     sent_at: int
     """The newest `sent_at` of the leader that the follower has received since its hello."""
-    has_room: bool = True
+    is_fit: bool = True
     """False: its disk is full, so it would take no sends as a leader."""
 
 

@@ -57,8 +57,8 @@ class Replica:
         """Where the log begins. Changed by `removed`."""
         self.confirm = max(confirm, first)
         """Everything below is known as confirmed: what was deleted, too. Changed by `confirmed`."""
-        self.has_room = True
-        """Whether its disk has room for sends. Changed by the role."""
+        self.is_fit = True
+        """Whether it is fit to lead: its disk has room for sends, and its log has lost nothing. Changed by the role."""
         self.life = life
         self.now = now
         self.state = ReplicaState.LEARNER

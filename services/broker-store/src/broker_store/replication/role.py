@@ -10,7 +10,7 @@ operation or an old life change nothing. The rules, with the place of each:
 6        `as_follower.py`: the fence is durable before the cut, the cut before the table, the table before the first acknowledgement
 
 10, 11   `as_follower.py`: a follower may delete what its leader has deleted; a learner whose position the leader has deleted begins again
-13       `_patience_ms`, `Leading.successor_with_room`: a replica whose disk is full leads only where no other one does
+13       `_patience_ms`, `Leading.fit_successor`: a replica that is not fit to lead does so only where no other one does
 
 1 and 8 are in `gate.py`. All times are milliseconds of one steady clock of this machine.
 """
@@ -28,6 +28,7 @@ from broker_store.replication.steps import (
     Appended,
     BecomeFollower,
     EndReason,
+    Fitness,
     Input,
     LogCut,
     Output,
@@ -37,14 +38,13 @@ from broker_store.replication.steps import (
     RegisterRead,
     Removed,
     Resign,
-    Room,
     ShipmentReceived,
     Synced,
     Tick,
 )  # fmt: skip
 
 FULL_LEASES = 2
-"""A replica whose disk is full campaigns so many leases later than others: one that has room has taken over by then."""
+"""A replica that is not fit campaigns so many leases later than others: a fit one has taken over by then."""
 
 
 class Role:
@@ -109,8 +109,8 @@ class Role:
             case Resign():
                 if self.leading is not None:
                     self.leading.resign(given.successor)
-            case Room():
-                self.replica.has_room = given.has_room
+            case Fitness():
+                self.replica.is_fit = given.is_fit
             case Appended() | Synced() | Persisted() | LogCut() | Removed():
                 self._take_from_disk(given)
             case _:
@@ -243,14 +243,14 @@ class Role:
             return read is None and settings.bootstrap and is_new
         if replica.state is not ReplicaState.FOLLOWER or read is None or read.version != newest.version:
             return False  # an older answer is stale, or the register went back: neither is a reason
-        is_back = newest.leader == settings.name and replica.has_room
+        is_back = newest.leader == settings.name and replica.is_fit
         return is_back or self.following.is_silent(self._patience_ms)
 
     @property
     def _patience_ms(self) -> int:
-        """How long it waits before it campaigns. One whose disk is full lets others go first, and leads where there are none (rule 13)."""
+        """How long it waits before it campaigns. One that is not fit lets others go first, and leads where there are none (rule 13)."""
         settings = self.replica.settings
-        return settings.grace_ms + (0 if self.replica.has_room else FULL_LEASES * settings.lease_ms)
+        return settings.grace_ms + (0 if self.replica.is_fit else FULL_LEASES * settings.lease_ms)
 
     def _candidacy(self) -> Registered:
         """Return the record to write: a new epoch, and the old set without its leader."""

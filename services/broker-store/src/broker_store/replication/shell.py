@@ -38,6 +38,7 @@ from broker_store.replication.steps import (
     CutLog,
     EndProcess,
     EndReason,
+    Fitness,
     Input,
     LeaderBegins,
     LogCut,
@@ -48,7 +49,6 @@ from broker_store.replication.steps import (
     Received,
     Removed,
     Resign,
-    Room,
     Send,
     Ship,
     ShipmentReceived,
@@ -209,10 +209,10 @@ class Shell:
         """Let another member lead, `successor` if it can. The store has stopped before. `ended` follows when one does."""
         self._step(Resign(successor))
 
-    def room(self, *, has_room: bool) -> None:
-        """Take whether the disk has room for sends."""
-        if has_room is not self.role.replica.has_room:
-            self._step(Room(has_room))
+    def fitness(self, *, is_fit: bool) -> None:
+        """Take whether this replica is fit to lead."""
+        if is_fit is not self.role.replica.is_fit:
+            self._step(Fitness(is_fit))
 
     def receive(self, code: int, body: bytes) -> None:
         """Take a private request of a peer. Raises MalformedReplication. What an unknown peer says is dropped."""

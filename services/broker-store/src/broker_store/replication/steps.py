@@ -61,10 +61,10 @@ class Resign:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Whether this replica's disk has room for sends."""
+class Fitness:
+    """Whether this replica is fit to lead: its disk has room for sends, and its log has lost nothing."""
 
-    has_room: bool
+    is_fit: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ RegisterAnswer = RegisterRead | RegisterWritten | RegisterRefused | RegisterLost
 Input = (
     Tick
     | Resign
-    | Room
+    | Fitness
     | Received
     | ShipmentReceived
     | Appended

@@ -142,6 +142,7 @@ class FollowerReading:
             offsets=ReplayedOffsets(store.states.committed),
             settings=reads,
             readers=environment.workers(READER_THREADS, "reader"),
+            repaired=around.repaired,
         )
         leader_only = _LeaderOnly()
         self._consuming = consuming = FollowerConsuming(

@@ -56,7 +56,7 @@ class GroupReport:
             "leader": newest.leader if newest else "", "members": list(newest.members) if newest else [],
             "replication": "async" if settings.is_async else "sync", "minInSync": settings.min_in_sync, "confirmOffset": position.confirmed, "endOffset": self._log.written_end,
             "isServing": position.is_serving, "acceptsSends": role.accepts_sends, "hasLease": self._shell.may_grant,
-            "hasRoom": role.replica.has_room,
+            "isFit": role.replica.is_fit,
             "leadsForMs": None if leading is None else now_ms - leading.since,
             "registerFault": self._shell.register.fault,
             "replicas": [] if leading is None else [self._of(name) for name in settings.others],
@@ -70,7 +70,7 @@ class GroupReport:
             "name": name, "address": self._settings.others[name], "endOffset": end, "behindBytes": behind,
             "behindMs": None if end is None else self._behind_ms(end),
             "isInSync": newest is not None and name in newest.members,
-            "hasRoom": leading is None or leading.has_room(name),
+            "isFit": leading is None or leading.is_fit(name),
         }  # fmt: skip
 
     def _behind_ms(self, end: int) -> int:
@@ -147,9 +147,9 @@ class GroupReport:
             lambda: self._shell.repairing.records,
         )  # fmt: skip
         gauge(
-            "gantry_store_replica_has_room",
-            "1 while the disk of this replica has room for sends.",
-            lambda: float(role.replica.has_room),
+            "gantry_store_replica_fit",
+            "1 while this replica is fit to lead: its disk has room for sends, and its log has lost nothing.",
+            lambda: float(role.replica.is_fit),
         )
         gauge(
             "gantry_store_replica_register_away", "1 while the register of the group does not answer.",

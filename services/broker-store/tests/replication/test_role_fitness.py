@@ -1,4 +1,4 @@
-"""Rule 13, fact by fact: a replica whose disk is full leads only where no other one does."""
+"""Rule 13, fact by fact: a replica that is not fit, for example because its disk is full, leads only where no other one does."""
 
 import pytest
 from mutants import planted
@@ -7,32 +7,32 @@ from test_role import ORIGIN, OTHERS, TABLE, Shell, kept
 from broker_store.replication.messages import Beat, DurableEnd, Hello, Resigned, Session
 from broker_store.replication.register.record import Registered
 from broker_store.replication.steps import (
+    Fitness,
     Persist,
     Received,
     RegisterWritten,
     Resign,
-    Room,
     Tick,
     WriteRegister,
 )
 
 
-def test_a_replica_without_room_campaigns_when_others_had_their_time():
+def test_a_replica_that_is_not_fit_campaigns_when_others_had_their_time():
     shell = Shell(kept())
-    shell.step(Room(False))
+    shell.step(Fitness(False))
     shell.read(OTHERS, ms=3200)
     assert not shell.all_of(Persist)
     shell.read(OTHERS, ms=300)
     assert shell.order(Persist).kept.fence == 6
 
 
-def test_a_leader_without_room_that_comes_back_lets_others_campaign():
+def test_a_leader_that_is_not_fit_and_comes_back_lets_others_campaign():
     own = Registered(5, "g", 2, "a", ("a", "b"), 2, "a.6-3", ORIGIN)
     shell = Shell(kept(own))
-    shell.step(Room(False))
+    shell.step(Fitness(False))
     shell.read(own)
     assert not shell.all_of(Persist)
-    shell.step(Room(True))
+    shell.step(Fitness(True))
     shell.read(own, ms=300)
     assert shell.order(Persist).kept.fence == 6
 
@@ -40,47 +40,47 @@ def test_a_leader_without_room_that_comes_back_lets_others_campaign():
 def test_a_follower_reports_that_it_has_no_room():
     shell = Shell(kept())
     session = shell.copying()
-    for has_room in (False, True):
-        shell.step(Room(has_room))
+    for is_fit in (False, True):
+        shell.step(Fitness(is_fit))
         shell.step(Received("b", Beat(session, 2, 5, 90, 60, 0)))
-        assert [report.has_room for report in shell.sent(DurableEnd)] == [has_room]
+        assert [report.is_fit for report in shell.sent(DurableEnd)] == [is_fit]
 
 
-def led_by_a_with_b_and_c(b_has_room: bool, b_end: int = 100) -> Shell:
+def led_by_a_with_b_and_c(b_is_fit: bool, b_end: int = 100) -> Shell:
     record = Registered(5, "g", 2, "a", ("a", "b", "c"), 2, "a.6-3", ORIGIN)
     shell = Shell(kept(record))
     shell.read(record)
     shell.persisted()
     shell.step(RegisterWritten(shell.order(WriteRegister).operation))
     shell.persisted()
-    for name, has_room, end in (("b", b_has_room, b_end), ("c", False, 100)):
+    for name, is_fit, end in (("b", b_is_fit, b_end), ("c", False, 100)):
         session = Session(f"{name}.1", 1)
         shell.step(Received(name, Hello(session, "g", ORIGIN, TABLE, 100, 5)))
-        shell.step(Received(name, DurableEnd(session, 3, 6, end, end, shell.now, has_room)))
+        shell.step(Received(name, DurableEnd(session, 3, 6, end, end, shell.now, is_fit)))
     return shell
 
 
-def test_a_leader_without_room_names_a_member_that_has_room_or_nobody():
-    assert led_by_a_with_b_and_c(b_has_room=True).role.leading.successor_with_room == "b"
-    assert led_by_a_with_b_and_c(b_has_room=False).role.leading.successor_with_room == ""
+def test_a_leader_that_is_not_fit_names_a_fit_member_or_nobody():
+    assert led_by_a_with_b_and_c(b_is_fit=True).role.leading.fit_successor == "b"
+    assert led_by_a_with_b_and_c(b_is_fit=False).role.leading.fit_successor == ""
 
 
 def test_a_member_that_is_not_heard_is_not_named():
-    shell = led_by_a_with_b_and_c(b_has_room=True)
+    shell = led_by_a_with_b_and_c(b_is_fit=True)
     shell.step(Tick(), ms=1100)
-    assert shell.role.leading.successor_with_room == ""
+    assert shell.role.leading.fit_successor == ""
 
 
 def test_a_leader_that_stops_names_one_with_room_and_one_with_most_of_the_log_where_there_is_none():
-    for b_has_room, successor in ((True, "b"), (False, "c")):
-        shell = led_by_a_with_b_and_c(b_has_room, b_end=90)
+    for b_is_fit, successor in ((True, "b"), (False, "c")):
+        shell = led_by_a_with_b_and_c(b_is_fit, b_end=90)
         shell.step(Resign())
         assert {message.successor for message in shell.sent(Resigned)} == {successor}
 
 
 FOUND_BY_A_TEST = {
-    "full_is_named": test_a_leader_without_room_names_a_member_that_has_room_or_nobody,
-    "full_campaigns_with_the_others": test_a_replica_without_room_campaigns_when_others_had_their_time,
+    "full_is_named": test_a_leader_that_is_not_fit_names_a_fit_member_or_nobody,
+    "full_campaigns_with_the_others": test_a_replica_that_is_not_fit_campaigns_when_others_had_their_time,
 }
 
 
