@@ -12,6 +12,7 @@ Names = Mapping[str, str]
 """Attributes, separated by spaces, by their class."""
 
 EMPTY: Names = {
+    "broker_store.commit.alone:AloneAnswers": "_waiting",
     "broker_store.commit.appends:Appends": "_waiting _open _own _placed",
     "broker_store.config_log.table_records:TableRecords": "_under_way _owed _waiting",
     "broker_store.state_records.entry_log:EntryLog": "_pending",
@@ -63,6 +64,8 @@ LIMITED: Names = {
     "broker_store.process.group.report:GroupReport": "_ends<=SAMPLES_MAX",
     "broker_store.replication.arriving:Arriving": "_begun<=SENDERS_MAX",
     "broker_store.replication.fresh_bytes:FreshBytes": "_pieces<=._bytes_max",
+    "broker_store.replication.repairing:Repairing": "_waiting<=WAITING_MAX _failed_ms<=WAITING_MAX",
+    "broker_store.replication.replica_log:ReplicaLog": "damaged<=DAMAGED_MAX",
     "broker_store.settling.decided.settled_table:SettledTable": "_decisions<=DECISIONS_KEPT+ _older<=DECISIONS_KEPT+",
     "broker_store.transactions.half_copies:HalfCopies": "_decided<=DECIDED_KEPT+ _order<=DECIDED_KEPT+ _presumed<=DECIDED_KEPT+",
     "broker_store.transactions.half_messages.recent_halves:RecentHalves": (
@@ -155,9 +158,10 @@ FEW: Mapping[str, Names] = {
         "txn_checker.assembly:CheckerProcess": "_watches _stores _leaving",
     },
     "replica of a group, or shipment in flight to one: at most 256": {
-        "broker_store.replication.as_leader:Leading": "_sessions _arrived",
+        "broker_store.replication.as_leader:Leading": "_sessions _arrived _unfit",
         "broker_store.replication.gate:Gate": "_ends _confirm_at_report _near _heard",
         "broker_store.replication.links:Links": "_addresses _names _connecting",
+        "broker_store.replication.repairing:Repairing": "_answering",
         "broker_store.replication.shipping:Shipping": "_followers",
         "broker_store.replication.shipping:_Follower": "in_flight",
     },
@@ -185,6 +189,7 @@ FEW: Mapping[str, Names] = {
     "setting, route of the API or metric": {
         "broker_store.config.broker_config:BrokerConfig": "_given _values _changes kept refused",
         "broker_store.config_log.config_entries:ConfigEntries": "_newest",
+        "broker_store.process.following.replayed_tables:ReplayedConfig": "_changed",
         "broker_store.process.parts.configuration:Configuration": "_records",
         "broker_store.requests.command_table:CommandTable": "_handlers _oneway",
         "gantry_chassis.peers.budget:Budget": "refusals",
@@ -206,6 +211,7 @@ PASSING = (
     "broker_store.log.recovery.recovery:Recovery",
     "broker_store.opening.queue_note:QueueNote",
     "broker_store.replication.register.answers:StreamAnswer",
+    "broker_store.replication.repairing:_Repair",
     "broker_store.settling.request.ahead:_Kept",
     "broker_store.settling.request.fast_settle:FastSettle",
     "broker_store.settling.request.slices:_Request",
@@ -230,10 +236,11 @@ PASSING = (
 OFF_IN_LIVES = (
     "broker_store.access.followed:Followed",
     "broker_store.access.other_stores:OtherStores",
+    "broker_store.ha.server:HaServer",
     "gantry_chassis.nats_connection:NatsRequests",
     "gantry_link.serving.tls_door:OpenDoor",
 )
-"""Classes of access control, TLS and the register in JetStream, which are off in lives: no census sees them."""
+"""Classes of access control, TLS, RocketMQ's slaves and the register in JetStream, which are off in lives: no census sees them."""
 
 SMALL: Mapping[str, Mapping[str, int]] = {
     "broker_store.log.commit_log.first_read": {"INTERVALS_MAX": 4},
