@@ -202,7 +202,7 @@ class StoreProcess:
 
     def _clear_directory(self) -> None:
         """Clear the directory of a replica that begins again."""
-        from broker_store.process.membership import clear_directory
+        from broker_store.process.group.kept import clear_directory
 
         clear_directory(self._files, str(self._settings.store_dir))
 

@@ -11,20 +11,19 @@ from functools import partial
 
 from broker_store.commit.sync_thread import Failed, Synced
 from broker_store.log.errors import DamagedRecord, LogError, LogStopped
-from broker_store.log.files.files import Files
 from broker_store.opening.checkpoints import Checkpoints
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.forgetting import forget_before
 from broker_store.process.group.fitness import GroupFitness
 from broker_store.process.group.grants import with_lease
+from broker_store.process.group.kept import open_kept
 from broker_store.process.group.newest_reads import with_newest_reads
 from broker_store.process.group.register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group.report import GroupReport, Position
 from broker_store.process.group.settings import CannotMove, GroupSettings, role_of
-from broker_store.replication.copying import clear_void
 from broker_store.replication.frames import CODES
-from broker_store.replication.kept_file import NAME, KeptFile, KeptUnreadable
+from broker_store.replication.kept_file import KeptFile
 from broker_store.replication.links import Links, MakePool
 from broker_store.replication.register.port import RegisterAway, RegisterUnusable
 from broker_store.replication.register.record import Registered
@@ -464,22 +463,6 @@ class Membership:
         return self._shell.role.state
 
 
-def clear_directory(files: Files, directory: str) -> None:
-    """Clear the directory of a replica whose log is void. Before anything of it is opened. Raises StartRefused, OSError."""
-    kept = _open_kept(files, directory)
-    if clear_void(files, directory, kept):
-        _log.warning(
-            "the directory was cleared: this replica copies the log from its leader", begin=kept.kept.begin
-        )
-
-
-def _open_kept(files: Files, directory: str) -> KeptFile:
-    try:
-        return KeptFile(files, directory)
-    except KeptUnreadable as error:
-        raise StartRefused(f"{directory}/{NAME} {error}") from error
-
-
 def open_membership(
     settings: Settings,
     life: Life,
@@ -492,7 +475,7 @@ def open_membership(
 ) -> Membership:
     """Return the membership of a store whose log is recovered. Raises StartRefused where the promises of an earlier life cannot be read."""
     store = opening.store
-    kept = _open_kept(store.files, store.directory)
+    kept = open_kept(store.files, store.directory)
     newest = kept.kept.newest
     remembered = newest.version if newest else 0
     register = open_register(RegisterOpening(settings, group, remembered, life.environment, hints_tls))

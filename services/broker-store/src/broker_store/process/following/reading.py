@@ -19,6 +19,7 @@ from broker_store.groups.replayed_offsets import ReplayedOffsets
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.metrics.statistics_handler import StatisticsHandlers
 from broker_store.metrics.store_metrics import StoreMetrics
+from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.following.replayed_tables import ReplayedConfig, ReplayedTables
@@ -35,7 +36,7 @@ from broker_store.process.parts.reading import Consuming
 from broker_store.reading.follower_pulls import FollowerPulls
 from broker_store.reading.pull_admission import Admission
 from broker_store.reading.queries.units_handler import UnitHandlers
-from broker_store.reading.read_settings import bind_settings
+from broker_store.reading.read_settings import ReadSettings, bind_settings
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.errors import RefusedRequest
@@ -132,18 +133,7 @@ class FollowerReading:
         tables = ReplayedTables(around.settings, store.states.config, config, now_ms, environment.steady)
         self._tables = tables
         bind_settings(config, reads, tables.groups)
-        base = ReadingBase(
-            metrics=StoreMetrics(
-                around.metrics, local_s(now_ms()), lambda name: kind_of(tables.topics, name)
-            ),
-            groups=tables.groups,
-            groups_found=None,
-            group_thread=environment.workers(1, "groups"),
-            offsets=ReplayedOffsets(store.states.committed),
-            settings=reads,
-            readers=environment.workers(READER_THREADS, "reader"),
-            repaired=around.repaired,
-        )
+        base = _base(around, store, tables, reads)
         leader_only = _LeaderOnly()
         self._consuming = consuming = FollowerConsuming(
             log=store.log,
@@ -236,3 +226,19 @@ class _UpToDate:
 
 def _holds_no_lock(_group: str, _client_id: str) -> None:
     """Release nothing: only a leader locks queues."""
+
+
+def _base(
+    around: Surroundings, store: OpenedStore, tables: ReplayedTables, reads: ReadSettings
+) -> ReadingBase:
+    now_ms, environment = around.now_ms, store.environment
+    return ReadingBase(
+        metrics=StoreMetrics(around.metrics, local_s(now_ms()), lambda name: kind_of(tables.topics, name)),
+        groups=tables.groups,
+        groups_found=None,
+        group_thread=environment.workers(1, "groups"),
+        offsets=ReplayedOffsets(store.states.committed),
+        settings=reads,
+        readers=environment.workers(READER_THREADS, "reader"),
+        repaired=around.repaired,
+    )
