@@ -46,7 +46,7 @@ def resume(group):
 @pytest.mark.parametrize("flush", ["sync", "async"])
 def test_a_plain_send_is_answered_by_the_leader_alone_and_seen_when_the_set_has_it(tmp_path, flush):
     with without_followers(
-        tmp_path, lambda store: store.signal(STOP), flush=flush, lease_ms=30_000, grace_ms=60_000
+        tmp_path, lambda store: store.signal(STOP), flush=flush, lease_ms=12_000, grace_ms=24_000
     ) as (group, leader):
         sender, waits = Sender(leader.port), Sender(leader.port, seconds=60)
         answer = sender.send(b"alone")

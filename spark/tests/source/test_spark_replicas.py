@@ -48,12 +48,15 @@ def in_sync(system: dict[str, Any]) -> bool:
 
 
 def take_over(system: dict[str, Any]) -> None:
-    """Kill the leader, and wait until another one leads."""
+    """Pause the leader until another one leads, then kill it. A killed one is started again at once, and may lead before the others do."""
     until(lambda: in_sync(system), "the replicas are not in sync")
     before = broker(system)
     (leader,) = [one for one in before["replicas"] if one["name"] == before["leader"]]
-    os.kill(leader["pid"], signal.SIGKILL)
-    until(lambda: broker(system)["leader"] not in (None, before["leader"]), "nobody took over")
+    os.kill(leader["pid"], signal.SIGSTOP)
+    try:
+        until(lambda: broker(system)["leader"] not in (None, before["leader"]), "nobody took over")
+    finally:
+        os.kill(leader["pid"], signal.SIGKILL)
 
 
 def bodies_of(system: dict[str, Any], topic: str, first: int, count: int) -> list[str]:

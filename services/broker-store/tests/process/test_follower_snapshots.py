@@ -31,7 +31,7 @@ def followers(group):
 
 
 def confirmed_everywhere(group):
-    """Wait until every replica has replayed what the leader has confirmed, and return that position."""
+    """Wait until every replica knows that everything is confirmed, and return where that ends."""
     leader = group.leader()
 
     def is_so():
@@ -42,10 +42,16 @@ def confirmed_everywhere(group):
     return leader.state()["endOffset"]
 
 
-def snapshot(store):
-    status, manifest = store.post("/snapshots?ttlSeconds=600", 60)
-    assert status == 201, manifest
-    return manifest
+def snapshot(store, end=0):
+    """Make a snapshot that reaches up to `end`: a follower replays what is confirmed a moment later."""
+    until = time.monotonic() + 60
+    while True:
+        status, manifest = store.post("/snapshots?ttlSeconds=600", 60)
+        assert status == 201, manifest
+        if manifest["endPosition"] >= end:
+            return manifest
+        assert time.monotonic() < until, manifest
+        time.sleep(0.05)
 
 
 def bodies(store, manifest, topic="orders"):
@@ -67,7 +73,7 @@ def test_a_follower_makes_snapshots_of_all_that_is_confirmed(group):
     time.sleep(OFFSET_SECONDS)
     end = confirmed_everywhere(group)
     follower = followers(group)[0]
-    manifest = snapshot(follower)
+    manifest = snapshot(follower, end)
     assert manifest["endPosition"] == end
     assert bodies(follower, manifest) == sent
     assert manifest["logId"] == snapshot(group.leader())["logId"]
@@ -83,8 +89,8 @@ def test_a_follower_makes_snapshots_of_all_that_is_confirmed(group):
 def test_a_snapshot_of_a_follower_stays_when_it_leads_and_the_next_one_continues_it(group):
     group.wait_for_set(3)
     sent = send_many(group.leader(), 0, 30)
-    confirmed_everywhere(group)
-    made = {store.name: snapshot(store) for store in followers(group)}
+    end = confirmed_everywhere(group)
+    made = {store.name: snapshot(store, end) for store in followers(group)}
     group.leader().kill()
     leader = group.leader()
     sent_later = send_many(leader, 30, 30)
