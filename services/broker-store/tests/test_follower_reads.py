@@ -20,16 +20,6 @@ from gantry_wire.records.message_record import scan_records
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def group(tmp_path):
-    with (
-        nodes(tmp_path / "nats", 1) as made,
-        contextlib.closing(StoreGroup(tmp_path, made[0].url, servers=1)) as group,
-    ):
-        group.start()
-        yield group
-
-
 def max_offset(sender):
     return int(sender.ask(30, {"topic": "orders", "queueId": "0"}).fields["offset"])
 

@@ -27,17 +27,6 @@ OFFSET_SECONDS = 1.5
 """Committed offsets are gathered for a second."""
 
 
-@pytest.fixture
-def group(tmp_path):
-    with nodes(tmp_path / "nats", 1) as made:
-        group = StoreGroup(tmp_path, made[0].url, servers=1)
-        try:
-            group.start()
-            yield group
-        finally:
-            group.close()
-
-
 def read_all(store, topic="orders"):
     """Return every body of the topic's first queue that retention left."""
     reader, bodies = Sender(store.port), []

@@ -13,16 +13,6 @@ from gantry_wire.headers.messages import SendReplyHeader
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def group(tmp_path):
-    with (
-        nodes(tmp_path / "nats", 1) as made,
-        contextlib.closing(StoreGroup(tmp_path, made[0].url, servers=1)) as group,
-    ):
-        group.start()
-        yield group
-
-
 FULL_BYTES = 1 << 60
 """No disk has so much free space: a store with this setting takes no sends."""
 

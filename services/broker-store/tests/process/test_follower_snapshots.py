@@ -14,17 +14,6 @@ from gantry_wire.records.units import CONSUME_QUEUE_UNIT_BYTES
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def group(tmp_path):
-    with nodes(tmp_path / "nats", 1) as (node,):
-        group = StoreGroup(tmp_path, node.url, servers=1)
-        try:
-            group.start()
-            yield group
-        finally:
-            group.close()
-
-
 def followers(group):
     leader = group.leader()
     return [store for store in group.stores.values() if store is not leader]

@@ -4,21 +4,9 @@ import contextlib
 
 import pytest
 from group_stores import JETSTREAM, Sender, StoreGroup, ask_nats, run_python
-from nats_nodes import nodes
 from test_store_group import read_all, send_many
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def group(tmp_path):
-    with nodes(tmp_path / "nats", 1) as (node,):
-        group = StoreGroup(tmp_path, node.url, servers=1)
-        try:
-            group.start()
-            yield group
-        finally:
-            group.close()
 
 
 def command(group, store, *words):

@@ -7,6 +7,7 @@ from broker_store.commit.visible.dispatch import Readers
 from broker_store.ports import Commands, Handler, Peer
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.sending import Sending
+from broker_store.process.passing_peer import PassingPeer
 from broker_store.requests.extensions import (
     Decision,
     Extension,
@@ -117,29 +118,13 @@ class Hooks:
         return watched
 
 
-class _Watch:
+class _Watch(PassingPeer):
     """A peer that reports the answer to one request; otherwise it behaves like the peer."""
 
     def __init__(self, peer: Peer, opaque: int, after: Callable[[Reply], None]) -> None:
-        self._peer = peer
+        super().__init__(peer)
         self._opaque = opaque
         self._after: Callable[[Reply], None] | None = after
-
-    @property
-    def id(self) -> int:
-        return self._peer.id
-
-    @property
-    def remote(self) -> tuple[str, int]:
-        return self._peer.remote
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        return self._peer.attributes
-
-    @property
-    def is_closing(self) -> bool:
-        return self._peer.is_closing
 
     def send(self, data: bytes) -> None:
         self.look(data)
@@ -148,12 +133,6 @@ class _Watch:
     def send_parts(self, parts: list[bytes]) -> None:
         self.look(parts[0])
         self._peer.send_parts(parts)
-
-    def request(self, code: int, header: dict[str, str] | None, body: bytes, timeout: float) -> Any:
-        return self._peer.request(code, header, body, timeout)
-
-    def close(self) -> None:
-        self._peer.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._peer, name)

@@ -124,7 +124,7 @@ class Membership:
         """
         self._links.start(self._shell.lost)
         with suppress(OSError):  # the loop says so
-            await self.fitness.look()
+            await self.fitness.begin()
         self._shell.start()
         stop = asyncio.ensure_future(self._life.stopping.wait())
         beside = [

@@ -54,6 +54,11 @@ class GroupFitness:
                 file=self._lost_path,
             )
 
+    async def begin(self) -> None:
+        """Check the disk before this replica takes part: a leader whose disk is full refuses the first send, too. Raises OSError."""
+        await self._thread.run(self._space.check)
+        await self.look()
+
     async def look(self) -> None:
         """Let the role know whether this replica is fit. Raises OSError."""
         self._shell.fitness(is_fit=await self._thread.run(self._is_fit))

@@ -4,10 +4,10 @@ A grant may be answered later, when a file is saved or bytes are read. A leader 
 grants the same to others. So the lease is asked again when the answer leaves.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 from broker_store.ports import Commands, Handler, Peer
+from broker_store.process.passing_peer import PassingPeer
 from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command
@@ -48,29 +48,12 @@ class _Granting:
         return self._handler(_Asker(peer, command.opaque, self._may_grant), command)
 
 
-class _Asker:
+class _Asker(PassingPeer):
     """The peer that asks for a grant. What is answered later is a refusal where the lease is over by then."""
 
-    __slots__ = ("_may_grant", "_opaque", "_peer")
-
     def __init__(self, peer: Peer, opaque: int, may_grant: Callable[[], bool]) -> None:
-        self._peer, self._opaque, self._may_grant = peer, opaque, may_grant
-
-    @property
-    def id(self) -> int:
-        return self._peer.id
-
-    @property
-    def remote(self) -> tuple[str, int]:
-        return self._peer.remote
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        return self._peer.attributes
-
-    @property
-    def is_closing(self) -> bool:
-        return self._peer.is_closing
+        super().__init__(peer)
+        self._opaque, self._may_grant = opaque, may_grant
 
     def send(self, data: bytes) -> None:
         self.send_parts([data])
@@ -81,11 +64,3 @@ class _Asker:
             return
         refusal = no_lease()
         self._peer.send(encode_response(refusal.code, self._opaque, refusal.fields, remark=refusal.remark))
-
-    def request(
-        self, code: int, header: dict[str, str] | None, body: bytes, timeout: float
-    ) -> Awaitable[Command]:
-        return self._peer.request(code, header, body, timeout)
-
-    def close(self) -> None:
-        self._peer.close()
