@@ -192,6 +192,33 @@ def test_a_url_of_tls_sends_no_token_to_a_server_without_tls(port: int, tmp_path
     asyncio.run(scenario())
 
 
+# The driver leaves a socket to the garbage collector if it is cancelled while it connects.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("turns", range(1, 40))
+def test_a_cancellation_in_any_turn_of_a_refused_connection_ends_the_hints(turns: int) -> None:
+    """The driver may lose a cancellation that comes in the turn of an answer."""
+    info = b'INFO {"server_id":"x","version":"2.10.0","proto":1,"max_payload":1048576}\r\n'
+
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(info)
+        await reader.read()
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+            url = f"tls://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            running = asyncio.ensure_future(
+                Hints(url, "a", random.Random(1), tls=ssl.create_default_context).run()
+            )
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.wait([running], timeout=5)
+            assert running.cancelled()
+
+    asyncio.run(scenario())
+
+
 def test_without_a_server_hints_are_dropped_and_nothing_raises(port: int) -> None:
     async def scenario() -> None:
         hints = Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1))

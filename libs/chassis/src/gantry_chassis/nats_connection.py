@@ -71,7 +71,7 @@ async def connect(
     """Return a connection that never reconnects by itself.
 
     A refused connection is tried again `tries` times, `wait_seconds` apart, within CONNECT_SECONDS_MAX. The driver raises many kinds of
-    errors: OSError, TimeoutError and its own.
+    errors: OSError, TimeoutError and its own. A cancellation always raises CancelledError.
     """
     client = _client_class(needs_tls=server.tls is not None)()
     logging.getLogger("nats").setLevel(logging.CRITICAL)  # it logs tracebacks of errors we recover from
@@ -92,10 +92,22 @@ async def connect(
             )
         if not client.is_connected:
             raise ConnectionError("NATS closed the connection before it answered")
+        _raise_if_cancelled()
     except BaseException:
         await close(client)
+        _raise_if_cancelled()
         raise
     return client
+
+
+def _raise_if_cancelled() -> None:
+    """Raise CancelledError if the driver lost it.
+
+    It waits by `asyncio.wait_for`, which before Python 3.12 returns the result, or raises the failure, that comes in the same turn.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def close(client: "Client") -> None:

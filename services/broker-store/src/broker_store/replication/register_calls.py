@@ -66,7 +66,8 @@ class RegisterCalls:
         fault = ""
         answer: RegisterAnswer = RegisterLost(operation)
         try:
-            answer = await asyncio.wait_for(call, self._seconds_max)
+            async with asyncio.timeout(self._seconds_max):
+                answer = await call
         except TimeoutError:
             fault = f"the register did not answer within {self._seconds_max:g} s"
         except (RegisterAway, RegisterBehind, RegisterUnusable) as error:

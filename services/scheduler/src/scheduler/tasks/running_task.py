@@ -106,7 +106,8 @@ class RunningTask:
         if limit:
             seconds = max(0.0, self._began + self._paced / limit - self._loop.time())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._cancelled.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._cancelled.wait()
 
     async def checkpoint(self, *, now: bool = False) -> None:
         """Write the task's progress, at most once a second. Raises LinkError, BrokerRefused, TaskLost."""
