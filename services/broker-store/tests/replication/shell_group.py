@@ -99,6 +99,44 @@ class SlowWorkers:
     def close(self, *, wait=True): ...
 
 
+class SlowThread:
+    """A thread in steps of one machine: each step takes some time of the clock, and none ends after a crash."""
+
+    def __init__(self, node, step):
+        self.node, self.life, self.step = node, node.life, step
+        self.is_started = self.is_woken = self.is_busy = False
+
+    def start(self):
+        self.is_started = True
+        self.run()
+
+    def wake(self):
+        self.is_woken = True
+        self.run()
+
+    def stop(self): ...
+
+    def run(self):
+        if self.is_started and self.is_woken and not self.is_busy:
+            self.is_woken, self.is_busy = False, True
+            self.work_after(self.node.group.random.randrange(self.node.group.disk_ms + 1) / 1000)
+
+    def work_after(self, seconds):
+        self.node.group.clock.later(seconds, self.work)
+
+    def work(self):
+        if self.node.life != self.life or self.node.shell is None:
+            return
+        again = None
+        with self.node.until_power_fails():
+            again = self.step()
+        if again is not None:
+            self.work_after(again)
+        else:
+            self.is_busy = False
+            self.run()
+
+
 class Node:
     """One machine, and what the store above its shell does."""
 
@@ -132,11 +170,12 @@ class Node:
         group = self.group
         environment = replace(
             machine(), steady=lambda: group.clock.ms / 1000, workers=lambda _count, _name: SlowWorkers(self),
-            secret_bytes=group.random.randbytes,
+            make_thread=lambda step, _name: SlowThread(self, step), secret_bytes=group.random.randbytes,
         )  # fmt: skip
         calls = ShellCalls(
-            environment, self.send, self.renewed.append, group.at_turn_end, group.clock.later, self
-        )
+            environment, self.send, self.renewed.append, group.at_turn_end, group.clock.later,
+            lambda call, *arguments: call(*arguments), self,
+        )  # fmt: skip
         settings = RoleSettings(self.name, GROUP, group.min_in_sync, 400, 600, 100, 300, self.name == "a")
         register = MemoryRegister(group.records, self.faults, known)
         peers = [name for name in group.nodes if name != self.name]

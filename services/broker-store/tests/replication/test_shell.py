@@ -197,23 +197,15 @@ async def test_a_sync_that_began_before_a_cut_reports_nothing_after_it():
     await traffic(group)
     await group.until(group.is_whole)
     shell, log = group.nodes["b"].shell, group.nodes["b"].log
-    started, taken = [], []
-    shell._syncs.run = lambda sync: (
-        started.append((sync, asyncio.get_running_loop().create_future())) or started[-1][1]
-    )
+    taken, step = [], shell._step
     shell._step = taken.append
-    shell._request_sync()
-    shell._request_sync()
-    ((sync, done),) = started
-    position = sync()
+    before = shell._sync()
     log.cut_back(log.confirm)
-    done.set_result(position)
-    await asyncio.sleep(0)
+    shell._have_synced(before)
     assert taken == []
-    sync, done = started[1]
-    done.set_result(sync())
-    await asyncio.sleep(0)
+    shell._have_synced(shell._sync())
     assert taken == [Synced(log.confirm)]
+    shell._step = step
 
 
 async def test_a_kept_file_that_cannot_be_written_ends_the_replica():
@@ -310,6 +302,7 @@ async def with_new_replica(**more) -> Group:
 
 async def test_a_new_replica_begins_where_its_leaders_log_begins_while_sends_are_acknowledged():
     group = await with_new_replica()
+    await group.until(lambda: not group.leader.waiting)
     acked = len(group.acked)
     await traffic(group)
     await group.until(group.is_whole)

@@ -1,11 +1,11 @@
-"""The only thread that calls fdatasync on the log, but for the parts of a replica (`replication/shell.py`).
+"""The only thread that calls fdatasync on the log. A replica also syncs when it cuts or repairs its log (`replication/replica_log.py`).
 
-Each call covers every request made before it; the loop then gets the position reached.
+Each call covers every request made before it; the loop then gets what it returned: the position reached.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from broker_store.log.errors import LogStopped, NoDescriptorLeft
 from gantry_chassis.machine.environment import MakeThread
@@ -19,6 +19,8 @@ InLoop = Callable[..., object]
 Synced = Callable[[int], None]
 """Takes the position below which everything is durable."""
 Failed = Callable[[LogStopped], None]
+Reached = TypeVar("Reached")
+"""What a sync returns."""
 
 
 class Flusher(Protocol):
@@ -53,13 +55,13 @@ class Flusher(Protocol):
         ...
 
 
-class SyncThread:
+class SyncThread(Generic[Reached]):
     """Runs `sync` once for all requests made while the last one ran."""
 
-    def __init__(self, sync: Callable[[], int], in_loop: InLoop, make_thread: MakeThread) -> None:
+    def __init__(self, sync: Callable[[], Reached], in_loop: InLoop, make_thread: MakeThread) -> None:
         self._sync = sync
         self._in_loop = in_loop
-        self._on_synced: Synced | None = None
+        self._on_synced: Callable[[Reached], None] | None = None
         self._on_failed: Failed | None = None
         self._has_failed = False
         self.holds_all, self.accepts_sends = False, True
@@ -67,7 +69,7 @@ class SyncThread:
         self._thread = make_thread(self._step, "sync")
         self.request: Callable[[], None] = self._thread.wake
 
-    def start(self, on_synced: Synced, on_failed: Failed) -> None:
+    def start(self, on_synced: Callable[[Reached], None], on_failed: Failed) -> None:
         """Start the thread. It answers each sync with one of these calls in the loop."""
         self._on_synced, self._on_failed = on_synced, on_failed
         self._thread.start()
@@ -82,12 +84,12 @@ class SyncThread:
         if self._has_failed:
             return None  # a failed sync is never retried into a success
         try:
-            position = self._sync()
+            reached = self._sync()
         except NoDescriptorLeft:
             return RETRY_SECONDS
         except LogStopped as stopped:
             self._has_failed = True
             self._in_loop(self._on_failed, stopped)
         else:
-            self._in_loop(self._on_synced, position)
+            self._in_loop(self._on_synced, reached)
         return None

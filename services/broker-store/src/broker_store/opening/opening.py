@@ -25,7 +25,7 @@ from broker_store.log.files.files import Files
 from broker_store.log.files.names import parse_file_name
 from broker_store.log.index.index import IndexFiles
 from broker_store.log.recovery.continued_walk import ContinuedWalk
-from broker_store.log.recovery.recovery import Found, Hole, Recovery, Unconfirmed
+from broker_store.log.recovery.recovery import CHUNK_BYTES, Found, Hole, Recovery, Unconfirmed
 from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.opening.opened_topics import (
@@ -137,11 +137,14 @@ class Opening:
             yield from self._recover(note)
         self.store.note = None if self.is_rebuild else note
 
-    def replay(self, limit: int) -> Slices:
-        """Replay what the log of a replica has below `limit`, the end of a record or of a segment. Raises LogError, OSError."""
+    def replay(self, limit: int, bytes_max: int = CHUNK_BYTES) -> Slices:
+        """Replay what the log of a replica has below `limit`, the end of a record or of a segment. Raises LogError, OSError.
+
+        It yields after `bytes_max`, or after a single larger record.
+        """
         assert self._restore is not None
         assert self._walk_on is not None
-        for found in self._walk_on.run(limit):
+        for found in self._walk_on.run(limit, bytes_max):
             self._restore.take(found.records)
             yield
 

@@ -4,7 +4,7 @@ Inputs wait for each other: what an order causes is taken after the orders befor
 
 - `Persist`: one write at a time; of those that wait only the newest is written.
 - `CutLog`: no sync that began before a cut reports after it (`ReplicaLog.cuts`).
-- syncs: one at a time, and one more for everything written meanwhile. The shell makes all syncs of the log: the role decides what they confirm.
+- syncs: by a `SyncThread`. The role decides what they confirm.
 
 A failing disk, or bytes that do not fit, end the shell: `ShellEvents.failed`. Nothing more goes out then, and the group's other replicas decide.
 """
@@ -13,10 +13,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from broker_store.commit.sync_thread import InLoop, SyncThread
 from broker_store.log.commit_log.commit_log import LogState
-from broker_store.log.errors import DamagedRecord, LogError, LogStopped, NoDescriptorLeft
+from broker_store.log.errors import DamagedRecord, LogError, LogStopped
 from broker_store.replication.arriving import Arriving, Shipment
 from broker_store.replication.frames import Part, decode_body, encode_message, encode_repair, encode_shipment
 from broker_store.replication.fresh_bytes import Piece
@@ -64,8 +65,6 @@ from gantry_wire.codes import GantryCode
 LIFE_BYTES = 12
 UNHEARD_MAX = 3
 """Questions without an answer, after which a connection counts as dead."""
-SYNC_RETRY_SECONDS = 0.05
-"""Pause while no file descriptor is free to sync the log directory."""
 TICK_SHARE = 0.8
 """Of a beat: a tick comes at least every beat, also when the loop is late."""
 
@@ -121,7 +120,15 @@ class ShellCalls:
     """Connects again to a peer, which does not hear what is sent to it."""
     at_turn_end: Callable[[Callable[[], None]], None]
     call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+    in_loop: InLoop
     events: ShellEvents
+
+
+class _Reached(NamedTuple):
+    """A sync of the log: the position below which everything is durable, and the number of cuts before it."""
+
+    end: int
+    cuts: int
 
 
 class Shell:
@@ -155,7 +162,7 @@ class Shell:
             may_bootstrap=settings.bootstrap and kept.kept.newest is None,
         )
         self._disk = environment.workers(1, "replica")
-        self._syncs = environment.workers(1, "replica-sync")
+        self._syncs = SyncThread(self._sync, calls.in_loop, environment.make_thread)
         self._reads = environment.workers(1, "replica-read")
         self.shipping = Shipping(
             log,
@@ -177,19 +184,19 @@ class Shell:
         self._is_over = False
         self._persisting: Persist | None = None
         self._next_persist: Persist | None = None
-        self._is_syncing = False
-        self._syncs_again = False
         self._ticker: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Take part in the group."""
+        self._syncs.start(self._have_synced, self._fail)
         self._tick()
 
     async def close(self) -> None:
         """Stop without a word to anybody. Waits for what threads do."""
         self._end()
         await self.register.close()
-        for workers in (self._reads, self._disk, self._syncs):
+        await self._syncs.stop()
+        for workers in (self._reads, self._disk):
             workers.close()
 
     @property
@@ -363,30 +370,19 @@ class Shell:
         self._request_sync()  # the cut made everything below durable; the role has not heard of it
 
     def _request_sync(self) -> None:
-        if self._is_over:
-            return
-        if self._is_syncing:
-            self._syncs_again = True
-            return
-        self._is_syncing = True
-        cuts = self._log.cuts
-        synced = self._syncs.run(self._log.sync)
-        synced.add_done_callback(lambda done: self._have_synced(cuts, done))
+        self._syncs.request()
 
-    def _have_synced(self, cuts: int, done: asyncio.Future[int]) -> None:
-        self._is_syncing = False
-        if not done.cancelled() and isinstance(done.exception(), NoDescriptorLeft):
-            self._calls.call_later(SYNC_RETRY_SECONDS, self._request_sync)
+    def _sync(self) -> _Reached:
+        """Sync the log, in the thread."""
+        cuts = self._log.cuts
+        return _Reached(self._log.sync(), cuts)
+
+    def _have_synced(self, reached: _Reached) -> None:
+        if self._is_over or reached.cuts != self._log.cuts:
             return
-        if self._has_failed(done):
-            return
-        again, self._syncs_again = self._syncs_again, False
-        if again:
-            self._request_sync()
-        if cuts == self._log.cuts:
-            self._step(Synced(done.result()))
-            if not self._is_over:
-                self._events.synced_here(done.result())
+        self._step(Synced(reached.end))
+        if not self._is_over:
+            self._events.synced_here(reached.end)
 
     def _send_repair(self, peer: str, message: WantBytes | HaveBytes) -> None:
         if not self._is_over:
@@ -428,7 +424,7 @@ class Shell:
         """Return the time of the steady clock that the role is stepped by."""
         return int(self._calls.environment.steady() * 1000)
 
-    def _has_failed(self, done: asyncio.Future[int] | asyncio.Future[None]) -> bool:
+    def _has_failed(self, done: asyncio.Future[None]) -> bool:
         """Say whether nothing may follow: the work of a thread failed, or the shell is over."""
         if self._is_over or done.cancelled():
             return True

@@ -23,8 +23,8 @@ class ContinuedWalk:
         self.position = position
         """Every record below was found, and may be read."""
 
-    def run(self, limit: int) -> Iterator[Found]:
-        """Yield the records below `limit`, which is the end of a record or of a segment, about a thousand at a time.
+    def run(self, limit: int, bytes_max: int = CHUNK_BYTES) -> Iterator[Found]:
+        """Yield the records below `limit`, which is the end of a record or of a segment, `bytes_max` or a single larger one at a time.
 
         Raises DamagedRecord, and OSError where the disk fails. A start treats what cannot be read as a hole, if the group has confirmed it.
         """
@@ -35,7 +35,7 @@ class ContinuedWalk:
                 raise DamagedRecord(self.position, "its segment is missing")
             found: list[ScannedRecord] = []
             end = min(segment.end, limit)
-            at, stop, fault = self._scan(found, end)
+            at, stop, fault = self._scan(found, end, bytes_max)
             if stop is Stop.BLANK:
                 if end < segment.end:
                     raise DamagedRecord(at, "a blank reaches above what is confirmed")
@@ -48,12 +48,12 @@ class ContinuedWalk:
                 log.first_read.trust(found[0][0], found[-1][0] + found[-1][1])
                 yield Found(found, at)
 
-    def _scan(self, found: list[ScannedRecord], end: int) -> tuple[int, Stop, str]:
+    def _scan(self, found: list[ScannedRecord], end: int, bytes_max: int) -> tuple[int, Stop, str]:
         """Find records below `end`, at least one if there is a whole one. Returns where they end, and why."""
         position, left = self.position, end - self.position
         segment = self._log.segment_at(position)
         assert segment is not None
-        size = min(CHUNK_BYTES, left)
+        size = min(bytes_max, left)
         while True:
             data = segment.file.pread(size, position - segment.start)
             at, stop, fault = scan_records(data, position, 0, found)
