@@ -19,8 +19,9 @@ from random import Random
 from typing import Literal
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.sync_thread import Failed, Synced
+from broker_store.commit.flusher import Synced
 from broker_store.commit.visible.store_events import StoreListeners
+from broker_store.log.commit_log.sync_thread import Failed
 from broker_store.log.files.real_files import RealFiles
 from broker_store.log.snapshot import Snapshots
 from broker_store.opening.opening import Opening

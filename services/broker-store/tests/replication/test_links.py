@@ -208,7 +208,13 @@ class Replica:
         self.links = Links(others, pool_of(KEYS))
         loop = asyncio.get_running_loop()
         calls = ShellCalls(
-            machine(), self.links.send, self.links.renew, Turn.current().at_end, loop.call_later, loop.call_soon_threadsafe, self
+            machine(),
+            self.links.send,
+            self.links.renew,
+            Turn.current().at_end,
+            loop.call_later,
+            loop.call_soon_threadsafe,
+            self,
         )
         self.shell = Shell(
             RoleSettings(self.name, "g", 1, 1000, 1800, 120, 400, self.name == "a"), list(others), self.log, kept,

@@ -1,6 +1,5 @@
 """Whole replicas but the store: role, shell, log, kept file, shipping, register. Leaders die, followers take over, logs are the same."""
 
-import asyncio
 import errno
 
 import pytest

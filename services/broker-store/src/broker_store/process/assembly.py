@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from broker_store.admin.replication_handler import Group
 from broker_store.clocks.clock_care import ClockCare
 from broker_store.clocks.opening import clock_file, open_clock
-from broker_store.commit.sync_thread import SyncThread
+from broker_store.commit.flusher import OwnDisk
 from broker_store.config.broker_conf import describe_values
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
@@ -295,7 +295,7 @@ class StoreProcess:
         foundation = build_foundation(around, store, self._thread)
         in_loop = asyncio.get_running_loop().call_soon_threadsafe
         membership = self._membership
-        flusher = membership or SyncThread(store.log.sync, in_loop, store.environment.make_thread)
+        flusher = membership or OwnDisk(store.log.sync, in_loop, store.environment.make_thread)
         earlier = None if membership is None else membership.checkpoints
         sending = Sending(
             store, self._classes, foundation, Turn.current().at_end, flusher, self._thread, earlier,

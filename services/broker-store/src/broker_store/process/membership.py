@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from broker_store.commit.sync_thread import Failed, Synced
+from broker_store.commit.flusher import Synced
+from broker_store.log.commit_log.sync_thread import Failed
 from broker_store.log.errors import DamagedRecord, LogError, LogStopped
 from broker_store.log.recovery.recovery import CHUNK_BYTES
 from broker_store.opening.checkpoints import Checkpoints

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from broker_store.commit.sync_thread import InLoop, SyncThread
 from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.commit_log.sync_thread import InLoop, SyncThread
 from broker_store.log.errors import DamagedRecord, LogError, LogStopped
 from broker_store.replication.arriving import Arriving, Shipment
 from broker_store.replication.frames import Part, decode_body, encode_message, encode_repair, encode_shipment
@@ -195,7 +195,7 @@ class Shell:
         """Stop without a word to anybody. Waits for what threads do."""
         self._end()
         await self.register.close()
-        await self._syncs.stop()
+        await asyncio.to_thread(self._syncs.stop)
         for workers in (self._reads, self._disk):
             workers.close()
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from broker_store.admin.topic_removal import TopicRemoval
 from broker_store.admin.topics_handler import TopicHandler
 from broker_store.commit.appends import Appends, AtTurnEnd, CommitCalls
+from broker_store.commit.flusher import Flusher
 from broker_store.commit.special_sends import SpecialSends
 from broker_store.commit.stamp import Stamp
-from broker_store.commit.sync_thread import Flusher
 from broker_store.commit.targets import Targets
 from broker_store.commit.topics import queue_count
 from broker_store.commit.visible.dispatch import Dispatch

@@ -1,8 +1,7 @@
-import asyncio
 import queue
 import threading
 
-from broker_store.commit.sync_thread import SyncThread
+from broker_store.log.commit_log.sync_thread import SyncThread
 from broker_store.log.errors import LogError, LogStopped, NoDescriptorLeft
 from gantry_chassis.machine.environment import machine
 
@@ -51,7 +50,7 @@ def test_requests_that_come_during_a_sync_share_the_next_one():
     assert results.get(timeout=WAIT_SECONDS) == ("synced", 1)
     device.may_end.release()
     assert results.get(timeout=WAIT_SECONDS) == ("synced", 2)
-    asyncio.run(thread.stop())
+    thread.stop()
     assert device.count == 2
 
 
@@ -64,7 +63,7 @@ def test_after_a_failure_nothing_is_synced_any_more():
     assert results.get(timeout=WAIT_SECONDS) == ("failed", device.error)
     device.error = None
     thread.request()
-    asyncio.run(thread.stop())
+    thread.stop()
     assert device.count == 1
 
 
@@ -79,7 +78,7 @@ def test_a_sync_without_a_descriptor_is_retried_until_there_is_one():
             device.error = None
         device.may_end.release()
     assert results.get(timeout=WAIT_SECONDS) == ("synced", 3)
-    asyncio.run(thread.stop())
+    thread.stop()
     assert device.count == 3
 
 
@@ -90,7 +89,7 @@ def test_stop_ends_a_sync_that_finds_no_descriptor():
     device.may_end.release(1_000)
     thread.request()
     device.began.get(timeout=WAIT_SECONDS)
-    asyncio.run(thread.stop())
+    thread.stop()
     assert results.empty()
 
 
@@ -100,5 +99,5 @@ def test_stop_waits_for_the_running_sync():
     thread.request()
     device.began.get(timeout=WAIT_SECONDS)
     threading.Timer(0.05, device.may_end.release).start()
-    asyncio.run(thread.stop())
+    thread.stop()
     assert results.get_nowait() == ("synced", 1)
