@@ -19,10 +19,10 @@ def say(*words): print(*words, flush=True)
 """
 
 
-def program(body: str) -> subprocess.Popen[str]:
+def program(body: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
     source = PROLOGUE + textwrap.dedent(body) + '\nrun(main, service="trial")\n'
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", source], stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen([sys.executable, "-c", source], stdin=stdin, stdout=pipe, stderr=pipe, text=True)
 
 
 def test_sigterm_drains_and_ends_with_status_0() -> None:
@@ -85,6 +85,26 @@ def test_a_second_signal_ends_it_without_drain() -> None:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT
+
+
+def test_the_first_signal_lets_a_process_drain_that_stops_by_itself() -> None:
+    process = program(
+        """
+        async def main(life):
+            life.stop()
+            say("draining")
+            await asyncio.to_thread(sys.stdin.readline)
+            say("drained")
+    """,
+        subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == "draining\n"
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    out, _ = process.communicate("\n", timeout=60)
+    assert (out, process.returncode) == ("drained\n", 0)
 
 
 def test_it_drains_even_when_nobody_reads_its_log() -> None:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import NoReturn
 
 import uvloop
@@ -143,9 +144,10 @@ def _is_asked_to_end() -> bool:
 
 def _listen_for_signals(life: Life) -> None:
     loop = asyncio.get_running_loop()
+    signals = count()
 
     def on_signal(number: signal.Signals) -> None:
-        if life.stopping.is_set():
+        if next(signals):  # not `life.stopping`: a process that stops by itself drains, too
             _log.warning("second signal: ending without drain", signal=number.name)
             flush()
             os._exit(128 + number)

@@ -173,8 +173,8 @@ class Node:
             make_thread=lambda step, _name: SlowThread(self, step), secret_bytes=group.random.randbytes,
         )  # fmt: skip
         calls = ShellCalls(
-            environment, self.send, self.renewed.append, group.at_turn_end, group.clock.later,
-            lambda call, *arguments: call(*arguments), self,
+            environment, self.send, self.renewed.append, self.at_turn_end, group.clock.later,
+            lambda call, *arguments: call(*arguments), self, (group.seed + ord(self.name)) % 2 == 0,
         )  # fmt: skip
         settings = RoleSettings(self.name, GROUP, group.min_in_sync, 400, 600, 100, 300, self.name == "a")
         register = MemoryRegister(group.records, self.faults, known)
@@ -206,6 +206,16 @@ class Node:
             yield
         except Crashed:
             self.crash(power=True)
+
+    def at_turn_end(self, call):
+        life = self.life
+
+        def end():
+            if self.life == life and self.shell is not None:
+                with self.until_power_fails():
+                    call()
+
+        asyncio.get_running_loop().call_soon(end)
 
     @property
     def is_leader(self):
@@ -299,6 +309,7 @@ class Node:
 class Group:
     def __init__(self, names, seed=0, min_in_sync=None, disk_ms=5):
         self.random, self.clock, self.disk_ms = Random(seed), Clock(), disk_ms
+        self.seed = seed
         self.min_in_sync = min_in_sync or len(names) // 2 + 1
         self.records = Records(GROUP)
         self.acked = []
@@ -309,9 +320,6 @@ class Group:
         self.nodes = {name: Node(self, name) for name in names}
         self._sent = 0
         self._arrivals = {}
-
-    def at_turn_end(self, call):
-        asyncio.get_running_loop().call_soon(call)
 
     def deliver(self, sender, peer, code, bodies):
         node = self.nodes[peer]

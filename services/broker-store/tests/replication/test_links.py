@@ -215,6 +215,7 @@ class Replica:
             loop.call_later,
             loop.call_soon_threadsafe,
             self,
+            True,
         )
         self.shell = Shell(
             RoleSettings(self.name, "g", 1, 1000, 1800, 120, 400, self.name == "a"), list(others), self.log, kept,

@@ -30,7 +30,7 @@ from broker_store.process.foundation import (
     lock_file,
 )
 from broker_store.process.group.follower_table import GroupTable, not_leader
-from broker_store.process.group.register import OpenRegister
+from broker_store.process.group.register import GroupRegister, OpenRegister, RegisterOpening
 from broker_store.process.group.register_note import group_and_note
 from broker_store.process.group.settings import GroupSettings
 from broker_store.process.halves_and_features import (
@@ -210,10 +210,20 @@ class StoreProcess:
         """Follow the leader of the group until this store leads. False when asked to stop meanwhile."""
         from broker_store.process.membership import open_membership
 
+        def open_register(version: int) -> GroupRegister:
+            return self._open_register(
+                RegisterOpening(self._settings, group, version, self._life.environment, self._nats_tls)
+            )
+
         self._membership = membership = open_membership(
-            self._settings, self._life, self._make_links_pool, self._open_register, self._nats_tls, group,
-            opening, self._thread,
-        )  # fmt: skip
+            self._life,
+            self._make_links_pool,
+            open_register,
+            group,
+            opening,
+            self._thread,
+            fast_paths=self._fast_paths,
+        )
         self._replication_route.open(membership.report.describe, membership.move)
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)

@@ -21,7 +21,7 @@ from broker_store.process.group.fitness import GroupFitness
 from broker_store.process.group.grants import with_lease
 from broker_store.process.group.kept import open_kept
 from broker_store.process.group.newest_reads import with_newest_reads
-from broker_store.process.group.register import GroupRegister, OpenRegister, RegisterOpening
+from broker_store.process.group.register import GroupRegister
 from broker_store.process.group.report import GroupReport, Position
 from broker_store.process.group.settings import CannotMove, GroupSettings, role_of
 from broker_store.replication.frames import CODES
@@ -35,10 +35,8 @@ from broker_store.replication.shell import Shell, ShellCalls
 from broker_store.replication.shipping import ShippingSettings
 from broker_store.replication.states import ReplicaState
 from broker_store.replication.steps import EndReason
-from broker_store.settings import Settings
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
-from gantry_chassis.nats_connection import Tls
 from gantry_chassis.process import Life
 from gantry_chassis.start_refusal import RestartNeeded, StartRefused
 from gantry_link.connections.turn import Turn
@@ -74,6 +72,8 @@ class Membership:
         links: Links,
         register: GroupRegister,
         life: Life,
+        *,
+        fast_paths: bool,
     ) -> None:
         """`thread` does the work of checkpoints."""
         store = opening.store
@@ -94,7 +94,8 @@ class Membership:
         self._shell = Shell(
             role_of(settings, store.boot_count), list(settings.others), store.log, kept, register.register,
             ShellCalls(
-                life.environment, links.send, links.renew, Turn.current().at_end, loop.call_later, loop.call_soon_threadsafe, self
+                life.environment, links.send, links.renew, Turn.current().at_end, loop.call_later, loop.call_soon_threadsafe, self,
+                fast_paths,
             ),
             shipping=ShippingSettings(read_bytes_per_second=store.settings.copy_bytes_per_second),
             register_seconds=REGISTER_SECONDS,
@@ -473,20 +474,22 @@ class Membership:
 
 
 def open_membership(
-    settings: Settings,
     life: Life,
     make_pool: MakePool,
-    open_register: OpenRegister,
-    hints_tls: Tls | None,
+    open_register: Callable[[int], GroupRegister],
     group: GroupSettings,
     opening: Opening,
     thread: Workers,
+    *,
+    fast_paths: bool,
 ) -> Membership:
-    """Return the membership of a store whose log is recovered. Raises StartRefused where the promises of an earlier life cannot be read."""
+    """Return the membership of a store whose log is recovered. Raises StartRefused where the promises of an earlier life cannot be read.
+
+    `open_register` takes the version of the register's record that this replica knows, 0 for none.
+    """
     store = opening.store
     kept = open_kept(store.files, store.directory)
     newest = kept.kept.newest
-    remembered = newest.version if newest else 0
-    register = open_register(RegisterOpening(settings, group, remembered, life.environment, hints_tls))
+    register = open_register(newest.version if newest else 0)
     links = Links(group.others, make_pool)
-    return Membership(group, opening, thread, kept, links, register, life)
+    return Membership(group, opening, thread, kept, links, register, life, fast_paths=fast_paths)

@@ -4,7 +4,8 @@ Inputs wait for each other: what an order causes is taken after the orders befor
 
 - `Persist`: one write at a time; of those that wait only the newest is written.
 - `CutLog`: no sync that began before a cut reports after it (`ReplicaLog.cuts`).
-- syncs: by a `SyncThread`. The role decides what they confirm.
+- syncs: by a `SyncThread`; those of a follower by the loop, while its disk is quick (`QuickSync`): its leader waits for each of them. The role
+  decides what they confirm.
 
 A failing disk, or bytes that do not fit, end the shell: `ShellEvents.failed`. Nothing more goes out then, and the group's other replicas decide.
 """
@@ -13,9 +14,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from broker_store.log.commit_log.commit_log import LogState
+from broker_store.log.commit_log.quick_sync import QuickSync
 from broker_store.log.commit_log.sync_thread import InLoop, SyncThread
 from broker_store.log.errors import DamagedRecord, LogError, LogStopped
 from broker_store.replication.arriving import Arriving, Shipment
@@ -122,6 +125,8 @@ class ShellCalls:
     call_later: Callable[[float, Callable[[], None]], asyncio.TimerHandle]
     in_loop: InLoop
     events: ShellEvents
+    fast_paths: bool
+    """Whether the loop may sync shipments (`QuickSync`). Otherwise the thread makes all syncs."""
 
 
 class _Reached(NamedTuple):
@@ -163,6 +168,10 @@ class Shell:
         )
         self._disk = environment.workers(1, "replica")
         self._syncs = SyncThread(self._sync, calls.in_loop, environment.make_thread)
+        quick = QuickSync(
+            self._syncs, self._sync_if_free, self._have_synced, environment.steady, is_on=calls.fast_paths
+        )
+        self._sync_shipments_bound = partial(self._sync_shipments, quick)
         self._reads = environment.workers(1, "replica-read")
         self.shipping = Shipping(
             log,
@@ -302,7 +311,7 @@ class Shell:
             case WriteShipment():
                 assert shipment is not None
                 self._log.append_shipped(shipment.position, shipment.end, shipment.data)
-                self._request_sync()
+                self._calls.at_turn_end(self._sync_shipments_bound)
             case Ship():
                 self.shipping.order(order)
             case Persist():
@@ -372,10 +381,25 @@ class Shell:
     def _request_sync(self) -> None:
         self._syncs.request()
 
+    def _sync_shipments(self, quick: QuickSync[_Reached]) -> None:
+        """Sync the shipments of this turn."""
+        if self._is_over:
+            return
+        try:
+            quick.request()
+        except LogStopped as error:
+            self._fail(error)
+
     def _sync(self) -> _Reached:
         """Sync the log, in the thread."""
         cuts = self._log.cuts
         return _Reached(self._log.sync(), cuts)
+
+    def _sync_if_free(self) -> _Reached | None:
+        """Sync the log, in the loop, unless a thread does."""
+        cuts = self._log.cuts
+        end = self._log.sync_if_free()
+        return None if end is None else _Reached(end, cuts)
 
     def _have_synced(self, reached: _Reached) -> None:
         if self._is_over or reached.cuts != self._log.cuts:

@@ -182,6 +182,15 @@ class CommitLog(LogReader):
         with self._syncing:
             return self._sync_written()
 
+    def sync_if_free(self) -> int | None:
+        """As `sync`, or None while another thread syncs: it is not waited for."""
+        if not self._syncing.acquire(blocking=False):
+            return None
+        try:
+            return self._sync_written()
+        finally:
+            self._syncing.release()
+
     def _sync_written(self) -> int:
         with self._lock:
             end = self.written_end
