@@ -11,7 +11,7 @@ GATHER_ANSWERS_MIN = 4
 """With fewer answers per flush than this, waiting gains nothing and senders notice the delay."""
 GATHER_FLUSHES = 2.0
 """The next flush may be delayed by at most this many durations of the last one."""
-GATHER_S_MAX = 0.001
+GATHER_S_MAX = 0.002
 _SMOOTHING = 8
 
 
