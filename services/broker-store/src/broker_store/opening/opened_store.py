@@ -1,6 +1,6 @@
 """A store directory after its opening: the log, what is derived from it, and what the opening found."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.queues import QueueTable
@@ -15,6 +15,7 @@ from broker_store.log.commit_log.commit_log import CommitLog
 from broker_store.log.consume_queues.unit_journal import UnitJournal
 from broker_store.log.files.files import Files
 from broker_store.log.index.index import IndexFiles
+from broker_store.log.log_range import LogRange
 from broker_store.opening.derived_states import DerivedStates
 from broker_store.opening.queue_note import QueueNote, Reason
 from broker_store.sending.idempotency import Window
@@ -53,8 +54,8 @@ class OpenedStore:
     recovered_ms: int = 0
     """Store time of the newest record, 0 in an empty log."""
     holes: int = 0
-    skipped: int = 0
-    """Damaged stretches of the log, below what was confirmed, that this start skipped."""
+    skipped: list[LogRange] = field(default_factory=list[LogRange])
+    """Damaged or missing stretches of the log, below what was confirmed, that this start skipped."""
     rebuild_reason: Reason | None = None
     """Why queues, index and tables were rebuilt from the whole log. None when they were loaded."""
     recovery_start: int = 0

@@ -24,6 +24,7 @@ from broker_store.log.errors import LogError, LogUnreadable
 from broker_store.log.files.files import Files
 from broker_store.log.files.names import parse_file_name
 from broker_store.log.index.index import IndexFiles
+from broker_store.log.log_range import LogRange
 from broker_store.log.recovery.continued_walk import ContinuedWalk
 from broker_store.log.recovery.recovery import CHUNK_BYTES, Found, Hole, Recovery, Unconfirmed
 from broker_store.log.settings import QUEUE_UNIT_BYTES
@@ -285,7 +286,7 @@ class Opening:
             else:
                 report(event)
             if isinstance(event, Hole):
-                store.skipped += 1
+                store.skipped.append(LogRange(event.start, event.end))
                 restore.leave_hole(event.suspect)
             yield
         return restore

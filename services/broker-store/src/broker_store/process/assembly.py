@@ -201,7 +201,7 @@ class StoreProcess:
         return True
 
     def _clear_directory(self) -> None:
-        """Clear the directory of a replica that begins again."""
+        """Clear what a replica that begins again, or whose log was filled, does not use any more."""
         from broker_store.process.group.kept import clear_directory
 
         clear_directory(self._files, str(self._settings.store_dir))
@@ -228,6 +228,7 @@ class StoreProcess:
         membership.report.show(self._metrics)
         self._life.supervise("replicas", membership.report.run)
         self._life.supervise("fitness", membership.fitness.run)
+        self._life.supervise("filling", membership.refilling.run)
         if (note := self._register_note) is not None:
             self._life.supervise("note", partial(note.keep, lambda: membership.epoch > 0, self._thread))
 

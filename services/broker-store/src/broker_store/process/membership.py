@@ -20,7 +20,9 @@ from broker_store.process.forgetting import forget_before
 from broker_store.process.group.fitness import GroupFitness
 from broker_store.process.group.grants import with_lease
 from broker_store.process.group.kept import open_kept
+from broker_store.process.group.lost_records import LostRecords
 from broker_store.process.group.newest_reads import with_newest_reads
+from broker_store.process.group.refilling import Refilling
 from broker_store.process.group.register import GroupRegister
 from broker_store.process.group.report import GroupReport, Position
 from broker_store.process.group.settings import CannotMove, GroupSettings, role_of
@@ -79,13 +81,8 @@ class Membership:
         store = opening.store
         assert isinstance(store.log, ReplicaLog)
         self.settings = settings
-        self._opening, self._log, self._links, self._register, self._life = (
-            opening,
-            store.log,
-            links,
-            register,
-            life,
-        )
+        self._opening, self._log, self._links = opening, store.log, links
+        self._register, self._life = register, life
         self.checkpoints = Checkpoints(store, lambda: opening.replayed_ms, lambda: False, thread)
         self._retention = FollowerRetention(
             store.log, thread, lambda: store.checkpoint.position, partial(forget_before, store)
@@ -101,9 +98,11 @@ class Membership:
             register_seconds=REGISTER_SECONDS,
         )  # fmt: skip
         self.report = GroupReport(settings, self._shell, self._log, life.environment.steady, self._position)
+        lost = LostRecords(store)
+        self.refilling = Refilling(store, lost, self._shell, settings, thread, self._end_life)
         self.fitness = GroupFitness(
-            store, self._shell, thread, lambda: self._on_synced is not None, self.move, self._shell.now_ms
-        )
+            store, lost, self._shell, thread, lambda: self._on_synced is not None, self.move, self._shell.now_ms
+        )  # fmt: skip
         self._wake = asyncio.Event()
         self._limit = self._log.confirm
         """Everything below is confirmed."""
@@ -134,6 +133,7 @@ class Membership:
         self._links.start(self._shell.lost)
         with suppress(OSError):  # the loop says so
             await self.fitness.begin()
+            await self.refilling.begin()
         self._shell.start()
         stop = asyncio.ensure_future(self._life.stopping.wait())
         beside = [
@@ -386,7 +386,7 @@ class Membership:
         return self._shell.register.fault
 
     def _position(self) -> Position:
-        return Position(self._limit, self._on_synced is not None)
+        return Position(self._limit, self._on_synced is not None, self.refilling.lost_bytes)
 
     @property
     def knows_all(self) -> bool:

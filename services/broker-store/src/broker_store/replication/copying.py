@@ -15,10 +15,9 @@ from broker_store.log.settings import RESERVE_FILE
 from broker_store.replication import kept_file
 from broker_store.replication.kept_file import KeptFile
 
-DIRECTORIES = (
-    "commitlog", "consumequeue", "index", "config", "gantry/keys", "gantry/units", "gantry/snapshots",
-)  # fmt: skip
-"""The log, and what is derived from it: `config/*.json` are copies of what the log says."""
+DERIVED = "consumequeue", "index", "config", "gantry/keys", "gantry/units", "gantry/snapshots"
+"""Directories of what is derived from the log: `config/*.json` are copies of what it says."""
+DIRECTORIES = ("commitlog", *DERIVED)
 STAYS = frozenset({kept_file.NAME, RESERVE_FILE, "gantry/boots", "gantry/clock.json"})
 """Promises, the ballast, how often this directory was started, and its clock."""
 

@@ -15,6 +15,7 @@ from broker_store.log.commit_log.scan import RECORD_BYTES_LIMIT
 from broker_store.log.errors import DamagedRecord, LogError, LogStopped
 from broker_store.replication.frames import PART_BYTES_MAX
 from broker_store.replication.messages import HaveBytes, Session, WantBytes
+from broker_store.replication.repair_pieces import is_damaged_at
 from broker_store.replication.replica_log import Repaired, ReplicaLog
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
@@ -54,6 +55,8 @@ class _Repair:
     asked: set[str] = field(default_factory=set[str])
     peer: str = ""
     asked_ms: int = 0
+    is_known: bool = False
+    """It is a part of a hole, whose filling is reported as a whole."""
     start: int = 0
     """Position of the first byte of `data`, a record's start."""
     data: bytes = b""
@@ -68,11 +71,16 @@ class Repairing:
         self._waiting: dict[int, _Repair] = {}
         self._failed_ms: dict[int, int] = {}
         self._answering: set[str] = set()
+        self._answered: dict[str, int] = {}
+        """Where the last answer to a peer ended: it may ask for the rest of a record there."""
         self.records = 0
         """Records repaired since the start."""
 
-    def want(self, position: int) -> asyncio.Future[bool]:
-        """Repair the record at this position. The result says whether it is whole now."""
+    def want(self, position: int, *, is_known: bool = False) -> asyncio.Future[bool]:
+        """Repair the record at this position, and those behind it that come with it. The result says whether it is whole now.
+
+        `is_known`: the caller reports what is replaced.
+        """
         known = self._waiting.get(position)
         if known is not None:
             return known.done
@@ -83,7 +91,7 @@ class Repairing:
         if not is_bounded or is_late or len(self._waiting) >= WAITING_MAX:
             done.set_result(False)
             return done
-        self._waiting[position] = _Repair(position, done, now + REPAIR_MS)
+        self._waiting[position] = _Repair(position, done, now + REPAIR_MS, is_known=is_known)
         self._go_on()
         return done
 
@@ -164,10 +172,11 @@ class Repairing:
     def _judge(self, repair: _Repair, written: Repaired) -> None:
         self.records += written.records
         if written.records:
-            _log.warning(
-                "damaged records were replaced by those of another replica",
-                replica=repair.peer, position=repair.position, end=written.end, count=written.records,
-            )  # fmt: skip
+            if not repair.is_known:
+                _log.warning(
+                    "damaged records were replaced by those of another replica",
+                    replica=repair.peer, position=repair.position, end=written.end, count=written.records,
+                )  # fmt: skip
             self._end(repair, is_whole=True)
             return
         if written.is_all or written.end - repair.position > RECORD_BYTES_LIMIT:
@@ -189,13 +198,15 @@ class Repairing:
     # --- the replica that has them -------------------------------------------------------------------------
 
     def asked(self, peer: str, want: WantBytes) -> None:
-        """Answer with bytes that are confirmed and durable here, with none where there are none. One answer at a time for each peer."""
+        """Answer with bytes that are confirmed and durable here, with none where there are none. One answer at a time for each peer.
+
+        A record that is damaged here, too, is repaired from a third replica: the one that asks has no session with that, and asks this one again.
+        """
         if peer in self._answering:
             return
         self._answering.add(peer)
-        reading = self._calls.workers.run(
-            self._log.read_confirmed, want.position, min(want.size, PART_BYTES_MAX)
-        )
+        is_begin = self._answered.get(peer) != want.position
+        reading = self._calls.workers.run(self._read, want.position, min(want.size, PART_BYTES_MAX), is_begin)
 
         def read(done: asyncio.Future[bytes]) -> None:
             self._answering.discard(peer)
@@ -204,6 +215,15 @@ class Repairing:
             error = done.exception()
             if error is not None and not isinstance(error, LogError | OSError):
                 raise error
-            self._calls.send(peer, HaveBytes(want.session, want.position, b"" if error else done.result()))
+            data = b"" if error else done.result()
+            self._answered[peer] = want.position + len(data)
+            self._calls.send(peer, HaveBytes(want.session, want.position, data))
 
         reading.add_done_callback(read)
+
+    def _read(self, position: int, size: int, is_begin: bool) -> bytes:
+        """Read in a thread. `is_begin`: a record begins there; note it where it is damaged."""
+        data = self._log.read_confirmed(position, size)
+        if is_begin and is_damaged_at(data, position):
+            self._log.damaged.append(position)
+        return data

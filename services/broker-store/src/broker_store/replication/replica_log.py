@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from broker_store.log.commit_log.commit_log import CommitLog, ConfirmFile, LogState
+from broker_store.log.commit_log.log_reader import start_of
 from broker_store.log.commit_log.scan import ScannedRecord, Stop, record_size_at, scan_records
-from broker_store.log.commit_log.segment import Segment, cut_segment
+from broker_store.log.commit_log.segment import Segment, cut_segment, open_segment
 from broker_store.log.errors import (
     DamagedRecord,
+    DiskFull,
     LogError,
     LogStopped,
     LogUnreadable,
@@ -31,9 +33,12 @@ from broker_store.log.files.names import file_name, parse_file_name
 from broker_store.log.settings import BLANK_BYTES, LogSettings
 from broker_store.replication.frames import SHIPMENT_BYTES_MAX
 from broker_store.replication.fresh_bytes import FreshBytes, Piece
+from broker_store.replication.repair_pieces import is_whole, pieces_of, write_piece
 from gantry_wire.records.message_record import BLANK, MAGIC_BLANK, build_blank
 
 DAMAGED_MAX = 64
+UNNAMED = "missing.tmp"
+"""In the directory of segments: one that has no name yet."""
 
 
 class ShipmentMisfit(LogError):
@@ -245,30 +250,57 @@ class ReplicaLog(CommitLog):
         """Write the records of another replica over those that fail their check here, from the start of a record on, durably.
 
         Nothing at or above the confirm offset, and nothing that is whole here. After a crash in the middle the record is damaged, as before.
-        Raises DamagedRecord if `data` begins with no record of this position, PositionRemoved, LogStopped. Blocks: use a thread.
+        Raises DamagedRecord if `data` begins with no record of this position, PositionRemoved, DiskFull, LogStopped. Blocks: use a thread.
         """
         segment = self.segment_at(position)
         if segment is None:
             raise PositionRemoved(f"no segment holds position {position}")
         limit = min(self.confirm, segment.end)
         data = data[: max(limit - position, 0)]
-        pieces = _pieces_of(data, position, segment.end)
+        pieces = pieces_of(data, position, segment.end)
         with self._syncing:
             if self.state is LogState.STOPPED:
                 raise LogStopped(self.stop_reason)
-            damaged = [(start, size) for start, size in pieces if not _is_whole(segment, start, size)]
+            damaged = [(start, size) for start, size in pieces if not is_whole(segment, start, size)]
             try:
                 for start, size in damaged:
-                    segment.file.pwritev(
-                        [data[start - position : start - position + size]], start - segment.start
-                    )
+                    write_piece(segment, start, data[start - position : start - position + size])
                 if damaged:
                     segment.file.sync()
+            except DiskFull:
+                raise
             except OSError as error:
                 self._stop_on(error)
                 raise LogStopped(self.stop_reason) from error
         end = sum(pieces[-1]) if pieces else position
         return Repaired(end, len(damaged), end >= limit or end == segment.end - BLANK_BYTES)
+
+    def make_missing_segments(self) -> list[Segment]:
+        """Make the files of segments that lie between others and are missing, full of zeros; return them. Blocks: use a thread.
+
+        Each gets its name when it has its size: a start refuses a short one. Pass them to `add_segments`. Raises OSError.
+        """
+        size = self.settings.segment_bytes
+        known = {segment.start for segment in self.segments}
+        first, end = self.min_position - self.min_position % size, self.written_end
+        made: list[Segment] = []
+        for start in range(first, end, size):
+            if start in known:
+                continue
+            path, unnamed = f"{self.directory}/{file_name(start)}", f"{self.directory}/{UNNAMED}"
+            self._files.remove(unnamed)
+            file = self._files.open(unnamed, create_bytes=size)
+            file.sync()
+            file.close()
+            self._files.rename(unnamed, path)
+            made.append(open_segment(self._files, self.directory, start, size))
+        if made:
+            self._files.sync_dir(self.directory)
+        return made
+
+    def add_segments(self, made: list[Segment]) -> None:
+        """Hold segments that `make_missing_segments` made. Call it in the loop, before anything appends, cuts or deletes."""
+        self.segments = sorted([*self.segments, *made], key=start_of)
 
     # --- retention -----------------------------------------------------------------------------------------
 
@@ -403,28 +435,3 @@ class ReplicaLog(CommitLog):
         if tail is not None:
             self._limit = tail.end - BLANK_BYTES
             self.prezero.follow(tail, end)
-
-
-def _pieces_of(data: bytes, position: int, segment_end: int) -> list[tuple[int, int]]:
-    """Return position and size of the whole records, and of the blank, that another replica's bytes begin with. Raises DamagedRecord if they begin with none."""
-    found: list[ScannedRecord] = []
-    at, stop, fault = scan_records(data, position, 0, found)
-    pieces = [(record[0], record[1]) for record in found]
-    if stop is Stop.BLANK and BLANK.unpack_from(data, at) == (segment_end - position - at, MAGIC_BLANK):
-        pieces.append((position + at, BLANK_BYTES))
-    elif not found and stop is not Stop.MORE:
-        raise DamagedRecord(position, f"of another replica: {fault or 'it is a blank of the wrong size'}")
-    return pieces
-
-
-def _is_whole(segment: Segment, start: int, size: int) -> bool:
-    """Whether the file has a whole record of this size there, or the blank that ends the segment. A failed read is damage."""
-    try:
-        data = segment.file.pread(size, start - segment.start)
-    except OSError:
-        return False
-    found: list[ScannedRecord] = []
-    _, stop, _ = scan_records(data, start, 0, found)
-    if found:
-        return found[0][1] == size
-    return stop is Stop.BLANK and BLANK.unpack_from(data) == (segment.end - start, MAGIC_BLANK)

@@ -255,7 +255,7 @@ class Recovery:
                 stop, fault = Stop.BAD, "its segment is missing"
             else:
                 found, held = held, []
-                position, stop, fault = _walk_slice(segment, position, found)
+                position, stop, fault = walk_slice(segment, position, found)
                 if found and self._is_only_preamble(segment, found):
                     held, held_fault = found, "the preamble of its segment is incomplete"
                 elif found:
@@ -328,8 +328,8 @@ class Recovery:
                 segment.file.sync()
 
 
-def _walk_slice(segment: Segment, position: int, found: list[ScannedRecord]) -> tuple[int, Stop, str]:
-    """Check about one chunk. Returns the new position, which is in the next segment after a blank."""
+def walk_slice(segment: Segment, position: int, found: list[ScannedRecord]) -> tuple[int, Stop, str]:
+    """Check about one chunk. Returns the new position, which is in the next segment after a blank, why it ended, and what is wrong there."""
     left = segment.end - position
     chunk = _read(segment, position, min(CHUNK_BYTES, left))
     at, stop, fault = scan_records(chunk, position, 0, found)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.space import Space
 from broker_store.opening.opened_store import OpenedStore
+from broker_store.process.group.lost_records import LostRecords
 from broker_store.process.group.settings import CannotMove
 from broker_store.replication.shell import Shell
 from gantry_chassis.logs.structured import get_logger
@@ -18,12 +19,6 @@ from gantry_chassis.machine.environment import Workers
 LOOK_SECONDS = 1.0
 LED_MS_MIN = 10_000
 """A leader that is not fit leads at least for so long, so that the lead does not go round where all disks are nearly full."""
-LOST_FILE = "gantry/lost"
-"""In a directory whose log lost records. Later starts begin at a checkpoint, and do not meet the damage again."""
-LOST_TEXT = (
-    b"A start found that records of this log which were confirmed are damaged. Other replicas have them.\n"
-    b"Replace this replica: docs/replication.md says how. While this file is here, it leads only where no other replica can.\n"
-)
 
 _log = get_logger()
 
@@ -34,6 +29,7 @@ class GroupFitness:
     def __init__(
         self,
         store: OpenedStore,
+        lost: LostRecords,
         shell: Shell,
         thread: Workers,
         is_serving: Callable[[], bool],
@@ -44,15 +40,9 @@ class GroupFitness:
         self._log, self._shell, self._thread = store.log, shell, thread
         self._is_serving, self._move, self._now_ms = is_serving, move, now_ms
         self._space = Space(store.files, store.directory, store.log)
-        self._files, self._lost_path = store.files, f"{store.directory}/{LOST_FILE}"
-        self._is_noted = store.files.exists(self._lost_path)
-        self.has_lost: bool = self._is_noted or store.skipped > 0
-        """Whether a start found records damaged that were confirmed."""
-        if self.has_lost:
-            _log.error(
-                "this replica has lost records that others have: replace it; it leads only where no other one can",
-                file=self._lost_path,
-            )
+        self._lost = lost
+        if lost.are_any:
+            shell.fitness(is_fit=False)
 
     async def begin(self) -> None:
         """Check the disk before this replica takes part: a leader whose disk is full refuses the first send, too. Raises OSError."""
@@ -64,10 +54,8 @@ class GroupFitness:
         self._shell.fitness(is_fit=await self._thread.run(self._is_fit))
 
     def _is_fit(self) -> bool:
-        if self.has_lost and not self._is_noted:
-            self._files.replace_atomically(self._lost_path, LOST_TEXT)
-            self._is_noted = True
-        return not self.has_lost and self._space.has_room
+        self._lost.settle()
+        return not self._lost.are_any and self._space.has_room
 
     async def run(self) -> None:
         """Look about once a second, until the lead is handed over: that ends the process. Supervised."""
@@ -86,13 +74,13 @@ class GroupFitness:
     def _hand_over(self) -> bool:
         """Let a fit member lead, once this leader is not. Where there is no such member, this one continues to serve."""
         leading = self._shell.role.leading
-        is_unfit = self.has_lost or self._log.state is LogState.DISK_FULL
+        is_unfit = self._lost.are_any or self._log.state is LogState.DISK_FULL
         if not (is_unfit and self._is_serving()) or leading is None or leading.has_resigned:
             return False
         successor = leading.fit_successor
         if not successor or self._now_ms() - leading.since < LED_MS_MIN:
             return False
-        why = "this log has lost records" if self.has_lost else "the disk is full"
+        why = "this log has lost records" if self._lost.are_any else "the disk is full"
         _log.warning(f"{why}: another replica leads", replica=successor)
         try:
             self._move(successor)

@@ -30,6 +30,8 @@ class Position(NamedTuple):
 
     confirmed: int
     is_serving: bool
+    lost_bytes: int
+    """Bytes of its log that are known to be lost, and not filled."""
 
 
 class GroupReport:
@@ -56,7 +58,7 @@ class GroupReport:
             "leader": newest.leader if newest else "", "members": list(newest.members) if newest else [],
             "replication": "async" if settings.is_async else "sync", "minInSync": settings.min_in_sync, "confirmOffset": position.confirmed, "endOffset": self._log.written_end,
             "isServing": position.is_serving, "acceptsSends": role.accepts_sends, "hasLease": self._shell.may_grant,
-            "isFit": role.replica.is_fit,
+            "isFit": role.replica.is_fit, "lostBytes": position.lost_bytes,
             "leadsForMs": None if leading is None else now_ms - leading.since,
             "registerFault": self._shell.register.fault,
             "replicas": [] if leading is None else [self._of(name) for name in settings.others],
@@ -151,6 +153,10 @@ class GroupReport:
             "1 while this replica is fit to lead: its disk has room for sends, and its log has lost nothing.",
             lambda: float(role.replica.is_fit),
         )
+        gauge(
+            "gantry_store_replica_lost_bytes", "Bytes of the log of this replica that are known to be lost, and not filled from another one.",
+            lambda: self._position().lost_bytes,
+        )  # fmt: skip
         gauge(
             "gantry_store_replica_register_away", "1 while the register of the group does not answer.",
             lambda: float(bool(self._shell.register.fault)),
