@@ -12,6 +12,7 @@ from test_store_group_disks import moved_to
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 MIB = 1024 * 1024
+NOT_HERE = 14
 
 
 @pytest.fixture
@@ -129,6 +130,9 @@ def test_a_replica_that_is_killed_while_it_fills_continues(segments):
         segments.wait(lambda: 0 < follower.state().get("lostBytes", 0) < lost[-1], "it fills nothing")
         state = follower.state()
         assert state["isFit"] is False
+        reader = Sender(follower.port)
+        assert reader.pull(0).code == NOT_HERE  # its queues lack messages, which a consumer would pass over
+        reader.close()
         lost.append(state["lostBytes"])
         follower.kill()
         assert " to 7340032\n" in (follower.directory / "gantry/lost").read_text()
@@ -167,3 +171,58 @@ def test_the_last_segments_are_filled_when_their_files_are_missing(segments):
     follower.start()
     fills(segments, follower)
     check_leads_with_all(segments, follower, bodies)
+
+
+def test_a_record_that_the_leader_has_lost_too_comes_from_a_third_replica(group):
+    bodies, follower = filled_group(group, 200, 3000)
+    overwrite(follower, 0, 100_000, bytes(300_000))
+    overwrite(group.leader(), 0, 200_000, bytes(50_000))  # what it reads is in its files
+    read_whole_log(follower)
+    follower.start()
+    fills(group, follower)
+    check_leads_with_all(group, follower, bodies)
+
+
+def test_two_replicas_with_other_holes_fill_each_other(tmp_path):
+    with (
+        nodes(tmp_path / "nats", 1) as (node,),
+        contextlib.closing(StoreGroup(tmp_path, node.url, servers=1, names="ab")) as group,
+    ):
+        group.start()
+        leader = group.leader()
+        group.wait_for_set(2)
+        sender = Sender(leader.port)
+        bodies = [b"m%d:" % number + bytes(3000) for number in range(200)]
+        assert all(sender.send(body).code == 0 for body in bodies)
+        end = leader.state()["endOffset"]
+        stores = list(group.stores.values())
+        group.wait(lambda: all(store.state()["confirmOffset"] >= end for store in stores), "one is behind")
+        for store, start in zip(stores, (100_000, 400_000), strict=True):
+            store.kill()
+            overwrite(store, 0, start, bytes(150_000))
+            read_whole_log(store)
+        for store in stores:
+            store.start()
+
+        def are_fit():
+            group.restart_ended()
+            return all(not is_lost(store) and store.state().get("isFit") is True for store in stores)
+
+        group.wait(are_fit, "they are not fit", 120)
+        group.wait_for_set(2)
+        assert contents(stores[0], end) == contents(stores[1], end)
+        for store in stores:
+            moved_to_of_two(group, store)
+            assert read_all(store) == bodies
+
+
+def moved_to_of_two(group, store):
+    old = group.leader()
+    if old is not store:
+        group.wait(
+            lambda: old.post(f"/v1/replication/move-leader?to={store.name}")[0] == 202, "it does not move"
+        )
+        assert old.process.wait(60) == EXIT_RESTART
+        old.start()
+    assert group.leader() is store
+    group.wait_for_set(2)

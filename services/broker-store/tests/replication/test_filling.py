@@ -254,23 +254,57 @@ def test_no_room_for_a_record_leaves_the_log_as_it_was():
 async def test_a_replica_that_is_asked_for_a_record_that_is_damaged_here_too_repairs_its_own():
     pair = Pair()
     zeroed(pair, pair.ends[7], pair.ends[9])
-    asking = pair.filling()
-    assert asking.lost_bytes == 0
     sent = []
     other = Repairing(
         pair.log,
         RepairCalls(lambda _: ["c"], lambda *what: sent.append(what), pair.session, lambda: 0, Now(), print),
     )
+    whole = pair.other.read_confirmed(pair.ends[7], 1000)
+    other.asked("b", WantBytes(91, pair.ends[7], 100))
+    await asyncio.sleep(0)
+    ((peer, want),) = sent
+    assert (peer, want.position) == ("c", pair.ends[7])
+    other.asked("c", WantBytes(92, pair.ends[7], 100))  # it has lost it, too, and has nobody else
+    await asyncio.sleep(0)
+    assert sent.pop() == ("c", HaveBytes(92, pair.ends[7], b""))
+    other.received("c", HaveBytes(want.session, want.position, whole))
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert sent.pop() == ("b", HaveBytes(91, pair.ends[7], whole[:100]))
+
+
+@pytest.mark.anyio
+async def test_a_replica_that_is_asked_for_the_rest_of_a_record_takes_it_for_no_damage():
+    pair, sent = Pair(), []
+    other = Repairing(
+        pair.log,
+        RepairCalls(lambda _: ["c"], lambda *what: sent.append(what), pair.session, lambda: 0, Now(), print),
+    )
+    for position in pair.ends[7], pair.ends[7] + 100, pair.ends[20]:
+        other.asked("b", WantBytes(1, position, 100))
+        await asyncio.sleep(0)
+    assert [(peer, have.position, len(have.data)) for peer, have in sent] == [
+        ("b", pair.ends[7], 100), ("b", pair.ends[7] + 100, 100), ("b", pair.ends[20], 100),
+    ]  # fmt: skip
+
+
+@pytest.mark.anyio
+async def test_a_replica_that_is_asked_for_what_nobody_has_says_so():
+    pair, sent, now = Pair(), [], [0]
+    zeroed(pair, pair.ends[7], pair.ends[9])
+    other = Repairing(
+        pair.log,
+        RepairCalls(
+            lambda _: [], lambda *what: sent.append(what), pair.session, lambda: now[0], Now(), print
+        ),
+    )
     other.asked("b", WantBytes(1, pair.ends[7], 100))
     await asyncio.sleep(0)
-    assert list(pair.log.damaged) == [pair.ends[7]]
-    pair.log.damaged.clear()
-    other.asked("b", WantBytes(2, pair.ends[7] + 100, 100))  # the rest of a record
+    assert sent == []
+    now[0] += 6000
+    other.tick()
     await asyncio.sleep(0)
-    other.asked("b", WantBytes(3, pair.ends[20], 100))
-    await asyncio.sleep(0)
-    assert not pair.log.damaged
-    assert len(sent) == 3
+    assert sent == [("b", HaveBytes(1, pair.ends[7], b""))]
 
 
 def test_a_range_is_never_filled_with_a_damaged_copy():

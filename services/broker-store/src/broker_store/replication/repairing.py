@@ -10,6 +10,7 @@ One repair at a time, a few that wait, and no position twice within AGAIN_MS. Li
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from broker_store.log.commit_log.scan import RECORD_BYTES_LIMIT
 from broker_store.log.errors import DamagedRecord, LogError, LogStopped
@@ -44,6 +45,14 @@ class RepairCalls:
     workers: Workers
     failed: Callable[[Exception], None]
     """Called when the own disk fails."""
+
+
+class _Bytes(NamedTuple):
+    """What another replica asked for."""
+
+    data: bytes
+    is_damaged: bool
+    """Its first record is damaged."""
 
 
 @dataclass(slots=True)
@@ -200,30 +209,48 @@ class Repairing:
     def asked(self, peer: str, want: WantBytes) -> None:
         """Answer with bytes that are confirmed and durable here, with none where there are none. One answer at a time for each peer.
 
-        A record that is damaged here, too, is repaired from a third replica: the one that asks has no session with that, and asks this one again.
+        A record that is damaged here, too, is repaired from a third replica first: the one that asks has no session with that.
         """
-        if peer in self._answering:
-            return
+        if peer not in self._answering:
+            self._answer(peer, want, is_begin=self._answered.get(peer) != want.position)
+
+    def _answer(self, peer: str, want: WantBytes, *, is_begin: bool) -> None:
         self._answering.add(peer)
-        is_begin = self._answered.get(peer) != want.position
         reading = self._calls.workers.run(self._read, want.position, min(want.size, PART_BYTES_MAX), is_begin)
 
-        def read(done: asyncio.Future[bytes]) -> None:
+        def read(done: asyncio.Future[_Bytes]) -> None:
             self._answering.discard(peer)
             if done.cancelled():
                 return
             error = done.exception()
-            if error is not None and not isinstance(error, LogError | OSError):
+            if error is None:
+                self._have_read(peer, want, done.result())
+            elif isinstance(error, LogError | OSError):
+                self._send(peer, want, b"")
+            else:
                 raise error
-            data = b"" if error else done.result()
-            self._answered[peer] = want.position + len(data)
-            self._calls.send(peer, HaveBytes(want.session, want.position, data))
 
         reading.add_done_callback(read)
 
-    def _read(self, position: int, size: int, is_begin: bool) -> bytes:
-        """Read in a thread. `is_begin`: a record begins there; note it where it is damaged."""
+    def _read(self, position: int, size: int, is_begin: bool) -> _Bytes:
+        """Read in a thread. `is_begin`: a record begins there; check it."""
         data = self._log.read_confirmed(position, size)
-        if is_begin and is_damaged_at(data, position):
-            self._log.damaged.append(position)
-        return data
+        return _Bytes(data, is_begin and is_damaged_at(data, position))
+
+    def _have_read(self, peer: str, want: WantBytes, found: _Bytes) -> None:
+        if not found.is_damaged:
+            self._send(peer, want, found.data)
+        elif want.position in self._waiting:  # perhaps it asks because this one asked
+            self._send(peer, want, b"")
+        else:
+            self.want(want.position).add_done_callback(lambda done: self._have_repaired(peer, want, done))
+
+    def _have_repaired(self, peer: str, want: WantBytes, done: asyncio.Future[bool]) -> None:
+        if not done.result():
+            self._send(peer, want, b"")
+        elif peer not in self._answering:
+            self._answer(peer, want, is_begin=False)
+
+    def _send(self, peer: str, want: WantBytes, data: bytes) -> None:
+        self._answered[peer] = want.position + len(data)
+        self._calls.send(peer, HaveBytes(want.session, want.position, data))

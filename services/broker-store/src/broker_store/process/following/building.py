@@ -45,7 +45,7 @@ def build_follower(
     commands = {**reading.commands(), **tools, **membership.commands()}
     users, door = _access(guard, around, opening, membership)
     table = reading_table(around.classes, door, commands, refusal)
-    return FollowerService(reading, users, group_alone, table, admit)
+    return FollowerService(reading, users, group_alone, table, admit, has_gaps=membership.refilling.has_gaps)
 
 
 def _count(metrics: Metrics, reading: FollowerReading) -> None:

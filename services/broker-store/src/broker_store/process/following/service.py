@@ -1,6 +1,6 @@
 """What a replica serves while it follows: reads of what it has replayed, and the messages of its group. Everything else names the leader.
 
-Where access control is on, it serves the messages of its group alone until it knows the users.
+Where access control is on, it serves the messages of its group alone until it knows the users. So does one whose log has lost records, in that life.
 """
 
 import asyncio
@@ -32,11 +32,16 @@ class FollowerService:
         group_alone: GroupTable,
         everything: CommandTable,
         admit: Callable[[GroupTable | CommandTable], None],
+        *,
+        has_gaps: bool,
     ) -> None:
-        """`users`: None where access control is off. `admit` lets the ports serve a table."""
+        """`users`: None where access control is off. `admit` lets the ports serve a table.
+
+        With `has_gaps` it serves the group alone: its queues lack messages, and a consumer would pass over them.
+        """
         self._reading, self._users = reading, users
         self._group_alone, self._everything, self._admit = group_alone, everything, admit
-        self._is_reading = False
+        self._is_reading, self._has_gaps = False, has_gaps
         self._looking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -69,7 +74,7 @@ class FollowerService:
         while True:
             if self._users is not None:
                 self._users.look()
-            if not self._is_reading and (self._users is None or self._users.count):
+            if not (self._is_reading or self._has_gaps) and (self._users is None or self._users.count):
                 self._is_reading = True
                 self._admit(self._everything)
             self._reading.pulls.look_for_leader()

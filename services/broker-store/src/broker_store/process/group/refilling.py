@@ -7,6 +7,7 @@ start reads all of it. It waits while the group would refuse sends without it. A
 import asyncio
 from collections.abc import Callable
 
+from broker_store.log.log_range import LogRange, joined
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.group.lost_records import LostRecords
 from broker_store.process.group.settings import GroupSettings
@@ -38,10 +39,13 @@ class Refilling:
         assert isinstance(store.log, ReplicaLog)
         self._log, self._records, self._shell, self._settings = store.log, records, shell, settings
         self._thread, self._end = thread, end
-        ranges = records.lost.ranges if records.lost is not None else ()
+        self.has_gaps: bool = records.lost is not None
+        """Whether queues, index and tables of this life lack records."""
+        known = records.lost.ranges if records.lost is not None else ()
+        ranges = [LogRange(start, min(end, store.log.confirm)) for start, end in known]
         pace = store.settings.copy_bytes_per_second
         calls = FillCalls(shell.repairing.want, shell.role.sources, thread, pace)
-        self._filling = Filling(store.log, ranges, calls)
+        self._filling = Filling(store.log, joined(ranges), calls)
 
     @property
     def lost_bytes(self) -> int:
@@ -71,10 +75,10 @@ class Refilling:
 
     @property
     def _can_go(self) -> bool:
-        """Whether this replica follows, and the group acknowledges sends without it, if it ever does."""
+        """Whether this replica follows a leader that lives, and the group acknowledges sends without it, if it ever does."""
         role, settings = self._shell.role, self._settings
         newest = role.replica.kept.newest
-        if newest is None or role.leading is not None:
+        if newest is None or role.leading is not None or not role.following.is_copying:
             return False
         others = [name for name in newest.members if name != settings.name]
         return len(others) >= min(settings.min_in_sync, len(settings.others))

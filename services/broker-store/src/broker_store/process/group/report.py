@@ -92,12 +92,11 @@ class GroupReport:
         ]
 
     def follower_ids(self) -> list[int]:
-        """Return the broker ids of the followers that are in sync and have a session with this leader."""
-        newest = self._shell.role.replica.kept.newest
+        """Return the broker ids of the followers that are in sync, have a session with this leader, and are fit: one that lost records refuses reads."""
+        newest, leading = self._shell.role.replica.kept.newest, self._shell.role.leading
         members = newest.members if newest else ()
-        return [
-            self._settings.id_of(name) for name in sorted(self._shell.shipping.progress()) if name in members
-        ]
+        names = [name for name in sorted(self._shell.shipping.progress()) if name in members]
+        return [self._settings.id_of(name) for name in names if leading is None or leading.is_fit(name)]
 
     def tools(self, cluster_name: str) -> Commands:
         """Return the command table entries by which RocketMQ's tools ask any replica for the epochs of its log."""
