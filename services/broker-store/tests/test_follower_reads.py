@@ -100,6 +100,21 @@ def read_from(reader):
     return bodies
 
 
+def check_new_group(reader, member):
+    """A consumer of a group that no leader knows begins, as at RocketMQ's slave."""
+    beat = b'{"clientID":"c9","consumerDataSet":[{"groupName":"new","subscriptionDataSet":[{"topic":"orders","subString":"*"}]}]}'
+    assert member.ask(34, None, beat).code == 0  # it gets the notice of the change, too
+    assert b"c9" in reader.ask(38, {"consumerGroup": "new"}).body
+    assert (
+        reader.ask(14, {"consumerGroup": "new", "topic": "orders", "queueId": "0"}).fields["offset"] == "0"
+    )
+    pull = {
+        "consumerGroup": "new", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "0",
+        "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
+    }  # fmt: skip
+    assert len(list(scan_records(reader.ask(11, pull).body))) == 32
+
+
 def test_reads_continue_while_nobody_leads_and_held_pulls_go_to_the_next_leader(group):
     leader = group.leader()
     group.wait_for_set(3)
@@ -111,6 +126,7 @@ def test_reads_continue_while_nobody_leads_and_held_pulls_go_to_the_next_leader(
     reader = Sender(last.port, seconds=60)
     group.wait(lambda: reader.pull(50).code == 19, "the follower believes that its leader lives")
     assert read_from(reader) == acknowledged
+    check_new_group(reader, Sender(last.port))
     held = {
         "consumerGroup": "TOOLS_CONSUMER", "topic": "orders", "queueId": "0", "queueOffset": "50", "maxMsgNums": "32",
         "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "40000", "subscription": "*", "subVersion": "0",

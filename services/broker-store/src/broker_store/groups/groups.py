@@ -35,7 +35,8 @@ class GroupTable:
     ) -> None:
         """`on_change` is called with the group's name after each change."""
         self.version = version
-        self._auto_create = auto_create
+        self.auto_create = auto_create
+        """Whether using a group's name creates it."""
         self._on_change = on_change
         self.forbidden = known.forbidden_table
         """Topics a group may not read: group → topic → bits."""
@@ -43,7 +44,7 @@ class GroupTable:
 
     def set_auto_create(self, *, enable: bool) -> None:
         """Set whether using a group's name creates it (autoCreateSubscriptionGroup)."""
-        self._auto_create = enable
+        self.auto_create = enable
 
     def find(self, name: str) -> SubscriptionGroupConfig | None:
         """Return an existing group."""
@@ -56,7 +57,7 @@ class GroupTable:
             return group
         if name == GATEWAY_GROUP:
             return GATEWAY
-        if not (self._auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
+        if not (self.auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
             return None
         try:
             check_group_to_put(name)

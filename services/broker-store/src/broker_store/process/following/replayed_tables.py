@@ -1,7 +1,7 @@
 """Topics, groups and settings of a replica that follows: what its log says so far. Loaded only by stores with replicas.
 
-The tables of the opened store stay untouched: the end of the opening settles them, against their files too. These are read only, and never
-guess: a topic or group that the log does not name does not exist.
+The tables of the opened store stay untouched: the end of the opening settles them, against their files too. These are read only: a topic that the
+log does not name does not exist, and a group that a consumer may create has its defaults until the leader creates it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from broker_store.config_log.config_entry import Table
 from broker_store.config_log.settings_table import settings_in
 from broker_store.config_log.topics_table import settle_topics
 from broker_store.groups.group_records import settle_groups
-from broker_store.groups.groups import GroupTable
+from broker_store.groups.groups import GroupTable, check_group_to_put
 from broker_store.settings import Settings
 from gantry_wire.bodies.cluster import (
     DataVersion,
@@ -22,6 +22,7 @@ from gantry_wire.bodies.cluster import (
     SubscriptionGroupWrapper,
     TopicConfig,
 )
+from gantry_wire.errors import IllegalName
 from gantry_wire.names import SYSTEM_GROUP_PREFIX
 
 REFRESH_SECONDS = 0.25
@@ -40,11 +41,15 @@ class ReplayedGroups(GroupTable):
     """All groups. Creates and changes none."""
 
     def find_or_create(self, name: str) -> SubscriptionGroupConfig | None:
-        """Return a group. One of RocketMQ's own tools needs no record."""
+        """Return a group, or what the leader creates at the consumer's next heartbeat. None where a consumer may not create it."""
         found = self.find(name)
-        if found is None and name.startswith(SYSTEM_GROUP_PREFIX):
-            return SubscriptionGroupConfig(group_name=name)
-        return found
+        if found is not None or not (self.auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
+            return found
+        try:
+            check_group_to_put(name)
+        except IllegalName:
+            return None
+        return SubscriptionGroupConfig(group_name=name)
 
     def set_consume_enable(self, name: str, enable: bool) -> None:
         """Change nothing: the leader pauses groups."""
@@ -85,7 +90,7 @@ class ReplayedTables:
         self._entries, self._steady = entries, steady
         self.topics = ReplayedTopics(topic_policy(settings), DataVersionCounter(now_ms), (), _unheard)
         self.groups = ReplayedGroups(
-            DataVersionCounter(now_ms), SubscriptionGroupWrapper(), auto_create=False, on_change=_unheard
+            DataVersionCounter(now_ms), SubscriptionGroupWrapper(), auto_create=settings.auto_create_groups, on_change=_unheard
         )
         self.config = config
         self._seen, self._read_s = -1, 0.0
