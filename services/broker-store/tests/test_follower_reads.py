@@ -105,9 +105,7 @@ def check_new_group(reader, member):
     beat = b'{"clientID":"c9","consumerDataSet":[{"groupName":"new","subscriptionDataSet":[{"topic":"orders","subString":"*"}]}]}'
     assert member.ask(34, None, beat).code == 0  # it gets the notice of the change, too
     assert b"c9" in reader.ask(38, {"consumerGroup": "new"}).body
-    assert (
-        reader.ask(14, {"consumerGroup": "new", "topic": "orders", "queueId": "0"}).fields["offset"] == "0"
-    )
+    assert reader.ask(14, {"consumerGroup": "new", "topic": "orders", "queueId": "0"}).fields["offset"] == "0"
     pull = {
         "consumerGroup": "new", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "0",
         "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",

@@ -90,7 +90,10 @@ class ReplayedTables:
         self._entries, self._steady = entries, steady
         self.topics = ReplayedTopics(topic_policy(settings), DataVersionCounter(now_ms), (), _unheard)
         self.groups = ReplayedGroups(
-            DataVersionCounter(now_ms), SubscriptionGroupWrapper(), auto_create=settings.auto_create_groups, on_change=_unheard
+            DataVersionCounter(now_ms),
+            SubscriptionGroupWrapper(),
+            auto_create=settings.auto_create_groups,
+            on_change=_unheard,
         )
         self.config = config
         self._seen, self._read_s = -1, 0.0
