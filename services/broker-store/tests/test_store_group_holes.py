@@ -133,6 +133,7 @@ def test_a_replica_that_is_killed_while_it_fills_continues(segments):
         reader = Sender(follower.port)
         assert reader.pull(0).code == NOT_HERE  # its queues lack messages, which a consumer would pass over
         reader.close()
+        assert follower.post("/snapshots")[0] == 503
         lost.append(state["lostBytes"])
         follower.kill()
         assert " to 7340032\n" in (follower.directory / "gantry/lost").read_text()

@@ -239,7 +239,10 @@ class StoreProcess:
             self._settings, self._pool, self._address, self._hints, opening.store.topics, group.follower_id,
             lambda: membership.followed_epoch,
         )  # fmt: skip
-        self._snapshot_routes.open(lambda: followed(opening.store, membership.origin, opening.replayed_end))
+        if not membership.refilling.has_gaps:  # its queues lack messages
+            self._snapshot_routes.open(
+                lambda: followed(opening.store, membership.origin, opening.replayed_end)
+            )
         self._life.supervise("snapshots", self._snapshot_routes.expire)
         registering = asyncio.ensure_future(registrations.run())
         try:
