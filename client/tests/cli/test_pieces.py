@@ -237,7 +237,7 @@ def test_a_list_with_all_brokers_down_is_not_empty(
 def test_replicas_are_shown_with_their_leader_and_what_nobody_says(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    leader = {"name": "a", "brokerId": 0, "address": "h:1", "role": "leader", "epoch": 3, "endOffset": 9, "behindBytes": 0, "behindMs": 0, "inSync": True}  # fmt: skip
+    leader = {"name": "a", "brokerId": 0, "address": "h:1", "role": "leader", "epoch": 3, "endOffset": 9, "behindBytes": 0, "behindMs": 0, "inSync": True, "isFit": False}  # fmt: skip
     silent = dict.fromkeys(leader) | {
         "name": "",
         "brokerId": 1,
@@ -254,8 +254,8 @@ def test_replicas_are_shown_with_their_leader_and_what_nobody_says(
     monkeypatch.setattr(calls.Calls, "call", lambda *_words, **_: {"groups": [group], "missing": []})
     assert main(["cluster", "replicas", "--http", "127.0.0.1:1"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["broker-a", "a", "0", "leader", "3", "yes", "0", "0"] in lines
-    assert ["broker-a", "h:2", "1", "unknown", "?", "?", "70", "?"] in lines
+    assert ["broker-a", "a", "0", "leader", "3", "yes", "no", "0", "0"] in lines
+    assert ["broker-a", "h:2", "1", "unknown", "?", "?", "?", "70", "?"] in lines
     assert lines[-1] == ["broker-a:", "the", "register:", "no", "answer", "for", "4", "s"]
 
 

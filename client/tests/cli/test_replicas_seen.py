@@ -52,6 +52,28 @@ def test_a_replica_that_is_not_in_sync_is_named(role: str, behind: int | None, w
     assert one.remedy
 
 
+@pytest.mark.parametrize(
+    ("lost", "words", "remedy"),
+    [
+        (0, "its disk is full, or its log has lost records", "free space"),
+        (4096, "its log has lost 4096 bytes", "it fills them"),
+    ],
+)
+def test_a_replica_in_sync_that_is_not_fit_to_lead_is_named(lost: int, words: str, remedy: str) -> None:
+    group = broker("leader", "follower", "follower")
+    group["replicas"][1] |= {"isFit": False, "lostBytes": lost}
+    (one,) = wrong(group)
+    assert (one.part, one.words) == ("broker-a b", f"it is not fit to lead: {words}")
+    assert one.remedy.startswith(remedy)
+
+
+def test_replicas_that_are_fit_or_do_not_say_it_are_well() -> None:
+    group = broker("leader", "follower", "follower")
+    group["replicas"][0] |= {"isFit": True, "lostBytes": 0}
+    group["replicas"][1] |= {"isFit": None, "lostBytes": None}
+    assert wrong(group) == []
+
+
 def test_a_broker_without_a_leader_is_named_with_all_its_addresses() -> None:
     one = wrong(broker("promised", "follower", "unknown", leader=None))[-1]
     assert (one.part, one.address) == ("broker-a leader", "host:1, host:2, host:3")

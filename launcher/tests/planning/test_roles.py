@@ -47,6 +47,22 @@ def roles(one: dict[str, Any]) -> list[tuple[str, int | None, int | None]]:
 def test_an_answer_of_the_contract_is_read() -> None:
     assert read_view(ANSWER) == View("leader", 3, "", {"b": 0, "c": 1120})
     assert read_view(FOLLOWER) == View("follower", 3, "", {})
+    assert read_view({**FOLLOWER, "isFit": False, "lostBytes": 512}) == View(
+        "follower", 3, "", {}, False, 512
+    )
+
+
+def test_a_replica_that_is_not_fit_to_lead_is_marked() -> None:
+    views = {
+        "a": read_view(ANSWER),
+        "b": read_view({**FOLLOWER, "isFit": False, "lostBytes": 512}),
+        "c": None,
+    }
+    one = with_roles(**views)
+    shown = [(each["isFit"], each["lostBytes"]) for each in one["replicas"]]
+    assert shown == [(None, 0), (False, 512), (None, None)]
+    marked = [line.endswith("not fit to lead") for line in lines_of(one)[1:]]
+    assert marked == [False, True, False]
 
 
 @pytest.mark.parametrize(

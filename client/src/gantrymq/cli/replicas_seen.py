@@ -39,7 +39,7 @@ def _findings(broker: Mapping[str, Any]) -> list[Finding]:
 def _replica(broker: str, one: Mapping[str, Any]) -> Finding:
     part, address, role = f"{broker} {one['name']}", one["address"], one["role"]
     if role in IN_SYNC:
-        return Finding(part, address, True)
+        return Finding(part, address, True) if one.get("isFit") is not False else _unfit(part, one)
     if role == "unknown":
         words, remedy = (
             "it does not answer who leads",
@@ -49,3 +49,14 @@ def _replica(broker: str, one: Mapping[str, Any]) -> Finding:
     behind = "" if one["behindBytes"] is None else f", behind by {one['behindBytes']} bytes"
     remedy = "it copies what it lacks and is then in sync; if that lasts, its log says why"
     return Finding(part, address, False, words=f"it is not in sync ({role}{behind})", remedy=remedy)
+
+
+def _unfit(part: str, one: Mapping[str, Any]) -> Finding:
+    lost = one.get("lostBytes")
+    if lost:
+        words = f"it is not fit to lead: its log has lost {lost} bytes"
+        remedy = "it fills them from another replica; if that lasts, its log and its file gantry/lost say why: docs/replication.md, damaged records"
+    else:
+        words = "it is not fit to lead: its disk is full, or its log has lost records"
+        remedy = "free space; a file gantry/lost in its store directory names lost records: docs/replication.md, damaged records"
+    return Finding(part, one["address"], False, words=words, remedy=remedy)

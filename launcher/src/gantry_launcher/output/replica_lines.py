@@ -15,8 +15,9 @@ def lines_of(broker: Mapping[str, Any]) -> list[str]:
     for one in replicas:
         epoch = "-" if one["epoch"] is None else one["epoch"]
         behind = "" if one["name"] == leader else f"   behind by {_bytes(one['behindBytes'])}"
+        unfit = "" if one.get("isFit") is not False else "   not fit to lead"
         lines.append(
-            f"  {one['name']}  {one['role']:<9} epoch {epoch:<4} {one['address']:<21}{behind}".rstrip()
+            f"  {one['name']}  {one['role']:<9} epoch {epoch:<4} {one['address']:<21}{behind}{unfit}".rstrip()
         )
     return lines
 

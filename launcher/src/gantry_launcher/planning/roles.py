@@ -21,6 +21,10 @@ class View:
     register_fault: str
     behind_bytes: Mapping[str, int]
     """How far the others are behind, by name; a leader knows."""
+    is_fit: bool | None = None
+    """Whether it is fit to lead. None: its version does not say so."""
+    lost_bytes: int = 0
+    """What it knows to be lost of its log, and fills from another replica."""
 
 
 def view_of(check: Check, timeout_seconds: float) -> View | None:
@@ -38,7 +42,11 @@ def read_view(body: Mapping[str, Any]) -> View | None:
     objects = [cast("dict[str, Any]", one) for one in others if isinstance(one, dict)]
     behind = {str(one.get("name")): one.get("behindBytes") for one in objects}
     known = {name: count for name, count in behind.items() if isinstance(count, int)}
-    return View(role, epoch, fault, known if role == LEADER else {})
+    is_fit, lost = body.get("isFit"), body.get("lostBytes")
+    return View(
+        role, epoch, fault, known if role == LEADER else {},
+        is_fit if isinstance(is_fit, bool) else None, lost if isinstance(lost, int) else 0,
+    )  # fmt: skip
 
 
 def add_roles(brokers: Sequence[dict[str, Any]], views: Mapping[str, View | None]) -> None:
@@ -68,4 +76,6 @@ def _shown(name: str, view: View | None, leading: View | None, *, is_leader: boo
         "role": view.role if view else UNKNOWN,
         "epoch": view.epoch if view else None,
         "behindBytes": behind,
+        "isFit": view.is_fit if view else None,
+        "lostBytes": view.lost_bytes if view else None,
     }

@@ -67,8 +67,10 @@ def test_a_leader_that_is_not_fit_names_a_fit_member_or_nobody():
 
 def test_a_member_that_is_not_heard_is_not_named():
     shell = led_by_a_with_b_and_c(b_is_fit=True)
+    assert shell.role.leading.heard == ["b", "c"]
     shell.step(Tick(), ms=1100)
     assert shell.role.leading.fit_successor == ""
+    assert shell.role.leading.heard == []
 
 
 def test_a_leader_that_stops_names_one_with_room_and_one_with_most_of_the_log_where_there_is_none():

@@ -36,7 +36,8 @@ def follower(name, epoch=3, **more):
 
 
 def test_a_leader_tells_how_far_the_others_are_behind():
-    group = group_of("broker-a", {0: A, 1: B}, {A: leader(), B: follower("b")})
+    group = group_of("broker-a", {0: A, 1: B}, {A: leader(isFit=True), B: follower("b", isFit=False)})
+    assert [one.is_fit for one in group.replicas] == [True, False, None]
     assert (group.leader, group.address, group.epoch, group.members) == ("a", A, 3, ["a", "b"])
     assert (group.min_in_sync, group.accepts_sends, group.has_lease) == (2, True, True)
     shown = [

@@ -31,6 +31,7 @@ Timeout = Annotated[
 ]
 AnyName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the replica.")]
 WHERE = "where the stores run, ./gantry replicas {} changes a broker that ./gantry up started (docs/operations.md#replicas)"
+YES_NO = {True: "yes", False: "no", None: "?"}
 
 
 def add_to(cluster: typer.Typer) -> None:
@@ -49,7 +50,17 @@ def show_replicas(session: Session) -> None:
 
     def people() -> None:
         rows = [_row(group, one) for group in found["groups"] for one in group["replicas"]]
-        columns = ("broker", "replica", "id>", "role", "epoch>", "in sync", "bytes behind>", "ms behind>")
+        columns = (
+            "broker",
+            "replica",
+            "id>",
+            "role",
+            "epoch>",
+            "in sync",
+            "fit",
+            "bytes behind>",
+            "ms behind>",
+        )
         session.screen.table(columns, rows, "no broker has replicas")
         for group in found["groups"]:
             if group.get("leadsForMs") is not None:
@@ -146,7 +157,8 @@ def _row(group: dict[str, Any], one: dict[str, Any]) -> tuple[object, ...]:
         _known(one["brokerId"]),
         one["role"],
         _known(one["epoch"]),
-        {True: "yes", False: "no", None: "?"}[one["inSync"]],
+        YES_NO[one["inSync"]],
+        YES_NO[one.get("isFit")],  # gateways of earlier versions do not say it
         _known(one["behindBytes"]),
         _known(one["behindMs"]),
     )

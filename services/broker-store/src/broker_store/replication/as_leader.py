@@ -63,14 +63,14 @@ class Leading:
     @property
     def fit_successor(self) -> str:
         """The member that can lead in place of a leader that is not fit: it is fit, and was heard within the lease. Empty: none (rule 13)."""
-        replica = self._replica
-        heard = [
-            peer
-            for peer in self._members
-            if self.is_fit(peer)
-            and replica.now - self._arrived.get(peer, self.since) <= replica.settings.lease_ms
-        ]
+        heard = [*filter(self.is_fit, self.heard)]
         return self._best(heard) if heard else ""
+
+    @property
+    def heard(self) -> list[str]:
+        """The other members of the recorded set that this leader heard within the lease."""
+        now, lease_ms = self._replica.now, self._replica.settings.lease_ms
+        return [peer for peer in self._members if now - self._arrived.get(peer, self.since) <= lease_ms]
 
     def sources(self, position: int) -> list[str]:
         """Return the replicas that have the log durably up to above this position, the members of the set first."""

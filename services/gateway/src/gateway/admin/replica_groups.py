@@ -73,6 +73,7 @@ def _replica(
         behind_bytes=0 if is_leader else _of(by_leader, "behindBytes", int),
         behind_ms=0 if is_leader else _of(by_leader, "behindMs", int),
         in_sync=True if is_leader else _of(by_leader, "isInSync", bool),
+        is_fit=_of(own, "isFit", bool),
     )
 
 

@@ -287,6 +287,8 @@ class ReplicaShown(Shown):
     behind_bytes: int | None
     behind_ms: int | None
     in_sync: bool | None
+    is_fit: bool | None
+    """Whether it is fit to lead: its disk has room, and its log has lost nothing."""
 
 
 class BrokerGroupShown(Shown):
