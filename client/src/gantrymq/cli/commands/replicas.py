@@ -31,7 +31,7 @@ Timeout = Annotated[
 ]
 AnyName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the replica.")]
 WHERE = "where the stores run, ./gantry replicas {} changes a broker that ./gantry up started (docs/operations.md#replicas)"
-YES_NO = {True: "yes", False: "no", None: "?"}
+YES_NO: dict[bool | None, str] = {True: "yes", False: "no", None: "?"}
 
 
 def add_to(cluster: typer.Typer) -> None:

@@ -113,14 +113,12 @@ class Membership:
         self._on_synced: Synced | None = None
         self._on_failed: Failed | None = None
         self._on_flushed: Synced | None = None
-        self._is_over = False
+        self._is_over, self._has_given_up = False, False
         self._giving_up: asyncio.TimerHandle | None = None
         """Of a stop under way."""
-        self._has_given_up = False
         self._end: Exception | None = None
         """Why the process ends, unless it was asked to stop."""
-        self._is_cut_off = False
-        self._successor = ""
+        self._is_cut_off, self._successor = False, ""
         self._handing_over: asyncio.Event | None = None
 
     # --- following -----------------------------------------------------------------------------------------
@@ -161,7 +159,8 @@ class Membership:
         is_backlog = end - self._opening.replayed_end > BACKLOG_BYTES
         try:
             for _ in self._opening.replay(end, CHUNK_BYTES if is_backlog else REPLAY_BYTES):
-                on_replayed()
+                if self._leads is None:  # else held pulls would show what is not confirmed
+                    on_replayed()
                 await asyncio.sleep(0)
                 if self._life.stopping.is_set():
                     return False

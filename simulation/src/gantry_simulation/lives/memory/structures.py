@@ -157,11 +157,14 @@ FEW: Mapping[str, Names] = {
         "scheduler.terms.keepers:KnownStores": "by_broker",
         "txn_checker.assembly:CheckerProcess": "_watches _stores _leaving",
     },
+    "hole of a log that a start found": {
+        "broker_store.replication.filling:Filling": "_reported",
+    },
     "replica of a group, or shipment in flight to one: at most 256": {
         "broker_store.replication.as_leader:Leading": "_sessions _arrived _unfit",
         "broker_store.replication.gate:Gate": "_ends _confirm_at_report _near _heard",
         "broker_store.replication.links:Links": "_addresses _names _connecting",
-        "broker_store.replication.repairing:Repairing": "_answering",
+        "broker_store.replication.repairing:Repairing": "_answering _answered",
         "broker_store.replication.shipping:Shipping": "_followers",
         "broker_store.replication.shipping:_Follower": "in_flight",
     },

@@ -222,7 +222,7 @@ PLANTED = (
     Planted("each port numbers its own connections", RemotingServer, "__init__", _numbers_of_its_own),
     Planted("keys are not remembered", Window, "remember", _nothing),
     Planted("saved keys are not loaded", KeyJournal, "load", _no_saved_keys),
-    Planted("recovery stops at the end of a segment", recovery, "_walk_slice", _stop_at_blanks),
+    Planted("recovery stops at the end of a segment", recovery, "walk_slice", _stop_at_blanks),
     Planted("recovery skips all behind a damaged record", Resume, "after", _skip_to_confirm),
     Planted("damaged records are delivered", FirstReadCheck, "check", _nothing),
     Planted("damage is not reported", opening, "report", _nothing),

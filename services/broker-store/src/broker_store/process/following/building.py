@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from broker_store.opening.opening import Opening
 from broker_store.process.following.reading import FollowerReading
-from broker_store.process.following.service import FollowerService, reading_table
+from broker_store.process.following.service import FollowerService, reading_table, while_following
 from broker_store.process.foundation import Surroundings
 from broker_store.process.group.follower_table import GroupTable, not_leader
 from broker_store.process.measuring import RuntimeReader
 from broker_store.process.membership import Membership
+from broker_store.replication.states import ReplicaState
 from broker_store.requests.command_table import CommandTable, Door
 from gantry_chassis.metrics import Metrics
 from gantry_wire.errors import RefusedRequest
@@ -41,8 +42,12 @@ def build_follower(
     def refusal() -> RefusedRequest:
         return not_leader(membership.leader_address() if guard is None else "")
 
+    def leads() -> bool:
+        return membership.state is ReplicaState.LEADER
+
     tools = membership.report.tools(around.settings.cluster_name)
-    commands = {**reading.commands(), **tools, **membership.commands()}
+    reads = while_following({**reading.commands(), **tools}, leads, refusal)
+    commands = {**reads, **membership.commands()}
     users, door = _access(guard, around, opening, membership)
     table = reading_table(around.classes, door, commands, refusal)
     return FollowerService(reading, users, group_alone, table, admit, has_gaps=membership.refilling.has_gaps)

@@ -7,13 +7,15 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker_store.ports import Commands
+from broker_store import ports
+from broker_store.ports import Commands, Handler
 from broker_store.process.following.reading import FollowerReading
 from broker_store.process.group.follower_table import GroupTable
 from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import RequestClass
 from gantry_link.serving.peer import Peer
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.frames.command import Command
 
 if TYPE_CHECKING:
     from broker_store.process.following.users import FollowedUsers
@@ -88,3 +90,19 @@ def reading_table(
     table = CommandTable(classes, None, door, lambda _code: refusal())
     table.add_all(commands)
     return table
+
+
+def while_following(
+    commands: Commands, leads: Callable[[], bool], refusal: Callable[[], RefusedRequest]
+) -> Commands:
+    """Return the reads of a follower. A replica that leads and does not serve yet refuses them: it replays what the set has not confirmed, too."""
+
+    def guarded(handler: Handler) -> Handler:
+        def handle(peer: ports.Peer, command: Command) -> bytes | None:
+            if leads():
+                raise refusal()
+            return handler(peer, command)
+
+        return handle
+
+    return {code: (name, guarded(handler)) for code, (name, handler) in commands.items()}
