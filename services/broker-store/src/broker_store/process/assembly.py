@@ -49,6 +49,7 @@ from broker_store.process.parts.slaves import open_ha_port
 from broker_store.process.snapshot_content import followed, served
 from broker_store.process.users_at_start import begin_users, settle_users, user_files
 from broker_store.reading.rebuild_reads import rebuild_commands
+from broker_store.replication.states import ReplicaState
 from broker_store.requests.command_table import CommandTable, Door
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
@@ -241,7 +242,12 @@ class StoreProcess:
         )  # fmt: skip
         if not membership.refilling.has_gaps:  # its queues lack messages
             self._snapshot_routes.open(
-                lambda: followed(opening.store, membership.origin, opening.replayed_end)
+                lambda: (
+                    None
+                    if membership.state
+                    is ReplicaState.LEADER  # it replays what the set has not confirmed, too
+                    else followed(opening.store, membership.origin, opening.replayed_end)
+                )
             )
         self._life.supervise("snapshots", self._snapshot_routes.expire)
         registering = asyncio.ensure_future(registrations.run())

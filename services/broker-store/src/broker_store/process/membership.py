@@ -309,10 +309,8 @@ class Membership:
                 f"{successor} is not fit to lead: its disk is full, or its log lost records; its log file says which. Name another replica"
             )
         if successor and leading is not None and successor not in leading.heard:
-            heard = ", ".join(leading.heard) or "no replica"
-            raise CannotMove(
-                f"{successor} was not heard within the lease: name one that was ({heard}), or start it"
-            )
+            others = f"name another one ({', '.join(leading.heard)})" if leading.heard else "no other one was"
+            raise CannotMove(f"{successor} was not heard within the lease: start it, or {others}")
         self._successor = successor
         self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
         self._life.stop()

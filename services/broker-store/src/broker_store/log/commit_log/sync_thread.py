@@ -1,4 +1,4 @@
-"""The only thread that calls fdatasync on the log. A replica also syncs when it cuts or repairs its log (`replication/replica_log.py`).
+"""The thread that calls fdatasync on the log. A replica also syncs where it cuts or repairs its log, and as a follower in its loop (`quick_sync.py`).
 
 Each call covers every request made before it; the loop then gets what it returned: the position reached.
 """
