@@ -288,6 +288,66 @@ def test_the_lead_moves_to_the_replica_that_is_named(group):
     assert leader.post("/v1/replication/move-leader")[0] == 409
 
 
+@pytest.mark.parametrize("how", ["move", "stop"])
+def test_a_lead_goes_to_the_replica_that_was_heard_and_not_to_a_paused_one(tmp_path, how):
+    """The paused one stays in the set, because that may not shrink. Named, it is refused; the others would notice its silence after two minutes."""
+    with (
+        nodes(tmp_path / "nats", 1) as made,
+        contextlib.closing(
+            StoreGroup(tmp_path, made[0].url, servers=1, grace_ms=120_000, min_in_sync=3)
+        ) as group,
+    ):
+        group.start()
+        leader = group.leader()
+        group.wait_for_set(3)
+        acknowledged = send_many(leader, 0, 20)
+        paused, alive = (store for store in group.stores.values() if store is not leader)
+        paused.signal(STOP)
+        try:
+            group.wait(lambda: not leader.state()["hasLease"], "the leader still hears the paused one")
+            status, answer = leader.post(f"/v1/replication/move-leader?to={paused.name}")
+            assert (status, "was not heard" in str(answer), alive.name in str(answer)) == (
+                409,
+                True,
+                True,
+            )
+            if how == "move":
+                assert leader.post("/v1/replication/move-leader")[0] == 202
+                assert leader.process.wait(30) == EXIT_RESTART
+            else:
+                assert leader.stop() == 0
+            group.wait(lambda: alive.state().get("role") == "leader", "the one that was heard does not lead")
+        finally:
+            paused.signal(CONTINUE)
+        assert group.leader() is alive
+        leader.start()
+        group.wait_for_set(3)
+        assert read_all(alive) == acknowledged
+
+
+def test_a_lead_does_not_move_where_no_other_replica_was_heard(tmp_path):
+    with (
+        nodes(tmp_path / "nats", 1) as made,
+        contextlib.closing(StoreGroup(tmp_path, made[0].url, servers=1, names="ab", min_in_sync=2)) as group,
+    ):
+        group.start()
+        leader = group.leader()
+        group.wait_for_set(2)
+        paused = next(store for store in group.stores.values() if store is not leader)
+        paused.signal(STOP)
+        try:
+            group.wait(lambda: not leader.state()["hasLease"], "the leader still hears the paused one")
+            for to in ("", f"?to={paused.name}"):
+                status, answer = leader.post(f"/v1/replication/move-leader{to}")
+                assert (status, "heard within the lease" in str(answer)) == (409, True)
+        finally:
+            paused.signal(CONTINUE)
+        group.wait(lambda: leader.state()["hasLease"], "the leader does not hear the other one again")
+        assert leader.post("/v1/replication/move-leader")[0] == 202
+        assert leader.process.wait(30) == EXIT_RESTART
+        group.wait(lambda: paused.state().get("role") == "leader", "the other one does not lead")
+
+
 def test_a_leader_without_followers_stops_although_nobody_confirms_what_it_writes(group):
     leader = group.leader()
     group.wait_for_set(3)

@@ -126,7 +126,7 @@ class Node:
         leading = self.role.leading if self.role is not None else None
         if life != self.life or self.is_fit or leading is None or leading.has_resigned or not self.is_running:
             return
-        successor = leading.fit_successor
+        successor = leading.fit_successor(self.role.replica.now)
         if successor and self.clock() - leading.since >= LED_MS_MIN:
             self.world.ledger.handed_over(self.name, successor)
             self.resign(successor)

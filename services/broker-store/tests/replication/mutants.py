@@ -61,7 +61,7 @@ def set_before_the_register(gate: Gate, members: frozenset[str]) -> None:
 
 @mutant(2, "adds a learner that is behind", (Gate, "_may_be_added"))
 def adds_a_learner_behind(gate: Gate, replica: str, now: int) -> bool:
-    return gate._is_heard(replica, now)
+    return gate.is_heard(replica, now)
 
 
 def _next_set_of_any_size(gate: Gate, now: int) -> frozenset[str] | None:
@@ -334,7 +334,7 @@ def leads_beside_another(role: Role, leading: Leading, record: Registered, is_ow
 @mutant(8, "has its lease when one other member was heard", (Gate, "has_lease"))
 def lease_without_all(gate: Gate, now: int) -> bool:
     others = gate.counted - {gate._leader}
-    return not others or any(gate._is_heard(replica, now) for replica in others)
+    return not others or any(gate.is_heard(replica, now) for replica in others)
 
 
 @mutant(8, "counts the lease from the arrival of an answer", (Leading, "_durable_end"))

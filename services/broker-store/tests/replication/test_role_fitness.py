@@ -61,16 +61,17 @@ def led_by_a_with_b_and_c(b_is_fit: bool, b_end: int = 100) -> Shell:
 
 
 def test_a_leader_that_is_not_fit_names_a_fit_member_or_nobody():
-    assert led_by_a_with_b_and_c(b_is_fit=True).role.leading.fit_successor == "b"
-    assert led_by_a_with_b_and_c(b_is_fit=False).role.leading.fit_successor == ""
+    for b_is_fit, successor in ((True, "b"), (False, "")):
+        shell = led_by_a_with_b_and_c(b_is_fit)
+        assert shell.role.leading.fit_successor(shell.now) == successor
 
 
 def test_a_member_that_is_not_heard_is_not_named():
     shell = led_by_a_with_b_and_c(b_is_fit=True)
-    assert shell.role.leading.heard == ["b", "c"]
+    assert shell.role.leading.heard(shell.now) == ["b", "c"]
     shell.step(Tick(), ms=1100)
-    assert shell.role.leading.fit_successor == ""
-    assert shell.role.leading.heard == []
+    assert shell.role.leading.fit_successor(shell.now) == ""
+    assert shell.role.leading.heard(shell.now) == []
 
 
 def test_a_leader_that_stops_names_one_with_room_and_one_with_most_of_the_log_where_there_is_none():
@@ -78,6 +79,35 @@ def test_a_leader_that_stops_names_one_with_room_and_one_with_most_of_the_log_wh
         shell = led_by_a_with_b_and_c(b_is_fit, b_end=90)
         shell.step(Resign())
         assert {message.successor for message in shell.sent(Resigned)} == {successor}
+
+
+def successor_named(shell: Shell, wished: str = "") -> set[str]:
+    shell.step(Resign(wished))
+    return {message.successor for message in shell.sent(Resigned)}
+
+
+def test_a_leader_that_stops_names_a_member_that_was_heard_before_one_with_more_of_the_log():
+    for wished in ("", "b"):
+        shell = led_by_a_with_b_and_c(b_is_fit=True, b_end=110)
+        session = Session("c.1", 1)
+        shell.step(Received("c", DurableEnd(session, 3, 6, 100, 100, shell.now + 1100, False)), ms=1100)
+        assert shell.role.leading.heard(shell.now) == ["c"]
+        assert successor_named(shell, wished) == {"c"}
+
+
+def test_a_leader_that_stops_names_the_member_that_was_heard_last_where_both_have_the_same_log():
+    for last in ("b", "c"):
+        shell = led_by_a_with_b_and_c(b_is_fit=False)
+        shell.step(
+            Received(last, DurableEnd(Session(f"{last}.1", 1), 3, 6, 100, 100, shell.now, False)), ms=300
+        )
+        assert successor_named(shell) == {last}
+
+
+def test_a_leader_that_stops_and_heard_nobody_names_a_member_that_may_hear_it():
+    shell = led_by_a_with_b_and_c(b_is_fit=True, b_end=90)
+    shell.step(Tick(), ms=1100)
+    assert successor_named(shell) == {"b"}
 
 
 FOUND_BY_A_TEST = {

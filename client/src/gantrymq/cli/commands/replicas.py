@@ -18,7 +18,9 @@ HANDOVER_SECONDS = 30.0
 Broker = Annotated[str, typer.Argument(metavar="BROKER", help="Name of the broker.")]
 To = Annotated[
     str,
-    typer.Option("--to", metavar="NAME", help="The replica that shall lead (default: any that is in sync)."),
+    typer.Option(
+        "--to", metavar="NAME", help="The replica that shall lead (default: the best one that is in sync)."
+    ),
 ]
 Timeout = Annotated[
     float,

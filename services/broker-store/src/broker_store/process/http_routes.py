@@ -100,7 +100,7 @@ class ReplicationRoute:
         return json_response(self._describe())
 
     async def move(self, request: Request) -> Response:
-        """Let the replica `to` lead, or any that is in sync. Answers before it does: the new leader says so at /v1/replication."""
+        """Let the replica `to` lead, or the best one that is in sync. Answers before it does: the new leader says so at /v1/replication."""
         if self._move is None:
             return json_response({"error": "this store has no replicas, or recovers its log"}, 404)
         try:

@@ -20,6 +20,7 @@ from broker_store.process.forgetting import forget_before
 from broker_store.process.group.fitness import GroupFitness
 from broker_store.process.group.grants import with_lease
 from broker_store.process.group.kept import open_kept
+from broker_store.process.group.lead_moves import check_move
 from broker_store.process.group.lost_records import LostRecords
 from broker_store.process.group.newest_reads import with_newest_reads
 from broker_store.process.group.refilling import Refilling
@@ -290,27 +291,13 @@ class Membership:
         await self.close()
 
     def move(self, successor: str) -> None:
-        """Let another replica lead, `successor` or any that is in sync; then start again as a follower. Raises CannotMove."""
-        newest = self._shell.role.replica.kept.newest
-        if self._on_synced is None or newest is None or self._end is not None:
+        """Let another replica lead, `successor` or the best one; then start again as a follower. Raises CannotMove."""
+        leading = self._shell.role.leading
+        if leading is None or self._on_synced is None or self._end is not None:
             raise CannotMove(
                 f"{self.settings.name} does not lead; ask the leader: {self.leader_address() or 'there is none now'}"
             )
-        others = [name for name in newest.members if name != self.settings.name]
-        if not others:
-            raise CannotMove(
-                "no other replica is in sync: start another one, and wait until GET /v1/replication names it among the members"
-            )
-        if successor and successor not in others:
-            raise CannotMove(f"{successor} is not in sync; these are: {', '.join(others)}")
-        leading = self._shell.role.leading
-        if successor and leading is not None and not leading.is_fit(successor):
-            raise CannotMove(
-                f"{successor} is not fit to lead: its disk is full, or its log lost records; its log file says which. Name another replica"
-            )
-        if successor and leading is not None and successor not in leading.heard:
-            others = f"name another one ({', '.join(leading.heard)})" if leading.heard else "no other one was"
-            raise CannotMove(f"{successor} was not heard within the lease: start it, or {others}")
+        check_move(leading, self.settings.name, successor, self._shell.now_ms())
         self._successor = successor
         self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
         self._life.stop()

@@ -51,26 +51,27 @@ class Leading:
                 replica.send(peer, Leads(Session(replica.life, replica.new_number()), record.version))
 
     def resign(self, wished: str) -> None:
-        """Let another member campaign: the one that is wished, or the fit one with most of the log. Does nothing if there is none."""
+        """Let another member campaign: the one that is wished, or the best one. Does nothing if there is none.
+
+        Members that were heard within the lease go first, among them the fit ones. Where none was heard, one of the others may still take it.
+        """
         replica, others = self._replica, self._members
         if not others:
             return
         self.has_resigned = True
-        successor = wished if wished in others else self._best([*filter(self.is_fit, others)] or others)
+        heard = self.heard(replica.now) or others
+        successor = wished if wished in heard else self._best([*filter(self.is_fit, heard)] or heard)
         for peer in others:
             replica.send(peer, Resigned(self._sessions[peer], self.epoch, replica.version, successor))
 
-    @property
-    def fit_successor(self) -> str:
-        """The member that can lead in place of a leader that is not fit: it is fit, and was heard within the lease. Empty: none (rule 13)."""
-        heard = [*filter(self.is_fit, self.heard)]
+    def fit_successor(self, now: int) -> str:
+        """Return the best member that can lead at this time: it is fit, and was heard within the lease. Empty: there is none (rule 13)."""
+        heard = [*filter(self.is_fit, self.heard(now))]
         return self._best(heard) if heard else ""
 
-    @property
-    def heard(self) -> list[str]:
-        """The other members of the recorded set that this leader heard within the lease."""
-        now, lease_ms = self._replica.now, self._replica.settings.lease_ms
-        return [peer for peer in self._members if now - self._arrived.get(peer, self.since) <= lease_ms]
+    def heard(self, now: int) -> list[str]:
+        """Return the other members of the recorded set that this leader heard within the lease before this time."""
+        return [peer for peer in self._members if self.gate.is_heard(peer, now)]
 
     def sources(self, position: int) -> list[str]:
         """Return the replicas that have the log durably up to above this position, the members of the set first."""
@@ -89,8 +90,9 @@ class Leading:
         return [peer for peer in sorted(self.gate.recorded) if peer != own and peer in self._sessions]
 
     def _best(self, peers: list[str]) -> str:
-        ends = self.gate.ends
-        return max(peers, key=lambda peer: ends.get(peer, -1))
+        """Return the one with most of the log; among equals the one that was heard last, because another one may just have been paused."""
+        ends, arrived = self.gate.ends, self._arrived
+        return max(peers, key=lambda peer: (ends.get(peer, -1), arrived.get(peer, self.since)))
 
     def tick(self) -> None:
         """Send beats; ask the register for another set if one is needed. One that has resigned falls silent."""

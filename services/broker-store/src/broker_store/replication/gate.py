@@ -87,7 +87,12 @@ class Gate:
     def has_lease(self, now: int) -> bool:
         """Say whether every other counted replica was heard within the lease."""
         others = self.counted - {self._leader}
-        return all(self._is_heard(replica, now) for replica in others)
+        return all(self.is_heard(replica, now) for replica in others)
+
+    def is_heard(self, replica: str, now: int) -> bool:
+        """Say whether it was heard within the lease."""
+        heard = self._heard.get(replica)
+        return heard is not None and now - heard < self._lease_ms
 
     def stop_joining(self) -> None:
         """Wait for no learner: no set can be asked for now."""
@@ -98,7 +103,7 @@ class Gate:
         """Return the set to ask the register for, None when the recorded one is right. Choose the learners that join."""
         assert self.proposed is None
         self._joining = frozenset(
-            replica for replica in self._near - self.recorded if self._is_heard(replica, now)
+            replica for replica in self._near - self.recorded if self.is_heard(replica, now)
         )
         self._advance()
         smaller = self.recorded - self._silent(now)
@@ -117,11 +122,7 @@ class Gate:
 
     def _may_be_added(self, replica: str, now: int) -> bool:
         reached = self._ends.get(replica, -1) >= max(self._start, self.confirm or 0)
-        return reached and self._is_heard(replica, now)
-
-    def _is_heard(self, replica: str, now: int) -> bool:
-        heard = self._heard.get(replica)
-        return heard is not None and now - heard < self._lease_ms
+        return reached and self.is_heard(replica, now)
 
     def _set_near(self, replica: str, is_near: bool) -> None:
         if is_near:

@@ -77,7 +77,7 @@ class GroupFitness:
         is_unfit = self._lost.are_any or self._log.state is LogState.DISK_FULL
         if not (is_unfit and self._is_serving()) or leading is None or leading.has_resigned:
             return False
-        successor = leading.fit_successor
+        successor = leading.fit_successor(self._now_ms())
         if not successor or self._now_ms() - leading.since < LED_MS_MIN:
             return False
         why = "this log has lost records" if self._lost.are_any else "the disk is full"
