@@ -10,7 +10,8 @@ from .machine_faults import APART, CLOCKS, DISKS
 FAULTS: dict[str, Do] = {one.__name__: one for one in (*PROCESSES_AND_CONNECTIONS, *APART, *CLOCKS, *DISKS)}
 
 
-def kinds_for(names: Iterable[str], *, has_disks: bool) -> tuple[str, ...]:
-    """Return the kinds that a system can have: without disks of its own, none of disks and power."""
-    missing = set() if has_disks else {one.__name__ for one in DISKS}
+def kinds_for(names: Iterable[str], *, has_disks: bool, has_clocks: bool = True) -> tuple[str, ...]:
+    """Return the kinds that a system can have: without disks of its own, none of disks and power; without clocks, none of those."""
+    away = (*(() if has_disks else DISKS), *(() if has_clocks else CLOCKS))
+    missing = {one.__name__ for one in away}
     return tuple(name for name in names if name not in missing)

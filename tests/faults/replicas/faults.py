@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 
 from .disks import Disk
-from .system import NAMES, NODES, ReplicaSystem
+from .group import NAMES, NODES, Group
+from .system import ReplicaSystem
 
 
 class Nemesis:
     """Does faults to a system."""
 
-    def __init__(self, system: ReplicaSystem, dice: random.Random, pace: float = 1.0) -> None:
+    def __init__(self, system: Group, dice: random.Random, pace: float = 1.0) -> None:
         """`pace` shortens what lasts: 1 for up to the longest time of a fault, 0 for its least."""
         self.system, self.dice, self._pace = system, dice, pace
 
@@ -40,14 +41,16 @@ class Nemesis:
         return NODES[NAMES.index(name)]
 
     def disk(self, name: str) -> Disk:
+        assert isinstance(self.system, ReplicaSystem)
         return self.system.disks[name]
+
+    def move_clock(self, name: str, seconds: float) -> None:
+        assert isinstance(self.system, ReplicaSystem)
+        self.system.clocks.move(name, seconds)
 
     def heal(self) -> None:
         """End every fault."""
-        self.system.cables.heal()
-        self.system.clocks.heal()
-        self.system.heal_disks()
-        self.system.resume()
+        self.system.heal()
 
 
 Do = Callable[[Nemesis, str], None]

@@ -41,3 +41,6 @@ class ShortPoisonedLeases(Poisoned):
 JOURNEYS: tuple[type[Journey], ...] = (
     SoonDue, Decided, Answers, SomeWork, ShortLeases, Poison, ShortPoisonedLeases, Plain, Keyed, Orderly, OrderlyWorkers,
 )  # fmt: skip
+
+STREAMS: tuple[type[Journey], ...] = (Plain, Keyed, Orderly, OrderlyWorkers)
+"""What needs neither scheduler nor txn-checker."""

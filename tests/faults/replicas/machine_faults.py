@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from .faults import Do, Nemesis, process_of
-from .system import NAMES, NODES
+from .group import NAMES, NODES
 
 JUMP_SECONDS = 60.0, 850.0
 """Least and most. A store trusts a step of its wall clock after 15 minutes; none of these lasts so long."""
@@ -49,7 +49,7 @@ def clock_jumps_while_down(nemesis: Nemesis, leader: str) -> None:
 
 def _jump(nemesis: Nemesis, name: str) -> None:
     seconds = nemesis.dice.uniform(*JUMP_SECONDS) * nemesis.dice.choice((-1, 1))
-    nemesis.system.clocks.move(name, seconds)
+    nemesis.move_clock(name, seconds)
 
 
 CLOCKS: tuple[Do, ...] = (

@@ -24,10 +24,13 @@ from gantry_loadtest.mixed.streams import ORDERLY
 from .catalogue import FAULTS, kinds_for
 from .clocks import MODULES
 from .faults import Nemesis
+from .group import NAMES, Group
 from .judging import Fault, Findings, Found, differing_logs, judge_probes, silences
-from .load import JOURNEYS, MORE_TOPICS
+from .load import JOURNEYS, MORE_TOPICS, STREAMS
+from .machines import Machines
 from .probes import TOPIC, Look, Probes
-from .system import NAMES, ReplicaSystem
+from .system import ReplicaSystem
+from .wires import end_with_parent, missing, run_in_sandbox
 
 QUIET_SECONDS = 1.5
 GROUPS: dict[str, dict[str, Any]] = {
@@ -42,11 +45,10 @@ SHOWN_SECONDS = 3.0
 class Run:
     """One run: a system, its load, its probes, the faults and the judgement."""
 
-    def __init__(
-        self, folder: Path, seed: int, *, python_path: Path = MODULES, has_disks: bool = False
-    ) -> None:
+    def __init__(self, system: Group, seed: int, kinds_of_load: tuple[type[Journey], ...] = JOURNEYS) -> None:
         self.dice = random.Random(seed)
-        self.system = ReplicaSystem(folder, python_path=python_path, has_disks=has_disks)
+        self.system = system
+        self._kinds_of_load = kinds_of_load
         self.ledger = Ledger()
         self.faults: list[Fault] = []
         self.findings = Findings()
@@ -61,7 +63,8 @@ class Run:
             prepare(http)
             self.system.wait_whole()
             self.journeys = [
-                kind(self.system.http, self.ledger, self.dice.randrange(1 << 30), "n") for kind in JOURNEYS
+                kind(self.system.http, self.ledger, self.dice.randrange(1 << 30), "n")
+                for kind in self._kinds_of_load
             ]
             self.probes = Probes(self.system)
             self.probes.start()
@@ -221,6 +224,23 @@ def _three(values: list[float]) -> tuple[float, float, float]:
     return ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))], ordered[-1]
 
 
+def in_sandbox(words: list[str], seconds: float | None = None) -> int:
+    """Run this program with these words in a sandbox, where it finds `--machines here`; return its status, 2 without namespaces here."""
+    if reason := missing():
+        print(reason, file=sys.stderr)
+        return 2
+    program = [sys.executable, "-m", f"{__package__}.nemesis"]
+    return run_in_sandbox([*program, *words, "--machines", "here"], seconds)
+
+
+def _run(options: argparse.Namespace, folder: Path) -> Run:
+    if options.machines:
+        end_with_parent()
+        return Run(Machines(folder), options.seed, STREAMS)
+    system = ReplicaSystem(folder, python_path=options.python_path, has_disks=options.disks)
+    return Run(system, options.seed)
+
+
 def main() -> int:
     """Run by hand: `.venv/bin/python -m tests.faults.replicas.nemesis --cycles 200`."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -244,16 +264,27 @@ def main() -> int:
     parser.add_argument(
         "--python-path", type=Path, default=MODULES, help="modules that the processes find before their own"
     )
+    parser.add_argument(
+        "--machines", choices=["sandbox", "here"],
+        help="each replica has a machine of its own, a network namespace: in a new sandbox, or in this one",
+    )  # fmt: skip
     options = parser.parse_args()
+    if options.machines == "sandbox":
+        return in_sandbox(sys.argv[1:])
     faulthandler.register(signal.SIGUSR1)
     folder = options.data or Path(tempfile.mkdtemp(prefix="nemesis-"))
     say(f"seed {options.seed}, in {folder}")
-    run = Run(folder, options.seed, python_path=options.python_path, has_disks=options.disks)
+    run = _run(options, folder)
+    kinds = kinds_for(
+        options.only,
+        has_disks=options.disks and not options.machines,
+        has_clocks=not options.machines,
+    )
     failed: BaseException | None = None
     try:
         count: Any = run.go(
             options.cycles,
-            kinds_for(options.only, has_disks=options.disks),
+            kinds,
             options.pace,
             options.minutes * 60,
         )

@@ -25,10 +25,10 @@ from gantry_wire.headers.messages import (
     UpdateConsumerOffsetHeader,
 )
 
-from .system import NAMES
+from .group import NAMES
 
 if TYPE_CHECKING:
-    from .system import ReplicaSystem
+    from .group import Group
 
 TOPIC, GROUP = "mixed-direct", "mixed-direct-reader"
 ANSWER_SECONDS_MAX = 1.0
@@ -90,7 +90,7 @@ class Seen:
 class Probes:
     """The threads of the probes."""
 
-    def __init__(self, system: ReplicaSystem) -> None:
+    def __init__(self, system: Group) -> None:
         self.seen = Seen()
         self._system = system
         self._stopping = threading.Event()
@@ -148,7 +148,7 @@ class Probes:
         )
 
     async def _send_to(self, replica: str) -> None:
-        line = Line(self._system.port(replica))
+        line = Line(*self._system.address(replica))
         for number in itertools.count():
             if self._stopping.is_set():
                 line.close()
@@ -173,7 +173,7 @@ class Probes:
 
     async def _commit_at(self, replica: str) -> None:
         """Commit growing offsets, and ask for them. All replicas' probes share the numbers."""
-        line = Line(self._system.port(replica))
+        line = Line(*self._system.address(replica))
         while not self._stopping.is_set():
             began = time.monotonic()
             asked = QueryConsumerOffsetHeader(consumer_group=GROUP, topic=TOPIC, queue_id=0)
@@ -197,8 +197,8 @@ class Probes:
 class Line:
     """One connection, one request at a time."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._decoder = FrameDecoder()
@@ -209,7 +209,7 @@ class Line:
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 if self._writer is None:
-                    self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+                    self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
                     self._decoder = FrameDecoder()
                 self._writer.write(encode_request(code, next(self._opaques), header, body))
                 assert self._reader is not None

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import json
 import os
 import secrets
-import shutil
-import signal
 import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +14,8 @@ from ...conftest import start_system, stop_system  # noqa: TID252
 from .cables import Cables
 from .clocks import MODULES, VARIABLE, Clocks
 from .disks import Disk
+from .group import NAMES, NODES, STORE_SETTINGS, Group
 
-NAMES = "abc"
-NODES = ("nats-1", "nats-2", "nats-3")
 PEERS = frozenset({*NODES, *(f"broker-a-{name}" for name in NAMES)})
 STORE_STEP, STORE_STEPS = 12, 10
 NATS_STEPS = (3, 280, 281)
@@ -30,35 +23,28 @@ ROUTE_STEPS = (285, 286, 287)
 """Of the ports where NATS servers reach each other."""
 STORE_PORTS = (-2, 0, 2)
 """Sends only, remoting, HTTP: distances from the remoting port."""
-WHOLE_SECONDS_MAX = 120.0
 SETTINGS = {
-    "broker-store.segment_bytes": 8 << 20,
-    "broker-store.zero_ahead_bytes": 1 << 20,
-    "broker-store.ballast_bytes": 1 << 20,
-    "broker-store.free_bytes_min": 4 << 20,
-    "broker-store.checkpoint_seconds": 2,
-    "broker-store.delay_levels": "1s 2s",
+    **{f"broker-store.{key}": value for key, value in STORE_SETTINGS.items()},
     "txn-checker.transaction_timeout_ms": 1000,
     "txn-checker.poll_ms": 200,
 }
 
 
-class ReplicaSystem:
-    """The processes, by their names: broker-a-a, nats-1, gateway …. A replica has the name of its group: a, b, c."""
+class ReplicaSystem(Group):
+    """All processes on this machine, children of one launcher."""
 
     def __init__(self, folder: Path, *, python_path: Path = MODULES, has_disks: bool = False) -> None:
         """Take where the data lies. `python_path`: a folder of modules that the processes find before their own.
 
         `has_disks` gives each replica a file system of its own; only for root.
         """
-        self.data = folder / "system"
+        super().__init__(folder / "system")
         self._python_path = python_path
         self.base = free_base()
         self.cables = Cables(self.pids_of_all)
         self.clocks = Clocks(folder / "clocks", NAMES)
         self.disks = {name: Disk(folder, name) for name in NAMES} if has_disks else {}
         self.state: dict[str, Any] = {}
-        self._paused: set[int] = set()
         self._launcher = 0
 
     def start(self) -> None:
@@ -119,10 +105,7 @@ class ReplicaSystem:
     def stop(self) -> None:
         """Stop everything, whatever was done to it."""
         self.cables.heal()
-        for pid in self._paused:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-        self._paused.clear()
+        self.resume()
         self.heal_disks()
         self.resume()
         try:
@@ -139,15 +122,16 @@ class ReplicaSystem:
         """Return the remoting port of a replica, behind its proxy."""
         return self.base + STORE_STEP + STORE_STEPS * NAMES.index(name)
 
+    def address(self, name: str) -> tuple[str, int]:
+        return "127.0.0.1", self.port(name)
+
     def directory(self, name: str) -> Path:
-        """Return the directory of a replica."""
         if self.disks:
             return self.disks[name].directory
         return self.data / "broker-a" / name
 
     @property
     def http(self) -> str:
-        """The address of the gateway."""
         return str(self.state["http"])
 
     def pids(self) -> dict[str, int]:
@@ -161,7 +145,7 @@ class ReplicaSystem:
                 name = _name_of(pid)
                 if name:
                     found[name] = pid
-        return found
+        return {**found, "launcher": self._launcher}
 
     def pids_of_all(self) -> dict[int, str]:
         """Return the names of replicas and NATS servers by their pids. Before the start has ended, of replicas, by all processes of this directory."""
@@ -177,76 +161,7 @@ class ReplicaSystem:
                         found[int(entry.name)] = _name_of(int(entry.name))[-1:]
         return found
 
-    def view(self, name: str, seconds: float = 1.0) -> dict[str, Any]:
-        """Return what GET /v1/replication of a replica says; empty for no answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port(name) + 2, timeout=seconds)
-        try:
-            connection.request("GET", "/v1/replication")
-            answer = connection.getresponse()
-            content = answer.read()
-            return json.loads(content) if answer.status == 200 else {}
-        except (OSError, http.client.HTTPException, ValueError):
-            return {}
-        finally:
-            connection.close()
-
-    def leader(self, seconds: float = WHOLE_SECONDS_MAX) -> str:
-        """Wait for a leader that serves."""
-
-        def leads() -> str:
-            return next((name for name in NAMES if self.view(name).get("isServing")), "")
-
-        return self.wait(leads, "a leader", seconds)
-
-    def wait_whole(self, seconds: float = WHOLE_SECONDS_MAX) -> str:
-        """Wait until all replicas are in sync and every process runs; return the leader."""
-
-        def whole() -> str:
-            views = {name: self.view(name) for name in NAMES}
-            leads = [name for name, view in views.items() if view.get("isServing")]
-            if len(leads) != 1 or len(views[leads[0]]["members"]) != len(NAMES):
-                return ""
-            return leads[0] if views[leads[0]]["hasLease"] and views[leads[0]]["acceptsSends"] else ""
-
-        return self.wait(whole, "a whole group", seconds)
-
-    def wait_register(self, seconds: float = WHOLE_SECONDS_MAX) -> None:
-        """Wait until every replica reaches the register."""
-
-        def reached() -> str:
-            return "" if any(self.view(name).get("registerFault", "unknown") for name in NAMES) else "reached"
-
-        self.wait(reached, "register for all", seconds)
-
-    def wait(self, found: Callable[[], str], what: str, seconds: float) -> str:
-        """Wait until it returns something."""
-        until = time.monotonic() + seconds
-        while not (result := found()):
-            if time.monotonic() > until:
-                views = {name: self.view(name) for name in NAMES}
-                raise AssertionError(f"no {what} within {seconds:g} s: {views}")
-            time.sleep(0.05)
-        return result
-
     # --- what is done to it --------------------------------------------------------------------------------
-
-    def kill(self, *names: str) -> None:
-        """Kill -9 processes; the launcher starts them again."""
-        pids = self.pids()
-        for name in names:
-            _signal(pids.get(name, 0), signal.SIGKILL)
-
-    def terminate(self, name: str) -> None:
-        """Stop a process as an operator does; the launcher starts it again."""
-        _signal(self.pids().get(name, 0), signal.SIGTERM)
-
-    def pause(self, *names: str) -> None:
-        """Pause processes until `resume`; `launcher` keeps ended processes down."""
-        pids = {**self.pids(), "launcher": self._launcher}
-        for name in names:
-            if name in pids:
-                self._paused.add(pids[name])
-                _signal(pids[name], signal.SIGSTOP)
 
     def heal_disks(self) -> None:
         """End what was done to disks. A dead one is mounted again while its replica and the launcher do not run."""
@@ -259,40 +174,12 @@ class ReplicaSystem:
             if name in dead:
                 disk.restore()
 
-    def copy_directory(self, name: str) -> Path:
-        """Return a copy of the directory of a replica that does not run."""
-        copy = self.data.parent / f"copy-{name}"
-        shutil.rmtree(copy, ignore_errors=True)
-        _copy(str(self.directory(name)), copy)
-        return copy
-
-    def replace_directory(self, name: str, copy: Path | None) -> None:
-        """Give a replica that does not run a copy, or an empty directory."""
-        for entry in self.directory(name).iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        if copy is not None:
-            _copy(f"{copy}/.", self.directory(name))
-
-    def resume(self) -> None:
-        """Let all paused processes continue."""
-        for pid in self._paused:
-            _signal(pid, signal.SIGCONT)
-        self._paused.clear()
-
-
-def _copy(source: str, target: Path) -> None:
-    """Copy a directory, or with `/.` at its end what it has, with its holes: index files have far more of them than content.
-
-    Durably: a store takes the files that it finds as durable, and a power cut may come next.
-    """
-    subprocess.run(["cp", "-a", "--sparse=always", source, str(target)], check=True)
-    subprocess.run(["sync", "-f", str(target)], check=True)
-
-
-def _signal(pid: int, number: int) -> None:
-    if pid:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+    def heal(self) -> None:
+        """End every fault."""
+        self.cables.heal()
+        self.clocks.heal()
+        self.heal_disks()
+        self.resume()
 
 
 def _name_of(pid: int) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from .catalogue import FAULTS, kinds_for
 from .nemesis import Run, table
+from .system import ReplicaSystem
 
 pytestmark = [pytest.mark.crash, pytest.mark.cluster]
 PLANTED = Path(__file__).parent / "planted"
@@ -22,7 +23,7 @@ QUICK = ("kill_leader", "leader_alone")
 
 @pytest.mark.timeout(600)
 def test_a_killed_leader_and_one_without_its_group_break_no_promise(tmp_path: Path, seed: int) -> None:
-    run = Run(tmp_path, seed)
+    run = Run(ReplicaSystem(tmp_path), seed)
     count = run.go(len(QUICK), QUICK)
     print(table(run))
     assert run.findings.holds, f"{run.findings} {count}"
@@ -34,7 +35,7 @@ def test_a_killed_leader_and_one_without_its_group_break_no_promise(tmp_path: Pa
 def test_many_faults_break_no_promise(tmp_path: Path, seed: int, request: pytest.FixtureRequest) -> None:
     cycles = int(request.config.getoption("--kill-cycles"))
     has_disks = os.geteuid() == 0
-    run = Run(tmp_path, seed, has_disks=has_disks)
+    run = Run(ReplicaSystem(tmp_path, has_disks=has_disks), seed)
     count = run.go(cycles, kinds_for(FAULTS, has_disks=has_disks))
     print(table(run))
     assert run.findings.holds, f"{run.findings} {count}"
@@ -52,6 +53,7 @@ def test_many_faults_break_no_promise(tmp_path: Path, seed: int, request: pytest
     ],
 )
 def test_a_planted_fault_is_found(tmp_path: Path, planted: str, promises: set[str]) -> None:
-    run = Run(tmp_path, random.SystemRandom().randrange(1 << 31), python_path=PLANTED / planted)
+    system = ReplicaSystem(tmp_path, python_path=PLANTED / planted)
+    run = Run(system, random.SystemRandom().randrange(1 << 31))
     run.go(2, ("leader_alone",))
     assert promises & {promise for promise, words in run.findings.wrong.items() if words}
