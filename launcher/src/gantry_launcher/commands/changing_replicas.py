@@ -1,6 +1,6 @@
 """`replicas add` and `replicas remove`: a running broker gets one more replica, or loses one."""
 
-from gantry_launcher.commands.running import Rolling, Running, StepFailed
+from gantry_launcher.commands.running import Rolling, Running, StepFailed, changing
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import ReplicasOptions
 from gantry_launcher.output.terminal import say, write_out
@@ -13,12 +13,13 @@ from gantry_launcher.serving.replica_record import SINGLE
 def change_replicas(options: ReplicasOptions) -> int:
     """Add or remove a replica. Raises Refused, and has changed nothing then, or StepFailed."""
     running = Running(options.data, options.timeout_seconds, say)
-    if not running.replicas(options.broker):
-        raise Refused(f"{options.broker} has no replicas: {SINGLE}. Start a new system with --replicas")
-    if options.name:
-        _remove(running, options.broker, options.name)
-    else:
-        _add(running, options.broker)
+    with changing(options.data):
+        if not running.replicas(options.broker):
+            raise Refused(f"{options.broker} has no replicas: {SINGLE}. Start a new system with --replicas")
+        if options.name:
+            _remove(running, options.broker, options.name)
+        else:
+            _add(running, options.broker)
     return 0
 
 

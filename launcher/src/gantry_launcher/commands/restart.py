@@ -3,7 +3,7 @@
 import time
 
 from gantry_launcher import install
-from gantry_launcher.commands.running import Rolling, Running
+from gantry_launcher.commands.running import Rolling, Running, changing
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import RestartOptions
 from gantry_launcher.output.terminal import say, write_out
@@ -24,11 +24,12 @@ def restart(options: RestartOptions) -> int:
         )
     install.ensure(install.RUN_LOCK, say)
     began = time.monotonic()
-    for broker in groups:
-        running.order(SETTLE, broker)  # what an interrupted change left
-        Rolling(running, broker).roll()
-    if options.is_all:
-        _restart_others(running)
+    with changing(options.data):
+        for broker in groups:
+            running.order(SETTLE, broker)  # what an interrupted change left
+            Rolling(running, broker).roll()
+        if options.is_all:
+            _restart_others(running)
     write_out(f"restarted after {time.monotonic() - began:.1f} s\n")
     return 0
 

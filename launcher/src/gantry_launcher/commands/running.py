@@ -1,12 +1,15 @@
 """A system that runs, for commands that change it step by step: its launcher's orders, and what its replicas say."""
 
+import fcntl
+import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gantry_launcher.errors import EXIT_FAILED, Refused
+from gantry_launcher.errors import EXIT_FAILED, Refused, why
 from gantry_launcher.planning.groups import Member, Said, leader_of, obstacles, progress_of, read_member
 from gantry_launcher.planning.health import Check, Health, ask, fetch
 from gantry_launcher.planning.roles import PATH
@@ -23,6 +26,31 @@ class StepFailed(Refused):
     """A step of a change did not end well: nothing more is changed. The message says how to continue."""
 
     exit_status = EXIT_FAILED
+
+
+@contextmanager
+def changing(data: Path) -> Generator[None]:
+    """Let one command at a time change the replicas of a system, or restart them: each step of one relies on the step before.
+
+    It holds the lock of the data directory (flock), which leaves no file behind and ends with the process. Raises Refused while another
+    command holds it, and where there is no such directory.
+    """
+    try:
+        folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Refused(f"nothing runs with the data directory {data}") from None
+    except OSError as error:
+        raise Refused(f"cannot open {data}: {why(error)}") from error
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(
+                f"another command changes the replicas of {data}, or restarts them: repeat this one when it has ended"
+            ) from None
+        yield
+    finally:
+        os.close(folder)
 
 
 class Running:

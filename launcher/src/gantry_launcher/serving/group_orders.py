@@ -59,7 +59,7 @@ class GroupOrders:
     def obey(self, words: Sequence[str], system: System) -> dict[str, Any]:
         """See Orders."""
         match words:
-            case [order, broker, needed] if order == ADD:
+            case [order, broker, needed] if order == ADD and needed.isdecimal():
                 return self._add(broker, int(needed), system)
             case [order, broker] if order == SETTLE:
                 self._change_min(broker, 0)
@@ -101,8 +101,9 @@ class GroupOrders:
         return {"pid": system.hold(self._store(broker, name).process)}
 
     def _keep(self, broker: str, name: str, system: System) -> dict[str, Any]:
+        store = self._store(broker, name)
         self._use(self._replication, system)
-        return {"pid": system.restart(self._store(broker, name).process)}
+        return {"pid": system.restart(store.process)}
 
     def _forget(self, broker: str, name: str, system: System) -> dict[str, Any]:
         replication, store = self._without(broker, name), self._store(broker, name)
@@ -120,7 +121,11 @@ class GroupOrders:
             raise Refused(str(error)) from error
 
     def _store(self, broker: str, name: str) -> StorePlan:
-        return next(one for one in self._plan.stores if (one.broker, one.replica) == (broker, name))
+        """Return the store of a replica. Raises Refused where there is none, or none any more: a launcher must not end by an order."""
+        found = next((one for one in self._plan.stores if (one.broker, one.replica) == (broker, name)), None)
+        if found is None:
+            raise Refused(f"{broker} has no replica {name}")
+        return found
 
     def _planned(self, replication: Replication) -> SystemPlan:
         """Return the plan of a system that continues on its ports. Raises Refused."""
