@@ -46,8 +46,8 @@ class GroupTable:
 
 
 def not_leader(address: str) -> RefusedRequest:
-    """Return the refusal of a replica that does not lead. `address`: of the leader, empty if none is known."""
-    leads = f"{address} leads" if address else "no leader is known yet, try again in a moment"
+    """Return the refusal of a replica that does not lead. `address`: of the leader, empty if none is known or it is not to be told."""
+    leads = f"{address} leads" if address else "read the route again: it names the leader while there is one"
     fields = {"gantryCode": NOT_LEADER, **({LEADER_FIELD: address} if address else {})}
     return RefusedRequest(
         ResponseCode.SERVICE_NOT_AVAILABLE,
