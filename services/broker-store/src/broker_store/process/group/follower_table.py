@@ -46,7 +46,7 @@ class GroupTable:
 
 
 def not_leader(address: str) -> RefusedRequest:
-    """Return the refusal of a replica that does not lead. `address`: of the leader, empty if none is known or it is not to be told."""
+    """Return the refusal of a replica that does not lead. `address`: of the leader, empty if none is known, or if nobody may learn it."""
     leads = f"{address} leads" if address else "read the route again: it names the leader while there is one"
     fields = {"gantryCode": NOT_LEADER, **({LEADER_FIELD: address} if address else {})}
     return RefusedRequest(
