@@ -16,6 +16,7 @@ SOURCES = (
     "libs/chassis/src",
     "libs/access/src",
     "libs/guard/src",
+    "libs/h2/src",
     "services/nameserver/src",
     "services/broker-store/src",
     "services/scheduler/src",

@@ -1,0 +1,1 @@
+"""HTTP/2 for servers, without IO."""

@@ -1,0 +1,1 @@
+"""Header compression of HTTP/2 (RFC 7541)."""

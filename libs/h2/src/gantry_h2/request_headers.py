@@ -1,0 +1,77 @@
+"""Which headers a request may have (RFC 9113, 8.2 and 8.3)."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from gantry_h2.hpack.static_table import Header
+
+NO_LENGTH: Final = -1
+KEPT_MAX: Final = 64
+HEADERS_KEPT_MAX: Final = 1024
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_BAD_VALUE: Final = re.compile(rb"[\x00\r\n]|^[ \t]|[ \t]$")
+_PSEUDO: Final = frozenset((b":method", b":scheme", b":authority", b":path"))
+_OF_HTTP1: Final = frozenset(
+    (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
+)
+
+
+class Malformed(Exception):
+    """A request that breaks the rules for headers: its stream ends with PROTOCOL_ERROR."""
+
+
+@lru_cache(KEPT_MAX)
+def check_request(headers: tuple[Header, ...]) -> int:
+    """Return the content length that a request announces, NO_LENGTH for none. Raises Malformed. Clients repeat their headers, so the last results are kept."""
+    pseudo: dict[bytes, bytes] = {}
+    length = NO_LENGTH
+    for place, (name, value) in enumerate(headers):
+        if name[:1] == b":":
+            if name not in _PSEUDO or name in pseudo or place != len(pseudo):
+                raise Malformed(f"{name!r} is unknown, there twice, or behind other headers")
+            pseudo[name] = value
+            _check_value(name, value)
+            continue
+        _check_regular(name, value)
+        if name == b"content-length":
+            length = _content_length(value, length)
+    _check_pseudo(pseudo)
+    return length
+
+
+def check_trailers(headers: tuple[Header, ...]) -> None:
+    """Raise Malformed where what follows the content is malformed."""
+    for name, value in headers:
+        _check_regular(name, value)
+
+
+def _check_pseudo(pseudo: dict[bytes, bytes]) -> None:
+    method = pseudo.get(b":method")
+    if not method:
+        raise Malformed(":method is missing")
+    if method == b"CONNECT":
+        if not pseudo.get(b":authority") or len(pseudo) != 2:
+            raise Malformed("CONNECT has :method and :authority")
+    elif not pseudo.get(b":scheme") or not pseudo.get(b":path"):
+        raise Malformed(":scheme or :path is missing")
+
+
+@lru_cache(HEADERS_KEPT_MAX)
+def _check_regular(name: bytes, value: bytes) -> None:
+    if not _NAME.fullmatch(name):
+        raise Malformed(f"{name[:64]!r} is no name of a header")
+    if name in _OF_HTTP1 or (name == b"te" and value != b"trailers"):
+        raise Malformed(f"{name!r} belongs to HTTP/1.1")
+    _check_value(name, value)
+
+
+def _check_value(name: bytes, value: bytes) -> None:
+    if _BAD_VALUE.search(value):
+        raise Malformed(f"the value of {name!r} has a forbidden character, or a space at its ends")
+
+
+def _content_length(value: bytes, before: int) -> int:
+    if not value.isdigit() or len(value) > 19 or before not in (NO_LENGTH, int(value)):
+        raise Malformed("content-length is no number, or there are two")
+    return int(value)
