@@ -1,6 +1,6 @@
 """`replicas add` and `replicas remove`: a running broker gets one more replica, or loses one."""
 
-from gantry_launcher.commands.running import Rolling, Running, StepFailed, changing
+from gantry_launcher.commands.running import LeadCameBack, Rolling, Running, StepFailed, changing
 from gantry_launcher.errors import Refused
 from gantry_launcher.options import ReplicasOptions
 from gantry_launcher.output.terminal import say, write_out
@@ -63,6 +63,9 @@ def _remove(running: Running, broker: str, name: str) -> None:
     names = running.replicas(broker)
     if name not in names:
         raise Refused(f"{broker} has no replica {name}; there are {', '.join(names)}")
+    running.order(SETTLE, broker)  # what an interrupted change left
+    if running.bring_back(broker, running.said(broker)):
+        running.wait_in_sync(broker, [name])
     _refuse_removal(running, broker, name)
     if leader_of(running.wait_in_sync(broker, [name])) == name:
         say(f"{broker}: {name} leads and hands over first")
@@ -71,15 +74,17 @@ def _remove(running: Running, broker: str, name: str) -> None:
             raise StepFailed(f"{broker}: {name} leads again; repeat the command")
     running.order(PART, broker, name)
     try:
-        rolling = Rolling(running, broker, but=[name])
+        rolling = Rolling(running, broker, leaving=name)
         rolling.roll_followers()
         say(f"{broker}: {name} stops")
         running.order(HOLD, broker, name)
         running.wait(broker, lambda: _left(running, broker, name))
-    except StepFailed:
+        store = running.order(FORGET, broker, name)["done"]["store"]
+    except Refused as error:
         running.order(KEEP, broker, name)
+        if isinstance(error, LeadCameBack):
+            running.wait_in_sync(broker)
         raise
-    store = running.order(FORGET, broker, name)["done"]["store"]
     say(f"{broker}: {name} is out of the set")
     rolling.roll()
     write_out(

@@ -53,6 +53,10 @@ def changing(data: Path) -> Generator[None]:
         os.close(folder)
 
 
+class LeadCameBack(StepFailed):
+    """The replica that is to leave leads again. The others may have a list without it, and would not follow it."""
+
+
 class Running:
     """The system on a data directory. Waits end with StepFailed when nothing has come nearer for `timeout_seconds`."""
 
@@ -126,18 +130,45 @@ class Running:
 
         self.wait(name, missing)
 
-    def wait_in_sync(self, broker: str, but: Collection[str] = (), *, with_unknown: bool = False) -> Said:
+    def bring_back(self, broker: str, said: Said) -> bool:
+        """Restart the replicas that are out of the set and run under another list of replicas than the planned one; return whether there were any.
+
+        Their list may lack the replica that leads: they hear nothing that it says, and would never follow it. An interrupted removal leaves
+        them where the replica that was to leave has begun to lead.
+        """
+        leader = leader_of(said)
+        leading = said[leader] if leader is not None else None
+        if leading is None:
+            return False
+        processes = {one["name"]: one for one in self.state()["processes"]}
+        older = {
+            name: process
+            for name, process in self.replicas(broker).items()
+            if name not in leading.members and not processes[process].get("isAsPlanned", True)
+        }
+        for name, process in older.items():
+            self.say(f"{broker}: restarting {name}, which is not in sync and has an older list of replicas")
+            self.restart(process)
+        return bool(older)
+
+    def wait_in_sync(
+        self, broker: str, but: Collection[str] = (), *, with_unknown: bool = False, leaving: str = ""
+    ) -> Said:
         """Wait until all replicas of a broker but these are in sync; return what they say. Raises StepFailed.
 
-        Those that the leader does not know count only `with_unknown`.
+        Those that the leader does not know count only `with_unknown`. Raises LeadCameBack at once where the one that is `leaving` leads.
         """
         last: Said = {}
 
         def missing() -> tuple[str, object]:
             nonlocal last
             last = self.said(broker)
+            if leaving and leader_of(last) == leaving:
+                raise LeadCameBack(f"{broker}: {leaving} leads again; repeat the command")
             found = obstacles(last, with_unknown=with_unknown)
             found = {name: words for name, words in found.items() if name not in but}
+            if found:
+                self.bring_back(broker, last)
             words = ", ".join(f"{name}: {words}" if name else words for name, words in found.items())
             return words, progress_of(last, found)
 
@@ -169,16 +200,17 @@ class Running:
 class Rolling:
     """Restarts the replicas of a broker one after the other: the followers first, the leader last, which hands over."""
 
-    def __init__(self, running: Running, broker: str, but: Sequence[str] = ()) -> None:
-        """All replicas but these, which are not waited for either."""
-        self._running, self._broker, self._but = running, broker, tuple(but)
+    def __init__(self, running: Running, broker: str, but: Sequence[str] = (), *, leaving: str = "") -> None:
+        """All replicas but these and the one that is leaving, which are not waited for either. See `wait_in_sync`."""
+        but = [*but, leaving] if leaving else but
+        self._running, self._broker, self._but, self._leaving = running, broker, tuple(but), leaving
         self._names = [name for name in running.replicas(broker) if name not in but]
         self._left = list(self._names)
 
     def roll_followers(self) -> None:
         """Restart those that do not lead. Each step waits until all replicas are in sync. Raises StepFailed."""
         while True:
-            said = self._running.wait_in_sync(self._broker, self._but)
+            said = self._wait()
             leader = leader_of(said)
             name = next((name for name in self._left if name != leader), None)
             if name is None:
@@ -190,13 +222,16 @@ class Rolling:
         while self._left:
             self.roll_followers()
             if self._left:  # it leads
-                self._step(self._left[0], self._running.wait_in_sync(self._broker, self._but))
+                self._step(self._left[0], self._wait())
         began = time.monotonic()
         said = self._running.wait_in_sync(self._broker, with_unknown=True)
         took = time.monotonic() - began
         self._running.say(
             f"{self._broker}: all replicas are in sync after {took:.1f} s; {leader_of(said)} leads"
         )
+
+    def _wait(self) -> Said:
+        return self._running.wait_in_sync(self._broker, self._but, leaving=self._leaving)
 
     def _step(self, name: str, said: Said) -> None:
         running, broker, leader = self._running, self._broker, leader_of(said)
@@ -212,7 +247,7 @@ class Rolling:
         began = time.monotonic()
         running.restart(running.replicas(broker)[name])
         self._left.remove(name)
-        running.wait_in_sync(broker, self._but)
+        self._wait()
         running.say(f"{broker}: {name} is in sync again after {time.monotonic() - began:.1f} s")
 
 

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -64,6 +65,8 @@ class Child:
         self.kill_at: float | None = None
         """When the process is killed, unless it answers before."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._command: Sequence[str] = ()
+        """With what the process was started."""
         self._ends_before_ready = 0
         self._output, self._lock = output, lock
         self._log = Tail(Path(plan.log))
@@ -72,6 +75,11 @@ class Child:
     def pid(self) -> int | None:
         """The pid while the process runs."""
         return None if self._process is None else self._process.pid
+
+    @property
+    def is_as_planned(self) -> bool:
+        """Whether a process that runs was started by the present plan."""
+        return self._process is None or self._command == self.plan.command
 
     @property
     def restarts(self) -> int:
@@ -96,11 +104,18 @@ class Child:
             self.stop_by = now + self.plan.stop_seconds
             self.send(signal.SIGTERM)
 
+    def release(self, now: float) -> None:
+        """Let a process that is held start again; others are left."""
+        if self.is_held:
+            self.is_held = False
+            self.start_at = now if self._process is None else self.start_at
+
     def _start(self, now: float) -> None:
         Path(self.plan.folder).mkdir(parents=True, exist_ok=True)
         self.ready = self.said_ready = False
         self.not_ready_reason = NOT_ASKED
         self.start_at, self.started_at, self.starts, self.kill_at = None, now, self.starts + 1, None
+        self._command = self.plan.command
         log = self._log.open_for_process()
         try:
             self._process = subprocess.Popen(

@@ -20,6 +20,10 @@ class System(Protocol):
         """Ask a process to stop in order, and do not start it again; return its pid before that."""
         ...
 
+    def release(self, name: str) -> int | None:
+        """Start a process again that is held; return its pid. One that is not held is left."""
+        ...
+
     def is_running(self, name: str) -> bool:
         """Whether a process of this name runs, or is about to be started."""
         ...

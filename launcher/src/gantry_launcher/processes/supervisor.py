@@ -115,12 +115,22 @@ class Supervisor:
         """Ask a process to stop in order, and do not start it again; return its pid before that. Raises Refused."""
         return self._ask_to_stop(name, is_held=True)
 
-    def _ask_to_stop(self, name: str, *, is_held: bool) -> int | None:
+    def release(self, name: str) -> int | None:
+        """Start a process again that is held; return its pid. One that is not held is left. Raises Refused."""
+        child = self._child(name)
+        child.release(self._steady())
+        return child.pid
+
+    def _child(self, name: str) -> Child:
         if self._seconds is None:
             raise Refused("the system has not been ready yet")
         child = next((child for child in self._children if child.plan.name == name), None)
         if child is None:
             raise Refused(f"there is no process {name}")
+        return child
+
+    def _ask_to_stop(self, name: str, *, is_held: bool) -> int | None:
+        child = self._child(name)
         pid = child.pid
         self._output.line("gantry", f"{name} is asked to stop{'' if is_held else ', to be started again'}")
         child.ask_to_stop(self._steady(), is_held=is_held)
@@ -323,6 +333,7 @@ class Supervisor:
                 "name": child.plan.name,
                 "pid": child.pid,
                 "restarts": child.restarts,
+                "isAsPlanned": child.is_as_planned,
                 "check": vars(child.plan.check),
             }
             for child in self._children

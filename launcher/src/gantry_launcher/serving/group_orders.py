@@ -22,7 +22,10 @@ from gantry_launcher.serving.replica_record import record
 from gantry_launcher.serving.replicas_ready import Settling, note_ready
 
 ADD, SETTLE = "replica-add", "replica-settle"
-"""Start a replica with a new name, and let `min_in_sync` be so many meanwhile (0: as ever); end that. `SETTLE BROKER`, `ADD BROKER MIN`."""
+"""Start a replica with a new name, and let `min_in_sync` be so many meanwhile (0: as ever); end that. `SETTLE BROKER`, `ADD BROKER MIN`.
+
+`SETTLE` also ends what an interrupted removal left: all replicas are planned, and none is held.
+"""
 PART, HOLD, KEEP, FORGET = "replica-part", "replica-hold", "replica-keep", "replica-forget"
 """Plan the others without one that runs on; stop it; undo both; take it out of the system. Each with BROKER NAME."""
 
@@ -62,9 +65,7 @@ class GroupOrders:
             case [order, broker, needed] if order == ADD and needed.isdecimal():
                 return self._add(broker, int(needed), system)
             case [order, broker] if order == SETTLE:
-                self._change_min(broker, 0)
-                self._use(self._replication, system)
-                return {}
+                return self._settle(broker, system)
             case [order, broker, name] if order in self._leaving_orders:
                 return self._leaving_orders[order](broker, name, system)
             case _:
@@ -81,6 +82,14 @@ class GroupOrders:
         self._use(replication, system)
         return {"name": name}
 
+    def _settle(self, broker: str, system: System) -> dict[str, Any]:
+        self._change_min(broker, 0)
+        self._plan_again(system)
+        for store in self._plan.stores:
+            if store.broker == broker:
+                system.release(store.process)
+        return {}
+
     def _change_min(self, broker: str, needed: int) -> None:
         """Set `min_in_sync` of a broker's stores in later plans of this run; 0: as the options have it."""
         sets = [one for one in self._options.sets if one not in self._meanwhile]
@@ -93,7 +102,8 @@ class GroupOrders:
         plan = self._planned(replication)
         process = next(one for one in self._plan.processes if one.name == leaving.process)
         stores = sorted((*plan.stores, leaving), key=lambda one: one.process)
-        self._plan = replace(plan, processes=(*plan.processes, process), stores=tuple(stores))
+        ports = {**self._plan.ports, **plan.ports}  # its own stay its own: it may be kept
+        self._plan = replace(plan, processes=(*plan.processes, process), stores=tuple(stores), ports=ports)
         system.use(self._plan)
         return {}
 
@@ -102,8 +112,8 @@ class GroupOrders:
 
     def _keep(self, broker: str, name: str, system: System) -> dict[str, Any]:
         store = self._store(broker, name)
-        self._use(self._replication, system)
-        return {"pid": system.restart(store.process)}
+        self._plan_again(system)
+        return {"pid": system.release(store.process)}
 
     def _forget(self, broker: str, name: str, system: System) -> dict[str, Any]:
         replication, store = self._without(broker, name), self._store(broker, name)
@@ -139,6 +149,11 @@ class GroupOrders:
         sets = tuple(one for one in self._options.sets if not _is_of_another(one.service, names))
         options = replace(self._options, sets=sets)
         return make_plan(options, self._ports, self._keys, replication, kept)
+
+    def _plan_again(self, system: System) -> None:
+        """Plan what is noted. It writes nothing, so that a full disk keeps no replica stopped."""
+        self._plan = self._planned(self._replication)
+        system.use(self._plan)
 
     def _use(self, replication: Replication, system: System) -> None:
         """Plan, note durably, then act. Raises Refused, and has done nothing then."""
