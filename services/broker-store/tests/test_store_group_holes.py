@@ -119,6 +119,18 @@ def test_a_missing_segment_below_the_checkpoint_is_met_by_a_usual_start_and_fill
     check_leads_with_all(segments, follower, bodies)
 
 
+@pytest.mark.parametrize("count", [2, None])
+def test_the_first_segments_are_filled_when_their_files_are_missing(segments, count):
+    """No retention has deleted them: the note of how far it has says so. None: all segments are missing."""
+    bodies, follower = filled_group(segments, 20, 200_000)
+    files = sorted((follower.directory / "commitlog").glob("[0-9]*"))
+    for file in files[:count]:
+        file.unlink()
+    follower.start()
+    fills(segments, follower)
+    check_leads_with_all(segments, follower, bodies)
+
+
 def test_a_replica_that_is_killed_while_it_fills_continues(segments):
     bodies, follower = filled_group(segments, 40, 200_000)
     for start in range(MIB, 7 * MIB, MIB):

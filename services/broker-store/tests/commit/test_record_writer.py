@@ -50,6 +50,9 @@ class NoConfirm:
     def write_confirm(self, position: int) -> None:
         """Nothing is confirmed here."""
 
+    def note_deleted(self, position: int) -> None:
+        """Nothing is deleted here."""
+
 
 class Side:
     """A writer over a log of small segments, whose preamble is one record of its own queue."""

@@ -206,9 +206,13 @@ def small():
 class Confirms:
     def __init__(self):
         self.noted = []
+        self.deleted = []
 
     def write_confirm(self, position):
         self.noted.append(position)
+
+    def note_deleted(self, position):
+        self.deleted.append(position)
 
 
 def open_log(files, small, directory="/log", preamble=lambda _: [], on_preamble=lambda *_: None):

@@ -352,7 +352,8 @@ async def test_a_rebuild_after_retention_keeps_the_filters_of_groups(has_newer_f
         side.put(f"{number}" + "x" * 240_000, TAGS="red")
         side.ack(*side.lease(max_messages=32))
     await side.sending.checkpoints.take()
-    side.files.remove(side.log.drop_first_segment())
+    side.log.drop_first_segment()
+    side.log.remove_dropped()
     if has_newer_filter:
         side.lease(expression_type="TAG", expression="blue", change_filter=True)
         side.flush()
@@ -405,7 +406,8 @@ async def test_a_log_that_retention_cut_beyond_its_checkpoint_misses_no_units(mo
     while len(side.log.segments) < 2:
         side.send(peer, body=b"." * 5_000)
         side.flush()
-    side.files.remove(side.log.drop_first_segment())
+    side.log.drop_first_segment()
+    side.log.remove_dropped()
     again = side.reopen()
     assert again.opening.rebuild_reason is None
     assert again.queues.find("orders", 0).next_offset == side.queues.find("orders", 0).next_offset
@@ -416,7 +418,8 @@ async def test_a_checkpoint_during_retention_does_not_miss_what_retention_remove
     while len(side.log.segments) < 2:
         side.send(peer, body=b"." * 5_000, properties={"UNIQ_KEY": f"U{len(peer.answers)}"})
         side.flush()
-    side.files.remove(side.log.drop_first_segment())
+    side.log.drop_first_segment()
+    side.log.remove_dropped()
     await side.sending.checkpoints.take()
     for queue in side.queues.all():
         queue.units.delete_before(side.log.min_position)

@@ -35,13 +35,17 @@ def record(position: int, body: bytes, topic: bytes = b"T", properties: bytes = 
 
 
 class Confirms:
-    """The confirm offset as the checkpoint file keeps it, here outside of the disk: any value that was noted is a lower bound."""
+    """What is kept beside the log, here outside of the disk: any confirm offset that was noted is a lower bound, and no deletion is without its note."""
 
     def __init__(self) -> None:
         self.noted = 0
+        self.deleted: int | None = None
 
     def write_confirm(self, position: int) -> None:
         self.noted = position
+
+    def note_deleted(self, position: int) -> None:
+        self.deleted = max(position, self.deleted or 0)
 
 
 def open_log(files, confirms=None, settings=SMALL, preamble=True, begin=0) -> ReplicaLog:
@@ -53,6 +57,8 @@ def open_log(files, confirms=None, settings=SMALL, preamble=True, begin=0) -> Re
         lambda *_: None, confirms,
         ReplicaPart(RUNS, FRESH_BYTES, begin),
     )  # fmt: skip
+    if confirms.deleted is not None:
+        log.know_deleted(confirms.deleted)
     last = LastRun(False, "", confirms.noted, None, None, NO_TIMES)
     recovery = Recovery(
         log, last, rebuild=True, is_preamble=RUNS.is_preamble, records_together=together, confirms_end=False

@@ -236,6 +236,8 @@ class Replica:
     def write_confirm(self, position):
         self.noted = position
 
+    def note_deleted(self, position): ...
+
     def acknowledged(self, up_to):
         self.acked = up_to
 

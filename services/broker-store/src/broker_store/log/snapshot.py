@@ -120,7 +120,7 @@ class Snapshots:
             log_id=content.log_id,
             created_ms=now_ms,
             expires_ms=now_ms + ttl_ms,
-            min_position=log.min_position,
+            min_position=log.first_kept,
             end_position=end,
             segment_bytes=log.settings.segment_bytes,
             queue_file_units=log.settings.queue_file_units,

@@ -91,6 +91,8 @@ class Opening:
         self.store = self._open()
         self.records = 0
         self._awaited: dict[str, int] = {}
+        self._deleted_below: int | None = None
+        """Retention has deleted nothing of the log at or above this position. None: unknown."""
         self._deleted_topics: set[str] = set()
         """Topics whose deletion the walk met."""
         self._restore: Restore | None = None
@@ -123,6 +125,10 @@ class Opening:
             drop_older_journal(self._files, self.store.config_dir, f"{self._directory}/gantry/{JOURNAL_FILE}")
             # it does not say what the other writer left, and the next start finds a directory of ours
             self.store.note_file.remove()
+        deleted = self._checkpoint.deleted_below
+        # an earlier version, which has no note of its own, may have deleted more
+        self._deleted_below = None if deleted is None else max(deleted, note.min_position if note else 0)
+        self._know_deleted()
         self._checkpoint.begin(self._environment.process_id)
         covered = self._checkpoint.last.position or 0
         loss = self._lost_before(note, covered)
@@ -137,6 +143,8 @@ class Opening:
             self._rebuild_all(self._losses[0], note)
             yield from self._recover(note)
         self.store.note = None if self.is_rebuild else note
+        if deleted is None:
+            self._checkpoint.note_deleted(self.store.log.min_position)
 
     def replay(self, limit: int, bytes_max: int = CHUNK_BYTES) -> Slices:
         """Replay what the log of a replica has below `limit`, the end of a record or of a segment. Raises LogError, OSError.
@@ -177,6 +185,10 @@ class Opening:
         self.store.queues.note_opened()
         self._keep_clock()
 
+    def _know_deleted(self) -> None:
+        if self._deleted_below is not None:
+            self.store.log.know_deleted(self._deleted_below)
+
     def _lost_before(self, note: QueueNote | None, covered: int) -> Loss | None:
         """Return what a start misses before it reads queues, None if nothing. Before the first checkpoint there is neither file."""
         if note is None or note.position < covered:  # an older one does not say what this checkpoint covers
@@ -213,6 +225,7 @@ class Opening:
         if self._is_ours:  # in a foreign log no record says that retention removed a queue's first files
             self._drop_late_queues(note)
         self.store = self._open()
+        self._know_deleted()
 
     def _drop_late_queues(self, note: QueueNote | None) -> None:
         """Remove what is left of queues without their first file: units cannot be inserted before the rest."""
@@ -369,7 +382,7 @@ class Opening:
         if self.is_rebuild or (self._is_ours and note is None):
             states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
             leases = store.states.leases
-            if store.log.min_position > 0 and (data := store.snapshots.read(leases.name)) is not None:
+            if not store.log.has_beginning and (data := store.snapshots.read(leases.name)) is not None:
                 leases.load_filters(data)
             for state in (store.states.access, store.states.config, store.states.committed):
                 if (data := store.snapshots.read(state.name)) is not None:
@@ -447,7 +460,7 @@ class Opening:
 
     def _what_is_missing(self, note: QueueNote) -> list[Loss]:
         store = self.store
-        losses = what_is_missing(note, store.queues, store.index, store.log.min_position)
+        losses = what_is_missing(note, store.queues, store.index, store.log.first_kept)
         if detail := store.journal.missing(note.key_files):
             losses.append(Loss(Reason.KEYS, detail))
         return losses

@@ -154,14 +154,14 @@ def with_retired(note: QueueNote, queues: QueueTable) -> QueueNote:
 
 
 def what_is_missing(
-    note: QueueNote, queues: QueueTable, index: IndexFiles | None, min_position: int
+    note: QueueNote, queues: QueueTable, index: IndexFiles | None, first_kept: int
 ) -> list[Loss]:
     """Return what derived files lost since the note was taken: at most one loss per topic, and one for the index.
 
     If the log still begins as recorded, this also finds losses at a queue's beginning or within the index.
     Call it before the walk above the note's position, which would hide a loss behind what it appends.
     """
-    began_there = min_position == note.min_position
+    began_there = first_kept == note.min_position
     losses = [_queue_loss(note, topic, queues, began_there=began_there) for topic in note.next_offsets]
     losses.append(_index_loss(note, index, began_there=began_there))
     return [loss for loss in losses if loss is not None]

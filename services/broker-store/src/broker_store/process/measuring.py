@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.log.errors import LogError
+from broker_store.log.log_range import joined
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.opening.opened_store import OpenedStore
@@ -138,6 +139,12 @@ def _show_disk(names: _Naming, store: OpenedStore, care: DiskCare) -> None:
     gauge("clock_difference_seconds", "The wall clock less store time.", clock.difference_s)
     counted("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
     gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
+    lost_bytes = sum(held.end - held.start for held in joined(store.skipped))
+    gauge(
+        "recovery_lost_bytes",
+        "Bytes of the log that this start found damaged or missing.",
+        lambda: lost_bytes,
+    )
     gauge("recovery_start_position", "Log position from which this start read.", lambda: store.recovery_start)
 
 

@@ -323,7 +323,7 @@ class ReplicaLog(CommitLog):
             if dropped:
                 self.segments = self.segments[len(dropped) :]
                 self.min_position = self.segments[0].start
-                self.dropped.extend(segment.path for segment in dropped)
+                self.dropped.extend(dropped)
         finally:
             self._cutting.release()
         return len(dropped)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from broker_store.log.checkpoint.checkpoint_file import CheckpointFile, Times
+from broker_store.log.checkpoint.deleted_note import DeletedNote
 from broker_store.log.checkpoint.log_note import ID_BYTES, LogNote, LogNoteFile, RunStatus
 from broker_store.log.files.files import SPACE_ERRORS, Files, make_durable_dirs
 from broker_store.log.settings import RESERVE_FILE
@@ -77,6 +78,7 @@ class Checkpoint:
         make_durable_dirs(files, f"{store_directory}/gantry")
         self._file = CheckpointFile(files, f"{store_directory}/checkpoint")
         self._notes = LogNoteFile(files, f"{store_directory}/gantry/log.note")
+        self._deleted = DeletedNote(files, store_directory)
         self.log_id = self._read_or_make_log_id()
         times, confirm = self._file.read()
         self.last = judge(self._notes.note, times, confirm, files.read_bytes(self._abort_path), self.log_id)
@@ -89,6 +91,15 @@ class Checkpoint:
     def position(self) -> int:
         """The position that the last checkpoint covers: recovery after a crash would start here."""
         return self._notes.note.checkpoint_position if self._notes.note else 0
+
+    @property
+    def deleted_below(self) -> int | None:
+        """Retention has deleted nothing at or above this position. None: unknown, for example where another program wrote last."""
+        return None if self.last.foreign else self._deleted.position
+
+    def note_deleted(self, position: int) -> None:
+        """Note, before it happens, that retention deletes below this position. Durable on return. Raises OSError."""
+        self._deleted.raise_to(position)
 
     def begin(self, process_id: int) -> None:
         """Mark the directory as used by this run, before anything else changes.
@@ -110,6 +121,8 @@ class Checkpoint:
         note = note or LogNote(
             RunStatus.STARTING, self.log_id, token, times=self._times, times_before=self._times
         )
+        if last.foreign:
+            self._deleted.forget()  # the other program may have deleted more, and the next start does not know of it
         self.write_confirm(last.confirm)
         self._file.sync()
         self._notes.write(replace(note, status=RunStatus.STARTING, confirm=last.confirm, token=token))

@@ -30,10 +30,14 @@ class LogState(Enum):
 
 
 class ConfirmFile(Protocol):
-    """Stores the confirm offset after each flush."""
+    """Stores what must be known of the log beside it: the confirm offset after each flush, and how far retention has deleted."""
 
     def write_confirm(self, position: int) -> None:
         """Write the offset. The next checkpoint makes it durable."""
+        ...
+
+    def note_deleted(self, position: int) -> None:
+        """Note, before it happens, that retention deletes below this position. Durable on return. Raises OSError."""
         ...
 
 
@@ -80,8 +84,10 @@ class CommitLog(LogReader):
         self._syncing = threading.Lock()
         self._unsynced: set[Segment] = set()
         self._unsynced_names = False
-        self.dropped: deque[str] = deque()
-        """Paths of segments that were forgotten and whose files are still there, oldest first."""
+        self.is_begin_known = False
+        """Whether it is known how far retention has deleted (`know_deleted`)."""
+        self.dropped: deque[Segment] = deque()
+        """Segments that were forgotten and whose files are still there, oldest first."""
         self._removing = threading.Lock()
         self.put: Callable[[Data], None] = self._batch.append
         """Adds bytes to the open batch: those of the last reservation, before the next one."""
@@ -95,6 +101,23 @@ class CommitLog(LogReader):
         """Allow reads below this position during recovery. Each is checked unless recovery has checked it."""
         self.end = self.written_end = self.visible_end = end
         self.first_read.end = max(self.first_read.end, end)
+
+    def know_deleted(self, position: int) -> None:
+        """Take that retention has deleted nothing at or above this position: what is missing there is lost. Before the recovery."""
+        start = position - position % self.settings.segment_bytes
+        self.is_begin_known = True
+        # after a crash in the middle of a deletion the first files are below the note
+        self.min_position = min(self.min_position, start) if self.segments else max(self.min_position, start)
+
+    @property
+    def first_kept(self) -> int:
+        """Where the first file begins: above `min_position` where the files between are lost."""
+        return self.segments[0].start if self.segments else self.min_position
+
+    @property
+    def has_beginning(self) -> bool:
+        """Whether the first file of the log is there: neither retention nor damage took records from its beginning."""
+        return bool(self.segments) and self.segments[0].start == 0
 
     def begin_at(self, position: int) -> None:
         """Begin a log without segments, during recovery, at the segment of this position."""
@@ -380,19 +403,21 @@ class CommitLog(LogReader):
         assert first is not self._tail
         self.segments = self.segments[1:]
         self.min_position = self.segments[0].start
-        self.dropped.append(first.path)
+        self.dropped.append(first)
         return first.path
 
     def remove_dropped(self) -> str:
         """Remove the oldest file of forgotten segments durably; return its path, or nothing if there is none. Blocks: use a thread.
 
         With it back after a power cut, its units and keys would count as lost. The oldest goes first, or the next start would take
-        those that are gone for damage. Raises OSError; call again then.
+        those that are gone for damage. That it goes is noted before: otherwise the next start would take it for lost. Raises OSError; call
+        again then.
         """
         with self._removing:
             if not self.dropped:
                 return ""
-            path = self.dropped[0]
+            path = self.dropped[0].path
+            self._confirm_file.note_deleted(self.dropped[0].end)
             self._files.remove(path)
             try:
                 self._files.sync_dir(self.directory)
@@ -400,7 +425,7 @@ class CommitLog(LogReader):
                 if error.errno not in NO_DESCRIPTOR:
                     self._stop_on(error)  # it may be the name of a new segment that is not durable
                 raise
-            return self.dropped.popleft()
+            return self.dropped.popleft().path
 
     def cut(self, end: int) -> None:
         """Leave nothing at or above this position. For recovery, before appends start.

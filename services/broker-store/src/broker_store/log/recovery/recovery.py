@@ -116,7 +116,7 @@ class Recovery:
         self.replayed_end = self.start
         """The records below were found. The end of the log, unless the confirm offset bounds it."""
         self._units_end = self.start if units_from < 0 else min(self.start, units_from)
-        if not log.segments:
+        if not log.segments and not log.is_begin_known:
             log.begin_at(self.start)
         self._queues: list[ConsumeQueue] = []
         self._leftovers = Leftovers()
@@ -209,15 +209,16 @@ class Recovery:
     def _is_unit_proven(self, position: int, size: int, offset: int) -> bool:
         segment = self._log.segment_at(position)
         if segment is None:
-            return position < self._log.min_position  # removed by retention: nothing to compare with
+            segments = self._log.segments  # what is before them was deleted or lost: nothing to compare with
+            return not segments or position < segments[0].start
         found = scan_one(segment, position)
         return found is not None and found[1] == size and found[3] == offset
 
     def _missing_below_start(self) -> list[tuple[int, int]]:
         """Return the stretches below the start whose segments are missing though retention did not remove them."""
         segments = [segment for segment in self._log.segments if segment.start < self.start]
-        ends = [segment.end for segment in segments] or [self._log.min_position]
-        starts = [segment.start for segment in segments[1:]] + [self.start]
+        ends = [self._log.min_position, *(segment.end for segment in segments)]
+        starts = [*(segment.start for segment in segments), self.start]
         return [(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
     # --- walking -------------------------------------------------------------------------------------------
