@@ -16,6 +16,9 @@ FOUND_AT = {
     "a follower's checkpoint is at its end": 4,
     "a leader keeps the boot count of its directory": 4,
     "the promises of a replica are not durable": 4,
+    "a hole counts as filled without a walk": 52,
+    "what lacks the records of a hole stays": 52,
+    "a leader whose log has a hole serves": 124,
 }
 """A seed that finds each of these faults."""
 
@@ -29,6 +32,14 @@ def test_drawn_lives_of_groups_keep_every_promise() -> None:
     lives = {seed: live(draw_plan(seed)) for seed in seeds}
     assert {seed: life.violations for seed, life in lives.items() if life.violations} == {}
     assert sum(" leads epoch " in line for life in lives.values() for line in life.history) > 2 * LIVES
+
+
+def test_a_life_whose_logs_lose_stretches_fills_them_and_keeps_every_promise() -> None:
+    life = live(draw_plan(124))
+    assert life.violations == []
+    assert life.happened["lost stretch"] == 3
+    assert any("this log has lost records" in line for line in life.history)
+    assert any("the log is filled" in line for line in life.history)
 
 
 @pytest.mark.parametrize(("fault", "seed"), FOUND_AT.items())

@@ -56,6 +56,8 @@ class Group:
         """The newest epoch in which anything was granted."""
         self._boots: dict[int, int] = {}
         """Boot counts of leaders by their epochs."""
+        self.struck: str = ""
+        """The replica whose log has lost something in this life."""
 
     # --- what happens --------------------------------------------------------------------------------------
 
@@ -135,6 +137,8 @@ class Group:
         found = [f"{name} is not in sync" for name in self.replicas if name not in leader["members"]]
         end = leader["endOffset"]
         for name, one in shown.items():
+            if one["lostBytes"] or not one["isFit"]:
+                found.append(f"{name} is not fit, and has lost {one['lostBytes']} bytes")
             is_there = one["endOffset"] == one["confirmOffset"] == end and one["leader"] == leader["name"]
             if not is_there or not (one is leader or self._members[name].is_copying):
                 found.append(f"{name} has {one}, its leader ends at {end}")

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from gantry_simulation.lives.epilogues import Epilogue
 from gantry_simulation.lives.faults.restarts import restart
-from gantry_simulation.lives.faults.table import DAMAGES, DISK_FAULTS, POWER_CUT, end_all, perform
+from gantry_simulation.lives.faults.table import (
+    DAMAGES,
+    DISK_FAULTS,
+    LOST_STRETCH,
+    POWER_CUT,
+    end_all,
+    perform,
+)
 from gantry_simulation.lives.groups import watched
 from gantry_simulation.lives.memory.census import Census
 from gantry_simulation.lives.memory.quiet import count_when_quiet
@@ -105,6 +112,8 @@ def _watch(system: System) -> ExitStack:
 
 def _read_all(system: System, seed: int) -> None:
     """Read everything, after the last faults of the shape, too."""
+    if LOST_STRETCH in system.happened and not are_whole(system):
+        return  # a replica whose log has holes leads where no other one can
     if not _is_whole(system, "first reader"):
         return
     _let_one_leave(system)
@@ -141,7 +150,7 @@ def _check_logs(system: System, logs: ProductLogs) -> None:
     """Compare what the product logged with what happened to it: no exception, and rebuilds and damage only where something was damaged."""
     for line in logs.exceptions:
         system.world.violate("log", line)
-    if not DAMAGES.intersection(system.happened):
+    if not {*DAMAGES, LOST_STRETCH}.intersection(system.happened):
         for line in logs.rebuilds:
             system.world.violate("log", line)
         if logs.damage:

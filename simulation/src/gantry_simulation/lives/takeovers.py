@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from gantry_simulation.lives.faults.table import perform
+from gantry_simulation.lives.faults.table import LOST_STRETCH, perform
 from gantry_simulation.lives.plan import Act
 from gantry_simulation.lives.system import System
 
 WHOLE_SECONDS = 60.0
 """Most time until all replicas of a group are in its set again, with everything."""
+FILL_SECONDS = 75.0
+"""Most time more where a log has holes: it asks again after a minute for what nobody could give."""
 DOWN_MS = 6_000
 """A leader that was killed stays away for so long: longer than a takeover takes."""
 SHOWN = 5
@@ -25,7 +27,9 @@ def are_whole(system: System) -> bool:
     def missing() -> list[str]:
         return [what for group in system.groups.values() for what in group.missing()]
 
-    if system.world.run_until(lambda: not missing(), within=WHOLE_SECONDS):
+    if system.world.run_until(
+        lambda: not missing(), within=WHOLE_SECONDS + FILL_SECONDS * (LOST_STRETCH in system.happened)
+    ):
         return True
     system.world.violate("system", f"a group does not become whole: {'; '.join(missing()[:SHOWN])}")
     return False

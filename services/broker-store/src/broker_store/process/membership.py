@@ -18,6 +18,7 @@ from broker_store.opening.opening import Opening
 from broker_store.ports import Commands, Peer
 from broker_store.process.forgetting import forget_before
 from broker_store.process.group.fitness import GroupFitness
+from broker_store.process.group.gap_wait import GapWait
 from broker_store.process.group.grants import with_lease
 from broker_store.process.group.kept import open_kept
 from broker_store.process.group.lead_moves import check_move
@@ -100,11 +101,14 @@ class Membership:
         )  # fmt: skip
         self.report = GroupReport(settings, self._shell, self._log, life.environment.steady, self._position)
         lost = LostRecords(store)
-        self.refilling = Refilling(store, lost, self._shell, settings, thread, self._end_life)
-        self.fitness = GroupFitness(
-            store, lost, self._shell, thread, lambda: self._on_synced is not None, self.move, self._shell.now_ms
-        )  # fmt: skip
         self._wake = asyncio.Event()
+        self.refilling = Refilling(
+            store, lost, self._shell, settings, thread, self._end_life, lambda: self._on_synced is not None
+        )  # fmt: skip
+        self._gap_wait = GapWait(self.refilling, self._wake.set, self._pass_on)
+        self.fitness = GroupFitness(
+            store, lost, self._shell, thread, lambda: self._on_synced is not None, self.move, self._gap_wait, self._shell.now_ms
+        )  # fmt: skip
         self._limit = self._log.confirm
         """Everything below is confirmed."""
         newest = kept.kept.newest
@@ -174,7 +178,7 @@ class Membership:
         except (LogError, OSError) as error:
             self.failed(error)
             return False
-        return self._leads is not None and self._limit >= self._lead_from
+        return self._leads is not None and self._limit >= self._lead_from and self._gap_wait.may_serve
 
     async def _take_checkpoints(self) -> None:
         settings, checkpoints = self._opening.store.settings, self.checkpoints
@@ -301,6 +305,11 @@ class Membership:
         self._successor = successor
         self._end = RestartNeeded(f"the lead moves to {successor or 'another replica'}")
         self._life.stop()
+
+    def _pass_on(self, successor: str) -> None:
+        """Let another replica lead in place of this one, which leads and serves nothing."""
+        self._shell.resign(successor)
+        self._end_life(RestartNeeded(f"this log has lost records: {successor} leads"))
 
     def begin_stop(self, seconds: float) -> None:
         """Begin an orderly stop. What the group has not confirmed after these seconds is refused as unknown, and so is what comes later."""

@@ -7,11 +7,17 @@ import random
 import msgspec
 
 from gantry_simulation.lives.drawing.acts import draw_chained, draw_faults, draw_operations, draw_repeats
-from gantry_simulation.lives.drawing.retention import draw_retaining, with_small_segments
+from gantry_simulation.lives.drawing.retention import SMALL_SEGMENT_BYTES, draw_retaining, with_small_segments
 from gantry_simulation.lives.drawing.scenes import draw_pulls_with_offsets
 from gantry_simulation.lives.drawing.shapes import draw_shape, with_readers
-from gantry_simulation.lives.drawing.shared import draw_operation
-from gantry_simulation.lives.faults.table import COMMON_FAULTS, DAMAGES, GROUP_FAULTS, NETWORK_FAULTS
+from gantry_simulation.lives.drawing.shared import SPAN_MS, draw_operation
+from gantry_simulation.lives.faults.table import (
+    COMMON_FAULTS,
+    DAMAGES,
+    GROUP_FAULTS,
+    LOST_STRETCH,
+    NETWORK_FAULTS,
+)
 from gantry_simulation.lives.operations import locks
 from gantry_simulation.lives.plan import STORE, Act, Plan, Shape, broker_of, names
 
@@ -30,6 +36,9 @@ CUT_OFF_SHARE, FIRST_CUT_MS, CUT_OFF_MS, LOCK_EVERY_MS = 0.2, 1_500, (1_000, 4_0
 RETAINING_SHARE = 0.15
 """Share of the lives in which retention deletes segments."""
 LOCKS_SHARE, LOCKS_COUNT, LOCKS_AFTER_FAULT, LOCK_MS = 0.5, (5, 20), 4, (200, 5_000)
+HOLES_SHARE, HOLES_COUNT, FIRST_HOLE_MS = 0.25, (1, 3), 1_500
+"""Share of the lives in which the log of a replica loses stretches."""
+SMALL_SHARE = 0.5
 COUNTED_SHARE = 0.15
 """Share of the lives that count memory."""
 
@@ -53,6 +62,8 @@ def draw_group_plan(seed: int, rng: random.Random) -> Plan:
     if rng.random() < RETAINING_SHARE and not shape.has_programs:
         shape = with_small_segments(rng, shape)
         acts += draw_retaining(rng, shape, end_ms)
+    shape, lost = _draw_holes(random.Random(f"{seed}/holes"), shape, end_ms)
+    acts += lost
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
 
 
@@ -84,6 +95,30 @@ def _draw_leader_cut_off(rng: random.Random, shape: Shape, end_ms: int) -> list[
         away,
         *(draw_operation(rng, shape, locks.LOCK, number, at) for number, at in enumerate(at_ms)),
     ]
+
+
+def _draw_holes(rng: random.Random, shape: Shape, end_ms: int) -> tuple[Shape, list[Act]]:
+    """Return stretches that the log of one replica loses. In half of these lives segments are small, so that whole ones are lost."""
+    if rng.random() >= HOLES_SHARE:
+        return shape, []
+    if rng.random() < SMALL_SHARE:
+        stores = tuple(
+            msgspec.structs.replace(store, segment_bytes=min(store.segment_bytes, SMALL_SEGMENT_BYTES))
+            for store in shape.stores
+        )
+        shape = msgspec.structs.replace(shape, stores=stores)
+    on = rng.choice(shape.store_names())
+    acts = [
+        Act(
+            at_ms=rng.randint(FIRST_HOLE_MS, max(end_ms, FIRST_HOLE_MS)),
+            kind=LOST_STRETCH,
+            on=on,
+            number=rng.getrandbits(16),
+            span_ms=rng.randint(*SPAN_MS),
+        )
+        for _ in range(rng.randint(*HOLES_COUNT))
+    ]
+    return shape, acts
 
 
 def _possible() -> list[str]:

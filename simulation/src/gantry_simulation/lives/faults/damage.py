@@ -147,9 +147,9 @@ def lose_files(system: System, act: Act) -> bool:
 
 
 def _record(files: SimulatedFiles, store: str, rng: random.Random) -> Flip | None:
-    confirm = _confirm(files)
+    confirm = confirm_on(files)
     found: list[tuple[str, int, ScannedRecord]] = []
-    for path, start in _segments(files):
+    for path, start in segments_on(files):
         records: list[ScannedRecord] = []
         scan_records(files.content(path), start, 0, records)
         found += [
@@ -166,7 +166,7 @@ def _record(files: SimulatedFiles, store: str, rng: random.Random) -> Flip | Non
     return Flip(path, at, place, message_of(record.body), letter_of(record))
 
 
-def _segments(files: SimulatedFiles) -> list[tuple[str, int]]:
+def segments_on(files: SimulatedFiles) -> list[tuple[str, int]]:
     """Return path and first position of each segment."""
     return [
         (f"{ROOT}/commitlog/{name}", start)
@@ -177,7 +177,7 @@ def _segments(files: SimulatedFiles) -> list[tuple[str, int]]:
 
 def _record_at(files: SimulatedFiles, position: int) -> Record | None:
     """Return the record that a unit names, None where no record begins."""
-    for path, start in reversed(_segments(files)):
+    for path, start in reversed(segments_on(files)):
         if start <= position:
             try:
                 return decode_record(files.content(path), position - start)
@@ -186,7 +186,7 @@ def _record_at(files: SimulatedFiles, position: int) -> Record | None:
     return None
 
 
-def _confirm(files: SimulatedFiles) -> int:
+def confirm_on(files: SimulatedFiles) -> int:
     """Return the confirm offset on the disk. What lies above it is the end of the log when it is damaged."""
     content = files.content(f"{ROOT}/checkpoint")
     return CHECKPOINT.unpack_from(content)[4] if len(content) >= CHECKPOINT.size else 0

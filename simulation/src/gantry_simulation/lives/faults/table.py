@@ -9,6 +9,7 @@ import msgspec
 from gantry_simulation.lives.faults.clocks import step_wall
 from gantry_simulation.lives.faults.damage import flip, lose_files
 from gantry_simulation.lives.faults.disks import disk_error, empty, full_disk, read_error, slow_syncs
+from gantry_simulation.lives.faults.holes import lose_stretch
 from gantry_simulation.lives.faults.network import break_connections, cut, cut_one_way
 from gantry_simulation.lives.faults.processes import kill, pause, power_cut, reconfigure, stop
 from gantry_simulation.lives.faults.replicas import (
@@ -43,7 +44,7 @@ COMMON_FAULTS: dict[str, Apply] = {
     "bit flip": flip,
     "lost files": lose_files,
 }
-DISK_PRESSURE, HOURS_OFF = "disk pressure", "hours off"
+DISK_PRESSURE, HOURS_OFF, LOST_STRETCH = "disk pressure", "hours off", "lost stretch"
 GROUP_FAULTS: dict[str, Apply] = {
     "blackout": blackout,
     "cut off": cut_off,
@@ -57,8 +58,9 @@ FAULTS: dict[str, Apply] = {
     DISK_PRESSURE: disk_pressure,
     HOURS_OFF: hours_off,
     **GROUP_FAULTS,
+    LOST_STRETCH: lose_stretch,
 }
-"""Those in common, those of lives in which retention works, and those of groups with replicas."""
+"""Those in common, those of lives in which retention works, those of groups with replicas, and that of groups whose logs get holes."""
 POWER_CUT = "power cut"
 DAMAGES = frozenset({"bit flip", "lost files"})
 STORE_FAULTS = DAMAGES | {"reconfigure", "disk error", "full disk", "read error", "slow syncs"}

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from broker_store.log.log_range import LogRange
 from broker_store.opening.opening import Opening
+from broker_store.process.group import kept
+from broker_store.process.group.gap_wait import GapWait
 from broker_store.process.membership import Membership
 from broker_store.replication.as_follower import Following
+from broker_store.replication.filling import Filling
 from broker_store.replication.gate import Gate
 from broker_store.replication.kept_file import KeptFile
 from broker_store.replication.replica_log import ReplicaLog
@@ -101,6 +105,26 @@ def _yes(_right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *_arguments: True
 
 
+def _without_a_walk(_right: Callable[..., Any]) -> Callable[..., Any]:
+    async def fill(_filling: Filling, _held: LogRange) -> bool:
+        return True
+
+    return fill
+
+
+def _serves_at_once(_right: Callable[..., Any]) -> Callable[..., Any]:
+    def look(wait: GapWait, *_arguments: Any) -> bool:
+        wait.may_serve = True
+        wait._on_may_serve()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - it plants a fault there
+        return False
+
+    return look
+
+
+def _nothing_again(_right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *_arguments: False
+
+
 PLANTED_REPLICAS: tuple[Planted | Together, ...] = (
     Planted("a leader acknowledges what it alone has", Gate, "_advance", _own_end),
     Planted("topics with asynchronous flush are answered before the group", Membership, "holds_all", _no),
@@ -116,4 +140,7 @@ PLANTED_REPLICAS: tuple[Planted | Together, ...] = (
     Planted("the promises of a replica are not durable", KeptFile, "write", _kept_in_memory),
     Planted("a follower keeps what its leader has not", ReplicaLog, "cut_back", _no_cut),
     Planted("a follower accepts a leader that knows less", Following, "_accepts", _yes),
+    Planted("a hole counts as filled without a walk", Filling, "_fill", _without_a_walk),
+    Planted("what lacks the records of a hole stays", kept, "clear_derived", _nothing_again),
+    Planted("a leader whose log has a hole serves", GapWait, "look", _serves_at_once),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from broker_store.log.commit_log.commit_log import LogState
 from broker_store.log.space import Space
 from broker_store.opening.opened_store import OpenedStore
+from broker_store.process.group.gap_wait import GapWait
 from broker_store.process.group.lost_records import LostRecords
 from broker_store.process.group.settings import CannotMove
 from broker_store.replication.shell import Shell
@@ -34,9 +35,11 @@ class GroupFitness:
         thread: Workers,
         is_serving: Callable[[], bool],
         move: Callable[[str], None],
+        gap_wait: GapWait,
         now_ms: Callable[[], int],
     ) -> None:
         """`move` lets another replica lead. `now_ms`: of the steady clock."""
+        self._gap_wait = gap_wait
         self._log, self._shell, self._thread = store.log, shell, thread
         self._is_serving, self._move, self._now_ms = is_serving, move, now_ms
         self._space = Space(store.files, store.directory, store.log)
@@ -68,7 +71,7 @@ class GroupFitness:
             except OSError as error:
                 _log.warning("it is not known whether this replica is fit to lead", reason=str(error))
                 continue
-            if self._hand_over():
+            if self._hand_over() or self._gap_wait.look(self._shell.role.leading, self._now_ms()):
                 return
 
     def _hand_over(self) -> bool:

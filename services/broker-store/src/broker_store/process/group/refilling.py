@@ -1,7 +1,7 @@
 """Fills what the log of this replica has lost from other replicas, and then has everything that is derived from the log made again.
 
 Queues, index and tables of this life lack the records, and so do its checkpoints. A follower ends its process once the log is whole, and the next
-start reads all of it. It waits while the group would refuse sends without it. A leader hands over first (`GroupFitness`).
+start reads all of it. It waits while the group would refuse sends without it. A leader that serves hands over first (`GroupFitness`).
 """
 
 import asyncio
@@ -34,8 +34,10 @@ class Refilling:
         settings: GroupSettings,
         thread: Workers,
         end: Callable[[Exception], None],
+        is_serving: Callable[[], bool],
     ) -> None:
-        """`end` ends the process."""
+        """`end` ends the process. `is_serving`: whether it serves as a leader."""
+        self._is_serving = is_serving
         assert isinstance(store.log, ReplicaLog)
         self._log, self._records, self._shell, self._settings = store.log, records, shell, settings
         self._thread, self._end = thread, end
@@ -75,8 +77,10 @@ class Refilling:
 
     @property
     def _can_go(self) -> bool:
-        """Whether this replica follows a leader that lives, and the group acknowledges sends without it, if it ever does."""
+        """Whether the group loses nothing: it acknowledges sends without this replica, if it ever does, or this one leads and serves nothing."""
         role, settings = self._shell.role, self._settings
+        if role.leading is not None and not self._is_serving():
+            return True
         newest = role.replica.kept.newest
         if newest is None or role.leading is not None or not role.following.is_copying:
             return False
