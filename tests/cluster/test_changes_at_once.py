@@ -103,6 +103,34 @@ def test_a_removal_that_was_interrupted_may_be_taken_back_or_repeated(
     assert sorted(wait_whole(gantry, data, 2)) == sorted(set("abc") - {left})
 
 
+def test_nothing_is_restarted_while_the_register_does_not_answer(
+    data: str, gantry: Callable[..., Any]
+) -> None:
+    """The leader serves without it, but no replica could lead after it."""
+    before = wait_whole(gantry, data, 3)
+    state = json.loads(gantry("status", "--data", data, "--json").stdout)
+    (leader,) = (one for one in state["brokers"][0]["replicas"] if one["role"] == "leader")
+    servers = [one["pid"] for one in state["processes"] if one["name"].startswith("nats-")]
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: says(leader)["registerFault"] != "", "the register answers")
+        for words in (
+            ("restart", "--rolling"),
+            ("replicas", "add", "broker-a"),
+            ("replicas", "remove", "broker-a", "c"),
+        ):
+            ran = gantry(*words, "--timeout", "3", "--data", data)
+            assert ran.returncode == 1, ran.stderr
+            assert "the register does not answer" in ran.stderr
+        assert roles_of(gantry, data) == before
+    finally:
+        for pid in servers:
+            os.kill(pid, signal.SIGCONT)
+    ran = gantry("restart", "--rolling", "--timeout", "40", "--data", data)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_the_second_of_two_removals_is_refused_and_nothing_stays_stopped(
     data: str, gantry: Callable[..., Any]
 ) -> None:

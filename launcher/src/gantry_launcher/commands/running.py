@@ -154,7 +154,7 @@ class Running:
     def wait_in_sync(
         self, broker: str, but: Collection[str] = (), *, with_unknown: bool = False, leaving: str = ""
     ) -> Said:
-        """Wait until all replicas of a broker but these are in sync; return what they say. Raises StepFailed.
+        """Wait until all replicas of a broker but these are in sync, and another one could lead; return what they say. Raises StepFailed.
 
         Those that the leader does not know count only `with_unknown`. Raises LeadCameBack at once where the one that is `leaving` leads.
         """
@@ -169,6 +169,12 @@ class Running:
             found = {name: words for name, words in found.items() if name not in but}
             if found:
                 self.bring_back(broker, last)
+            leader = leader_of(last)
+            leading = last[leader] if leader is not None else None
+            if leading is not None and leading.register_fault:
+                found = {
+                    "": f"the register does not answer, so that no other replica could lead: {leading.register_fault}"
+                }
             words = ", ".join(f"{name}: {words}" if name else words for name, words in found.items())
             return words, progress_of(last, found)
 

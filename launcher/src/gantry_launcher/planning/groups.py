@@ -29,6 +29,8 @@ class Member:
     accepts_sends: bool
     others: Mapping[str, Other]
     """Of a leader: the replicas in its settings."""
+    register_fault: str = ""
+    """Why it does not reach the register; empty while it does."""
 
 
 Said = Mapping[str, Member | None]
@@ -47,6 +49,7 @@ def read_member(body: Mapping[str, Any]) -> Member | None:
     return Member(
         body["role"], _int(body.get("epoch")) or 0, _int(body.get("endOffset")) or 0,
         frozenset(map(str, cast("list[Any]", members))), _int(body.get("minInSync")) or 1, body.get("acceptsSends") is True, others,
+        str(body.get("registerFault") or ""),
     )  # fmt: skip
 
 
