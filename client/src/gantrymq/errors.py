@@ -34,6 +34,7 @@ _ADVICE_OF_REASON: dict[str, str] = {
     "NOT_LEADER": "another replica leads the broker: it accepts this; the route names it in a moment",
     "NO_LEASE": "try again in a moment: the leader has just taken over, or does not hear every replica in sync",
     "TOO_FEW_REPLICAS": "start the broker's other replicas: fewer are in sync than min_in_sync",
+    "REPAIR_AWAITED": "try again when the broker's other replicas run: a record is damaged at the one that was asked",
     "FIRST_UNKNOWN": "send it again with the same key",
     "RESULT_UNKNOWN": "it may be stored: send it again with the same key, if it has one",
 }

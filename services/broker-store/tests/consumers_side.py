@@ -37,7 +37,7 @@ class Consumers:
         self.side.groups.put(self.group)
         self.retrying = Retrying(
 
-                read_record=store.log.read_record, topics=store.topics, targets=sending.targets,
+                read_record=store.log.read_record, in_thread=asyncio.to_thread, topics=store.topics, targets=sending.targets,
                 queues=store.queues, appends=sending.appends, delays=sending.delays, retries=sending.retries,
                 deferred=DeferredReplies(self.side.classes["send"], self.side.clock.now_ms),
                 consumer_of=lambda peer, _group: f"client@{peer.id}", broker_ip="127.0.0.1",

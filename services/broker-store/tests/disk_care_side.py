@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 def care_of(side: SendingSide) -> DiskCare:
     snapshots = Snapshots(side.files, "/store", machine().secret_bytes)
-    return DiskCare(side.store, snapshots, side.thread)
+    return DiskCare(side.store, snapshots, side.thread, None)
 
 
 @contextlib.asynccontextmanager

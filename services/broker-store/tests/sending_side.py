@@ -19,6 +19,7 @@ from broker_store.opening.opening import Opening
 from broker_store.process.foundation import Surroundings, build_foundation
 from broker_store.process.halves_and_features import Roll
 from broker_store.process.parts.sending import Sending
+from broker_store.reading.repaired_reads import Repaired
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
@@ -155,6 +156,7 @@ class SendingSide:
             pass
         self.store = self.opening.store
         self.log = self.store.log
+        self.repaired = self.open_repairs()
         self.queues = self.store.queues
         self.topics = self.store.topics
         self.classes = request_classes()
@@ -163,7 +165,7 @@ class SendingSide:
         self.around = Surroundings(
             self.settings, self.files, self.classes, Metrics(), self.clock.now_ms,
             Hints("", "broker-store", random.Random(1)), ConnectionPool(), "127.0.0.1:10911", lambda: None,
-            Snapshots(self.files, DIRECTORY, machine().secret_bytes),
+            Snapshots(self.files, DIRECTORY, machine().secret_bytes), repaired=self.repaired,
         )  # fmt: skip
         self.foundation = build_foundation(self.around, self.store, self.thread)
         self.groups = self.foundation.reading.groups
@@ -182,6 +184,10 @@ class SendingSide:
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         self._opaque = 0
         self.begin_records()
+
+    def open_repairs(self) -> Repaired | None:
+        """Return what repairs damaged records. None: the store has no replicas."""
+        return None
 
     def begin_records(self) -> None:
         """Let changes of configuration enter the log from now on, as the process does."""

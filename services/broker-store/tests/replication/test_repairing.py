@@ -191,6 +191,76 @@ async def test_a_repair_asks_the_next_replica_where_one_has_nothing_or_is_damage
 
 
 @pytest.mark.anyio
+async def test_a_repair_ends_at_once_where_every_replica_has_answered_in_vain(damaged):
+    log, _, ends = damaged
+    asker = Asker(log)
+    done = asker.repairing.want(ends[1])
+    await asker.answer(b"")
+    assert not done.done()
+    await asker.answer(b"")
+    assert done.result() is False
+    assert asker.repairing.may_come(ends[1]) is False
+
+
+@pytest.mark.anyio
+async def test_a_repair_waits_for_the_replica_that_has_not_answered_and_may_come_later(damaged):
+    log, _, ends = damaged
+    asker = Asker(log)
+    done = asker.repairing.want(ends[1])
+    asker.ms += ANSWER_MS + 1
+    asker.repairing.tick()
+    assert not done.done()
+    asker.ms += REPAIR_MS
+    asker.repairing.tick()
+    assert done.result() is False
+    assert asker.repairing.may_come(ends[1]) is True
+    assert asker.repairing.may_come(log.confirm) is False, "no replica is asked for what is not confirmed"
+
+
+@pytest.mark.anyio
+async def test_repairs_of_records_that_came_with_another_one_end_with_it(damaged):
+    log, other, ends = damaged
+    asker = Asker(log)
+    done = [asker.repairing.want(ends[number]) for number in (1, 2, 3)]
+    await asker.answer(other.read_confirmed(ends[1], ends[3] - ends[1]))
+    assert [one.done() and one.result() for one in done] == [True, True, False]
+    assert [want.position for _, want in asker.sent] == [ends[1], ends[3]]
+
+
+@pytest.mark.anyio
+async def test_where_no_record_begins_both_replicas_say_so_and_the_next_repair_follows(damaged):
+    log, other, ends = damaged
+    asker = Asker(log, ("b",))
+    nowhere, done = asker.repairing.want(ends[1] + 10), asker.repairing.want(ends[1])
+    await asker.answer(other.read_confirmed(ends[1] + 10, 100))
+    assert nowhere.result() is False
+    await asker.answer(other.read_confirmed(ends[1], 1 << 20))
+    assert done.result() is True
+
+
+@pytest.mark.anyio
+async def test_a_reader_whose_record_another_repair_has_replaced_reads_it_again_at_once(damaged):
+    log, other, ends = damaged
+    asker = Asker(log, ("b",))
+    asker.repairing.want(ends[1], is_exact=True)
+    await asker.answer(other.read_confirmed(ends[1], 1 << 20))
+    late = asker.repairing.want(ends[1], is_exact=True)
+    await asker.answer(other.read_confirmed(ends[1], ends[2] - ends[1]))
+    assert late.result() is True
+    assert asker.repairing.records == 1
+
+
+@pytest.mark.anyio
+async def test_a_replica_that_ends_leaves_no_reader_waiting(damaged):
+    log, _, ends = damaged
+    asker = Asker(log)
+    before = asker.repairing.want(ends[1])
+    asker.repairing.close()
+    assert [before.result(), asker.repairing.want(ends[1]).result()] == [False, False]
+    assert asker.repairing.may_come(ends[1]) is True
+
+
+@pytest.mark.anyio
 async def test_late_and_foreign_answers_change_nothing(damaged):
     log, other, ends = damaged
     asker = Asker(log)

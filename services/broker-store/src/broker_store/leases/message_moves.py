@@ -19,6 +19,7 @@ from broker_store.leases.note_writer import NoteWriter
 from broker_store.leases.queue_scan import Scanner
 from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
+from broker_store.log.errors import LogError, PositionRemoved
 from broker_store.reading.pull_reading import InThread
 from broker_store.retrying.retries import Retries, readable_reason, used_up
 from broker_store.settling.settling import Settling
@@ -239,7 +240,7 @@ class MessageMoves:
             done(refusal.remark)
 
     async def _item(self, place: Place, delay_ms: int | None) -> SettleItem | None:
-        """Return the item to settle, None for a message that is gone."""
+        """Return the item to settle, None for a message that is gone. Raises RepairAwaited for one that another replica may have."""
         queue = self.queues.find(place.subscription.topic, place.leases.queue_id)
         if queue is None:
             return None
@@ -247,8 +248,14 @@ class MessageMoves:
         if not found:
             return None
         _offset, position, _size = found[0]
-        data = await self.in_thread(partial(self.scanner.read_record, queue, found[0], may_wait=True))
-        if data is None:
+        try:
+            data = await self.in_thread(
+                partial(self.scanner.read_whole_record, queue, found[0], may_wait=True)
+            )
+        except PositionRemoved:
+            return None
+        except LogError:
+            self.scanner.leave_out(queue, place.offset)
             return None
         record = decode_record(data)
         output = (

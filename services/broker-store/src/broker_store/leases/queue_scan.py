@@ -4,6 +4,7 @@ Reads never wait for the disk unless allowed. Otherwise `Cold` names the bytes t
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker_store.filters.compiled import compile_or_refuse
@@ -51,6 +52,20 @@ class Cold(Exception):
         self.position, self.size = position, size
 
 
+@dataclass(slots=True)
+class Repairs:
+    """What a receive of a replica knows about damaged records: `Cold` names one that was not tried yet."""
+
+    tried: set[int] = field(default_factory=set[int])
+    """Positions whose records were asked for."""
+    awaits: bool = False
+    """No replica that may have one of them answered. The receive waits for no other one, and leaves such messages leased: they are due again later."""
+
+    def wants(self, position: int) -> bool:
+        """Whether a record is to be asked for."""
+        return not self.awaits and position not in self.tried
+
+
 class Wanted(NamedTuple):
     """A group's compiled filter. `key` names the property that holds a message's key, if any."""
 
@@ -63,9 +78,14 @@ class Wanted(NamedTuple):
     """Cost of checking one message."""
 
     @property
+    def by_tag_alone(self) -> bool:
+        """Whether the unit shows that a message is wanted, but for another tag with the same hash."""
+        return self.matches is None and not self.key
+
+    @property
     def is_plain(self) -> bool:
         """Whether every message is wanted without a check."""
-        return self.tags.codes is None and self.matches is None and not self.key
+        return self.tags.codes is None and self.by_tag_alone
 
 
 def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
@@ -96,6 +116,13 @@ class Scanner:
     def __init__(self, log: LogReader, metrics: StoreMetrics) -> None:
         self._log = log
         self._metrics = metrics
+        self.repairs: Repairs | None = None
+        """Those of the receive that runs, None where it leaves damaged records out."""
+
+    @property
+    def awaits_repair(self) -> bool:
+        """Whether a damaged message may be readable later."""
+        return self.repairs is not None and self.repairs.awaits
 
     def look(
         self,
@@ -147,6 +174,8 @@ class Scanner:
             if size == HOLE_SIZE or size <= 0 or not codes.matches(code):
                 continue
             data = self.read_record(queue, (start + number, position, size), may_wait=may_wait)
+            if data is None and self.awaits_repair and wanted.by_tag_alone:
+                found.append((start + number, "", 0))  # it is due, and stays leased until it can be read
             properties = None if data is None else properties_at(data, 0, size)
             if data is None or properties is None:
                 continue
@@ -224,23 +253,32 @@ class Scanner:
         """Return a message's record, None when it is damaged or gone, or not the one its unit names. Raises Cold."""
         offset, position, size = place
         try:
-            data = self._log.read(position, size) if may_wait else self._log.read_nowait(position, size)
-            if data is None:
-                raise Cold(position, size)
-            if offset < queue.old_end:
-                check_record(queue, offset, position, size, data)
+            return self.read_whole_record(queue, place, may_wait=may_wait)
         except PositionRemoved:
             return None
         except LogError:  # damaged, or a unit that points to no record or to another
-            if not may_wait:
+            if not may_wait or (self.repairs is not None and self.repairs.wants(position)):
                 raise Cold(position, size) from None
-            self._metrics.damaged_records += 1
-            _log.error(
-                "damaged records are left out of a reply",
-                topic=queue.topic, queue_id=queue.queue_id, offset=offset, records=1,
-            )  # fmt: skip
+            self.leave_out(queue, offset)
             return None
+
+    def read_whole_record(self, queue: QueueReader, place: MessagePlace, *, may_wait: bool) -> bytes:
+        """Return a message's record. Raises Cold, and what a read raises: DamagedRecord also where it is not the one that its unit names."""
+        offset, position, size = place
+        data = self._log.read(position, size) if may_wait else self._log.read_nowait(position, size)
+        if data is None:
+            raise Cold(position, size)
+        if offset < queue.old_end:
+            check_record(queue, offset, position, size, data)
         return data
+
+    def leave_out(self, queue: QueueReader, offset: int) -> None:
+        """Report that a damaged message is left out."""
+        self._metrics.damaged_records += 1
+        _log.error(
+            "damaged records are left out of a reply",
+            topic=queue.topic, queue_id=queue.queue_id, offset=offset, records=1,
+        )  # fmt: skip
 
     def warm(self, position: int, size: int) -> None:
         """Bring bytes into memory, in a thread that may wait for the disk. Raises what `read` raises."""

@@ -14,13 +14,14 @@ from broker_store.commit.topics import TopicTable
 from broker_store.leases.lease_table.runs import Run
 from broker_store.leases.note_bodies import LeaseNote
 from broker_store.leases.note_writer import NoteWriter
-from broker_store.leases.queue_scan import LOOK_STEPS_MAX, Cold, Scanner, Wanted
+from broker_store.leases.queue_scan import LOOK_STEPS_MAX, Cold, Repairs, Scanner, Wanted
 from broker_store.leases.subscription_opening import Opener, attempts_max, is_in_order
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.log.errors import LogError
 from broker_store.metrics.store_metrics import StoreMetrics
 from broker_store.ports import Peer, QueueReader
 from broker_store.reading.pull_reading import InThread
+from broker_store.reading.repaired_reads import RepairAwaited
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
@@ -82,6 +83,8 @@ class Receiver:
     metrics: StoreMetrics
     deferred: DeferredReplies
     in_thread: InThread
+    can_repair: bool
+    """Whether another replica may have what is damaged here."""
     now_ms: Callable[[], int]
     """Store time."""
     steady_ms: Callable[[], int]
@@ -191,25 +194,38 @@ class Receiver:
     async def _receive_slowly(
         self, command: Command, header: ReceiveHeader, subscription: Subscription, cold: Cold
     ) -> bytes:
-        """Read the bytes in a thread, then receive again: they are in memory by then.
+        """Read the bytes in a thread, then receive again: they are in memory by then, and repaired where they were damaged.
 
         Leases nothing if the group or the topic was deleted meanwhile. The next receive begins with new tables.
         """
-        await self.warm(cold)
-        config = self.opener.group(header.group)
-        self.opener.topic(header.topic)
-        if self.subscriptions.find(header.group, header.topic) is not subscription:
-            nothing = ReceiveReplyHeader(runs=0, until_ms=self.now_ms(), more=True)
-            return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
-        return self._receive(command, header, config, subscription, may_wait=True)
+        repairs = Repairs() if self.can_repair else None
+        while True:
+            await self.warm(cold, repairs)
+            config = self.opener.group(header.group)
+            self.opener.topic(header.topic)
+            if self.subscriptions.find(header.group, header.topic) is not subscription:
+                nothing = ReceiveReplyHeader(runs=0, until_ms=self.now_ms(), more=True)
+                return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
+            self.scanner.repairs = repairs
+            try:
+                return self._receive(command, header, config, subscription, may_wait=True)
+            except Cold as another:  # damaged, too
+                cold = another
+            finally:
+                self.scanner.repairs = None
 
-    async def warm(self, cold: Cold) -> None:
-        """Bring bytes into memory, in a thread. The receive finds out what is wrong with them."""
+    async def warm(self, cold: Cold, repairs: Repairs | None = None) -> None:
+        """Bring bytes into memory, in a thread, and repair them. The receive finds out what is wrong with them."""
         try:
             with suppress(LogError):
                 await self.in_thread(self.scanner.warm, cold.position, cold.size)
+        except RepairAwaited:
+            if repairs is not None:
+                repairs.awaits = True
         finally:
             self.metrics.cold_reads += 1
+            if repairs is not None:
+                repairs.tried.add(cold.position)
 
     def _gather_retries(
         self,
@@ -292,7 +308,10 @@ class Receiver:
     def _read(
         self, queue: QueueReader, leases: QueueLeases, run: Run, batch: Batch, *, may_wait: bool
     ) -> None:
-        """Read a run's messages into the batch. Missing ones are done; those without room are given back."""
+        """Read a run's messages into the batch. Missing ones are done; those without room are given back.
+
+        Damaged ones that another replica may have stay leased, and are due again when that ends.
+        """
         first, mask, attempt = run.first, run.mask, run.attempt
         places = self.scanner.places(queue, run)
         fitting = len(places)
@@ -312,6 +331,8 @@ class Receiver:
             if back:
                 leases.table.give_back(first, back, batch.lease)
             missing = mask & ~bits_of(first, offsets) & ~back
+            if self.scanner.awaits_repair:
+                missing &= ~bits_of(first, [place[0] for place in places[:fitting]])
             if missing:
                 leases.table.settle(first, missing)
         batch.size = size

@@ -16,7 +16,9 @@ from broker_store.log.space import Space
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.forgetting import forget_before
 from broker_store.reading.queries.offset_search import store_ms_at
+from broker_store.reading.repaired_reads import RepairAwaited, Repaired, RepairedReads
 from broker_store.settings import Settings
+from broker_store.settling.decided.mark import Source
 from broker_store.settling.decided.settled_table import Decision, Pinned
 from gantry_chassis.logs.structured import get_logger
 from gantry_chassis.machine.environment import Workers
@@ -58,7 +60,9 @@ class LiveRetention:
 class DiskCare:
     """The loops that keep the disk in order."""
 
-    def __init__(self, store: OpenedStore, snapshots: Snapshots, thread: Workers) -> None:
+    def __init__(
+        self, store: OpenedStore, snapshots: Snapshots, thread: Workers, repaired: Repaired | None
+    ) -> None:
         self._store = store
         self._files = store.files
         self._directory = store.directory
@@ -67,6 +71,7 @@ class DiskCare:
         self._events = store.events
         self._snapshots = snapshots
         self._thread = thread
+        self._read = RepairedReads(thread.run, repaired)
         self._clock = store.clock
         self._filled_ms: tuple[int, int] = -1, 0
         """The start of a segment, and the store time of its first message: the segments before it were full by then."""
@@ -231,21 +236,30 @@ class DiskCare:
     async def _pass_damaged(self, below: int) -> bool:
         """Count items below a position whose records are damaged as decided. Returns whether there were any.
 
-        Their owners never see them, so they would keep the log for ever. The next start finds the same damage.
+        Their owners never see them, so they would keep the log for ever. The next start finds the same damage. What another replica
+        may have keeps the log: the next call asks for it again.
         """
         settled, has_passed = self._states.settled, False
         for item in settled.pinned():
-            if item.position < below and await self._thread.run(self._is_damaged, item):
-                topic, queue_id = item.queue.topic, item.queue.queue_id
-                settled.settle(
-                    (topic, queue_id, ""), item.offset, Decision([], "damaged", self._clock.now_ms())
-                )
+            topic, queue_id = item.queue.topic, item.queue.queue_id
+            source: Source = (topic, queue_id, "")
+            if item.position >= below or not await self._is_lost(item):
+                continue
+            if not settled.is_settled(source, item.offset):  # nor meanwhile: a rollback needs no record
+                settled.settle(source, item.offset, Decision([], "damaged", self._clock.now_ms()))
                 _log.error(
                     "an undecided item is damaged: it no longer keeps the log",
                     topic=topic, queue_id=queue_id, offset=item.offset, position=item.position,
                 )  # fmt: skip
                 has_passed = True
         return has_passed
+
+    async def _is_lost(self, item: Pinned) -> bool:
+        """Whether a record is damaged here, and no other replica has it."""
+        try:
+            return await self._read(self._is_damaged, item)
+        except RepairAwaited:
+            return False
 
     def _is_damaged(self, item: Pinned) -> bool:
         """Whether the log has no such record. A failed read says nothing of it. Runs in a thread."""

@@ -1,9 +1,8 @@
 """The parts that stand on an opened store alone. The sending half, the reading half and the leases are built on them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from broker_store.admin.replication_handler import Copy, Group
 from broker_store.admin.topics_handler import WhenKnown
@@ -16,7 +15,6 @@ from broker_store.groups.groups import GroupTable, groups_from
 from broker_store.groups.locks.lock_file import LockFile
 from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.groups.offsets import OffsetTable
-from broker_store.log.errors import DamagedRecord
 from broker_store.log.files.files import Files
 from broker_store.log.snapshot import Snapshots
 from broker_store.metrics.counts import TopicKind
@@ -26,6 +24,7 @@ from broker_store.process.disk_care import DiskCare
 from broker_store.process.group.follower_registration import FollowerRegistration
 from broker_store.process.registration import Identity, Registration
 from broker_store.reading.read_settings import ReadSettings
+from broker_store.reading.repaired_reads import Repaired, RepairedReads
 from broker_store.requests.request_classes import RequestClass
 from broker_store.settings import Settings
 from gantry_chassis.machine.environment import Workers
@@ -35,9 +34,6 @@ from gantry_chassis.start_refusal import StartRefused
 from gantry_link.connections.pool import ConnectionPool
 from gantry_wire.errors import MalformedBody
 from gantry_wire.names import SYSTEM_TOPIC_PREFIX
-
-Repaired = Callable[[int], Awaitable[bool]]
-"""Replaces the damaged record at this position by that of another replica. False: it stays as it is."""
 
 READER_THREADS = 2
 """Threads that wait for the disk for pulls and queries. The loop never does."""
@@ -85,14 +81,10 @@ class ReadingBase:
     readers: Workers
     repaired: Repaired | None
 
-    async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function in a reader thread; once more where it met a damaged record that another replica has whole."""
-        try:
-            return await self.readers.run(function, *arguments)
-        except DamagedRecord as damage:
-            if self.repaired is None or not await self.repaired(damage.position):
-                raise
-        return await self.readers.run(function, *arguments)
+    @property
+    def in_thread(self) -> RepairedReads:
+        """Reads in the reader threads."""
+        return RepairedReads(self.readers.run, self.repaired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +108,7 @@ def build_foundation(around: Surroundings, store: OpenedStore, thread: Workers) 
     return Foundation(
         _reading_base(around, store),
         _locks(store),
-        DiskCare(store, around.snapshots, thread),
+        DiskCare(store, around.snapshots, thread, around.repaired),
         _registration(around, store),
     )
 

@@ -204,6 +204,7 @@ def all_loops(features: list[Feature]) -> Loops:
 def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming) -> Retrying:
     return Retrying(
         read_record=store.log.read_record,
+        in_thread=sending.reads,
         topics=store.topics,
         targets=sending.targets,
         queues=store.queues,

@@ -5,7 +5,7 @@ answers what the group has confirmed: this is its flusher. Another leader ends t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -26,6 +26,7 @@ from broker_store.process.group.lost_records import LostRecords
 from broker_store.process.group.newest_reads import with_newest_reads
 from broker_store.process.group.refilling import Refilling
 from broker_store.process.group.register import GroupRegister
+from broker_store.process.group.repairs import repairs_of
 from broker_store.process.group.report import GroupReport, Position
 from broker_store.process.group.settings import CannotMove, GroupSettings, role_of
 from broker_store.replication.frames import CODES
@@ -99,6 +100,7 @@ class Membership:
             shipping=ShippingSettings(read_bytes_per_second=store.settings.copy_bytes_per_second),
             register_seconds=REGISTER_SECONDS,
         )  # fmt: skip
+        self.repaired = repairs_of(self._shell.repairing)
         self.report = GroupReport(settings, self._shell, self._log, life.environment.steady, self._position)
         lost = LostRecords(store)
         self._wake = asyncio.Event()
@@ -460,10 +462,6 @@ class Membership:
             _log.warning("this replica ends", reason=str(why))
             self._wake.set()
             self._life.stop()
-
-    def repaired(self, position: int) -> Awaitable[bool]:
-        """Replace the record at this position by that of another replica, if its check fails here. False: it is not whole."""
-        return self._shell.repairing.want(position)
 
     @property
     def state(self) -> ReplicaState:

@@ -62,8 +62,12 @@ class _Repair:
     until_ms: int
     session: Session | None = None
     asked: set[str] = field(default_factory=set[str])
+    lacking: set[str] = field(default_factory=set[str])
+    """Those that answered, and do not have it."""
     peer: str = ""
     asked_ms: int = 0
+    is_exact: bool = False
+    """The damage, if there is any, is in the record at the position, not behind it."""
     is_known: bool = False
     """It is a part of a hole, whose filling is reported as a whole."""
     start: int = 0
@@ -79,16 +83,20 @@ class Repairing:
         self._log, self._calls = log, calls
         self._waiting: dict[int, _Repair] = {}
         self._failed_ms: dict[int, int] = {}
+        self._lost: set[int] = set()
+        """Those of `_failed_ms` for which replicas were asked, and each that answered does not have it."""
         self._answering: set[str] = set()
         self._answered: dict[str, int] = {}
         """Where the last answer to a peer ended: it may ask for the rest of a record there."""
+        self._is_closed = False
         self.records = 0
         """Records repaired since the start."""
 
-    def want(self, position: int, *, is_known: bool = False) -> asyncio.Future[bool]:
+    def want(self, position: int, *, is_exact: bool = False, is_known: bool = False) -> asyncio.Future[bool]:
         """Repair the record at this position, and those behind it that come with it. The result says whether it is whole now.
 
-        `is_known`: the caller reports what is replaced.
+        `is_exact`: the reader met damage in this record, which another repair may have replaced since; otherwise somewhere in a run of
+        records from there on. `is_known`: the caller reports what is replaced.
         """
         known = self._waiting.get(position)
         if known is not None:
@@ -97,21 +105,28 @@ class Repairing:
         now = self._calls.now_ms()
         is_bounded = self._log.min_position <= position < self._log.confirm
         is_late = now - self._failed_ms.get(position, now - AGAIN_MS) < AGAIN_MS
-        if not is_bounded or is_late or len(self._waiting) >= WAITING_MAX:
+        if self._is_closed or not is_bounded or is_late or len(self._waiting) >= WAITING_MAX:
             done.set_result(False)
             return done
-        self._waiting[position] = _Repair(position, done, now + REPAIR_MS, is_known=is_known)
+        self._waiting[position] = _Repair(
+            position, done, now + REPAIR_MS, is_exact=is_exact, is_known=is_known
+        )
         self._go_on()
         return done
+
+    def may_come(self, position: int) -> bool:
+        """Whether a record that `want` could not repair may be repaired later: no replica has answered that it does not have it, either."""
+        return self._log.min_position <= position < self._log.confirm and position not in self._lost
 
     def tick(self) -> None:
         """Take what readers have met; ask again, or another replica, where no answer came."""
         while self._log.damaged:
-            self.want(self._log.damaged.pop())
+            self.want(self._log.damaged.pop(), is_exact=True)
         self._go_on()
 
     def close(self) -> None:
-        """Give up what waits."""
+        """Give up what waits, and repair nothing more."""
+        self._is_closed = True
         for repair in list(self._waiting.values()):
             self._end(repair, is_whole=False)
 
@@ -136,6 +151,9 @@ class Repairing:
             repair.peer, repair.start, repair.data = others[0], repair.position, b""
             repair.asked.add(repair.peer)
             self._ask(repair)
+        elif repair.asked and repair.asked == repair.lacking:  # nobody's answer is awaited
+            self._end(repair, is_whole=False)
+            self._go_on()
 
     def _ask(self, repair: _Repair) -> None:
         repair.session, repair.asked_ms = self._calls.new_session(), self._calls.now_ms()
@@ -148,6 +166,7 @@ class Repairing:
         if repair is None or repair.is_writing or (peer, have.session) != (repair.peer, repair.session):
             return
         if not have.data or have.position != repair.start + len(repair.data):
+            repair.lacking.add(peer)
             self._ask_next(repair)
             return
         repair.data += have.data
@@ -171,6 +190,7 @@ class Repairing:
                 replica=repair.peer,
                 reason=str(error),
             )
+            repair.lacking.add(repair.peer)
             self._ask_next(repair)
         elif isinstance(error, LogError | OSError):
             self._end(repair, is_whole=False)
@@ -187,6 +207,11 @@ class Repairing:
                     replica=repair.peer, position=repair.position, end=written.end, count=written.records,
                 )  # fmt: skip
             self._end(repair, is_whole=True)
+            for other in [one for at, one in self._waiting.items() if repair.start <= at < written.end]:
+                self._end(other, is_whole=True)
+            return
+        if repair.is_exact and written.end > repair.position:
+            self._end(repair, is_whole=True)  # another repair was first
             return
         if written.is_all or written.end - repair.position > RECORD_BYTES_LIMIT:
             self._end(repair, is_whole=written.is_all)  # all of it is whole here: another repair was first
@@ -197,10 +222,15 @@ class Repairing:
 
     def _end(self, repair: _Repair, *, is_whole: bool) -> None:
         del self._waiting[repair.position]
+        self._lost.discard(repair.position)
         if not is_whole:
             self._failed_ms[repair.position] = self._calls.now_ms()
+            if repair.lacking:
+                self._lost.add(repair.position)
             while len(self._failed_ms) > WAITING_MAX:
-                del self._failed_ms[next(iter(self._failed_ms))]
+                oldest = next(iter(self._failed_ms))
+                del self._failed_ms[oldest]
+                self._lost.discard(oldest)
         if not repair.done.done():
             repair.done.set_result(is_whole)
 

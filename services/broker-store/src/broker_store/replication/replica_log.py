@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from broker_store.log.commit_log.commit_log import CommitLog, ConfirmFile, LogState
 from broker_store.log.commit_log.log_reader import start_of
+from broker_store.log.commit_log.met_damage import note_damage
 from broker_store.log.commit_log.scan import ScannedRecord, Stop, record_size_at, scan_records
 from broker_store.log.commit_log.segment import Segment, cut_segment, open_segment
 from broker_store.log.errors import (
@@ -225,7 +226,7 @@ class ReplicaLog(CommitLog):
         try:
             return super().read(position, size)
         except DamagedRecord as damage:
-            self.damaged.append(damage.position)
+            self._note(damage)
             raise
 
     def read_nowait(self, position: int, size: int) -> bytes | None:
@@ -233,8 +234,20 @@ class ReplicaLog(CommitLog):
         try:
             return super().read_nowait(position, size)
         except DamagedRecord as damage:
-            self.damaged.append(damage.position)
+            self._note(damage)
             raise
+
+    def read_record(self, position: int) -> bytes:
+        """See `LogReader.read_record`; note damage of the head for the work that reads. A client may name a position where no record begins."""
+        try:
+            return super().read_record(position)
+        except DamagedRecord as damage:
+            note_damage(damage.position)
+            raise
+
+    def _note(self, damage: DamagedRecord) -> None:
+        self.damaged.append(damage.position)
+        note_damage(damage.position)
 
     def read_confirmed(self, position: int, size: int) -> bytes:
         """Return up to `size` confirmed and durable bytes of one segment, unchecked. Raises PositionRemoved, PositionNotVisible, OSError."""

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Arrivals, IndexEntry, Message, refusal_frame
@@ -35,6 +35,9 @@ from gantry_wire.messages.properties import RETRY_TOPIC
 from gantry_wire.names import retry_topic
 from gantry_wire.records.message_record import Record, decode_record
 
+InThread = Callable[..., Awaitable[Any]]
+"""Runs a function in a thread."""
+
 
 class ReadRecord(Protocol):
     """Reads a whole record. May wait for the disk. Raises LogError."""
@@ -47,6 +50,7 @@ class Retrying:
     """Handles 36."""
 
     read_record: ReadRecord
+    in_thread: InThread
     topics: TopicTable
     targets: Targets
     queues: QueueTable
@@ -135,7 +139,7 @@ class Retrying:
     async def _record(self, position: int) -> Record:
         """Return the message at a position anywhere in the log. Raises RocketMQ's answer when there is none."""
         try:
-            data = await asyncio.to_thread(self.read_record, position)
+            data = await self.in_thread(self.read_record, position)
             record = decode_record(data)
             topic = record.topic.decode()
             record.property_map()

@@ -23,7 +23,7 @@ from broker_store.commit.message import (
 )
 from broker_store.commit.record_writer import RecordWriter
 from broker_store.commit.special_message import json_fields
-from broker_store.log.errors import LogError
+from broker_store.log.errors import DamagedRecord, LogError
 from broker_store.sending.idempotency import Remembered, Verdict, Window, content_crc, key_digest
 from broker_store.sending.send_batch import ItemResult, SendBatch
 from gantry_wire.codes import ResponseCode
@@ -123,13 +123,16 @@ class KeyedSends:
         read_record: Callable[[int], bytes],
         now_ms: Callable[[], int],
         reply_place_of: Callable[[Record], ReplyPlace],
+        may_come: Callable[[int], bool] | None,
     ) -> None:
+        """`may_come` asks for the damaged record at a position, and says whether another replica may have it. None: there is none."""
         self.window = window
         self._appends = appends
         self._is_readable = is_readable
         self._read_record = read_record
         self._now_ms = now_ms
         self._reply_place_of = reply_place_of
+        self._may_come = may_come
         self._claims: dict[bytes, Claim] = {}
 
     def submit(self, message: Message, topic: str, properties: dict[str, str]) -> None:
@@ -161,7 +164,11 @@ class KeyedSends:
                 verdicts.append((Verdict.NEW, None))
                 continue
             crc = content_crc(crc32(body) & CRC_MASK, properties)
-            verdict, claim = self.judge(batch.queue.topic, key, crc, unique_key)
+            try:
+                verdict, claim = self.judge(batch.queue.topic, key, crc, unique_key)
+            except RefusedRequest:
+                self._release(verdicts)
+                raise
             if verdict is Verdict.CONFLICT and not batch.per_item:
                 self._release(verdicts)
                 raise conflict(key)
@@ -173,7 +180,10 @@ class KeyedSends:
             raise
 
     def judge(self, topic: str, key: str, crc: int, unique_key: str) -> tuple[Verdict, Claim]:
-        """Judge a key and claim it if new. It is new too if its first message is gone with its topic or by age."""
+        """Judge a key and claim it if new. It is new too if its first message is gone with its topic or by age.
+
+        Raises RefusedRequest while its first message is damaged, and another replica may have it.
+        """
         digest = key_digest(topic, key)
         claim = self._claims.get(digest)
         if claim is not None:
@@ -218,8 +228,7 @@ class KeyedSends:
     def _recall(self, claim: Claim, topic: str, found: Remembered) -> bool:
         """Read the first message back; False when it is gone. It is recent, so this rarely waits for the disk.
 
-        A delayed message lies in a system queue. If the record is damaged, its position is still the
-        answer.
+        A delayed message lies in a system queue. If the record is damaged in every replica, its position is still the answer.
         """
         reply_place: ReplyPlace = (found.queue_id, {})
         unique_key = ""
@@ -227,6 +236,9 @@ class KeyedSends:
             record = decode_record(self._read_record(found.position))
             topic, reply_place = record.topic.decode(), self._reply_place_of(record)
             unique_key = parse_properties(record.properties).get(UNIQ_KEY, "")
+        except DamagedRecord:
+            if self._may_come is not None and self._may_come(found.position):
+                raise _first_unknown() from None
         except (LogError, WireError, OSError):
             pass
         if not self._is_readable(topic, found):

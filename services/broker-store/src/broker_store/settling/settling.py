@@ -17,13 +17,14 @@ from broker_store.commit.targets import Target, Targets
 from broker_store.commit.topics import MARKS_TOPIC, PERM_WRITE, STATE_TOPICS, TopicTable, queue_count
 from broker_store.config.delay_levels import LevelList
 from broker_store.log.commit_log.commit_log import CommitLog, LogState
+from broker_store.reading.repaired_reads import RepairedReads
 from broker_store.requests.request_classes import OVERLOAD
 from broker_store.settling.claims import ClaimTable
 from broker_store.settling.decided.mark import Source, whole_mark
 from broker_store.settling.decided.settled_table import FLOOR_TAG, Decided, SettledTable
 from broker_store.settling.request.ahead import Ahead
 from broker_store.settling.request.item_decisions import Done, SettleEntry
-from broker_store.settling.request.items import Gathered, look_up, read_records
+from broker_store.settling.request.items import Gathered, look_up, read_again, read_records
 from broker_store.settling.request.outcomes import GroupDecisions, ItemCopies
 from broker_store.settling.request.output_records import CannotPlan, FindTarget
 from broker_store.settling.request.slices import SettleSlice, Slices
@@ -55,6 +56,8 @@ class Settling:
     """Log position below which undecided items keep a segment from being deleted, 0 when there are none."""
     has_fast_path: bool
     """Whether ordinary items are placed together, from templates."""
+    reads: RepairedReads
+    """Reads items that are not in memory, or are damaged."""
     deciding: dict[Source, dict[int, Decided]] = field(
         default_factory=dict[Source, dict[int, Decided]], init=False
     )
@@ -121,13 +124,15 @@ class Settling:
             found = look_up(topic, queue, items)
         except OSError as error:
             raise _unreadable(error) from error
-        segment_bytes = self.log.settings.segment_bytes
-        if read_records(topic, queue, found, segment_bytes, self.log.read_nowait):
+        segment_bytes, reads = self.log.settings.segment_bytes, self.reads
+        if read_records(
+            topic, queue, found, segment_bytes, self.log.read_nowait, may_fail=not reads.can_repair
+        ):
             self._submit(source, found, epoch, done)
             return
 
         def read() -> bool:
-            return read_records(topic, queue, found, segment_bytes, self.log.read)
+            return read_again(topic, queue, found, segment_bytes, self.log.read)
 
         def on_read(reading: "asyncio.Future[bool]") -> None:
             try:
@@ -139,7 +144,8 @@ class Settling:
             except Exception as error:  # noqa: BLE001 - answer the waiting client, whatever the error
                 done(_unreadable(error))
 
-        asyncio.ensure_future(asyncio.to_thread(read)).add_done_callback(on_read)
+        # An item that no replica answers with is refused alone: its owner tries again.
+        asyncio.ensure_future(reads.leaving_out(read)).add_done_callback(on_read)
 
     def log_foreign_floors(self) -> None:
         """Log what another broker decided before this start. From then on the log alone holds it."""

@@ -178,7 +178,7 @@ async def test_retention_asks_to_roll_forward_what_it_may_not_delete(peer, decid
 
 def care_of(side):
     snapshots = Snapshots(side.files, "/store", machine().secret_bytes)
-    return DiskCare(side.store, snapshots, machine().workers(1, "disk"))
+    return DiskCare(side.store, snapshots, machine().workers(1, "disk"), None)
 
 
 def copies_of(side, offsets, file, sync_log=lambda: None):

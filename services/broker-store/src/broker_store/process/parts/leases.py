@@ -57,7 +57,8 @@ def build_leasing(around: Surroundings, store: OpenedStore, base: ReadingBase, s
     )  # fmt: skip
     receiver = Receiver(
         scanner, queues, topics, subscriptions, opener, notes, base.metrics,
-        DeferredReplies(around.classes["pull"], now_ms), base.in_thread, now_ms, steady_ms, store.boot_count, work,
+        DeferredReplies(around.classes["pull"], now_ms), base.in_thread, base.in_thread.can_repair, now_ms, steady_ms,
+        store.boot_count, work,
     )  # fmt: skip
     acker = Acker(
         queues, topics, groups, subscriptions, opener, notes, receiver, Adoption(queues, scanner, receiver), moves,

@@ -228,7 +228,7 @@ class Consuming:
             settings=self.settings,
             cold_reads=self.classes["pull"],
             append_internal=self.append_internal,
-            in_thread=self.in_thread,
+            in_thread=self.in_thread.leaving_out,
             now_ms=self.now_ms,
             broker_name=self.broker_name,
             slaves=self.slaves,

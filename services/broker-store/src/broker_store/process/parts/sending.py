@@ -27,6 +27,7 @@ from broker_store.ports import Commands, Handler
 from broker_store.process.foundation import Foundation
 from broker_store.process.parts.delays import build_delays, build_recalls
 from broker_store.process.parts.settling import build_settling
+from broker_store.reading.repaired_reads import RepairedReads, RepairRequests
 from broker_store.requests.request_classes import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.sending.idempotency import Remembered
@@ -60,7 +61,7 @@ class Sending:
         at_turn_end: AtTurnEnd, flusher: Flusher, thread: Workers, earlier: Checkpoints | None = None, *, fast_paths: bool,
     ) -> None:  # fmt: skip
         """Without `fast_paths` every message is its own entry of the group commit. `earlier`: the checkpoints of a replica that has followed."""
-        settings = store.settings
+        settings, repaired = store.settings, foundation.reading.repaired
         self.store = store
         self.dispatch = Dispatch(None if store.index is None else VisibleKeys(store.index), store.events)
         self._loop, self._flusher = asyncio.get_running_loop(), flusher
@@ -77,7 +78,7 @@ class Sending:
         self.delays = build_delays(store)
         self.keyed = KeyedSends(
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
-            self.delays.reply_place_of,
+            self.delays.reply_place_of, None if repaired is None else RepairRequests(repaired).may_come,
         )  # fmt: skip
         now_ms, copies = store.clock.now_ms, store.states.transactions
         self.halves = halves = HalfSends(store.queues, self.appends, copies, self.delays.check)
@@ -106,8 +107,9 @@ class Sending:
         self.topic_commands = TopicHandler(
             store.topics, self.topic_records, self.removal, self.appends.flush, foundation.when_known
         )
+        self.reads = RepairedReads(asyncio.to_thread, repaired)
         self.settling = build_settling(
-            store, self.appends, self.targets, at_turn_end, foundation.care, fast_path=fast_paths
+            store, self.appends, self.targets, at_turn_end, foundation.care, self.reads, fast_path=fast_paths
         )
         self.settling_handlers = SettlingHandlers(
             self.settling, store.clock.now_ms, any_host=settings.claim_any_host

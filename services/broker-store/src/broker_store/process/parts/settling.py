@@ -4,6 +4,7 @@ from broker_store.commit.appends import Appends, AtTurnEnd
 from broker_store.commit.targets import Targets
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.process.disk_care import DiskCare
+from broker_store.reading.repaired_reads import RepairedReads
 from broker_store.settling.claims import ClaimTable
 from broker_store.settling.request.ahead import Ahead
 from broker_store.settling.request.slices import Slices
@@ -17,6 +18,7 @@ def build_settling(
     targets: Targets,
     at_turn_end: AtTurnEnd,
     care: DiskCare,
+    reads: RepairedReads,
     *,
     fast_path: bool,
 ) -> Settling:
@@ -38,4 +40,5 @@ def build_settling(
         ahead=Ahead(clock, FineTimer),
         roll_below=lambda: care.roll_below,
         has_fast_path=fast_path,
+        reads=reads,
     )

@@ -1,9 +1,7 @@
 """The transactions of a store, assembled over the sending and the reading half."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from broker_store.commit.topics import TopicTable
 from broker_store.opening.opened_store import OpenedStore
@@ -105,15 +103,11 @@ def build_transactions(
 ) -> Transactions:
     """Return the feature over both halves of a store."""
     transactions = Transactions(
-        store, sending, Producers(consuming.clients, rights.may_send, rights.relays), around.classes["endTransaction"], _in_thread, around.pool, around.address,
+        store, sending, Producers(consuming.clients, rights.may_send, rights.relays), around.classes["endTransaction"], sending.reads, around.pool, around.address,
         around.index_trouble,
     )  # fmt: skip
     transactions.show(around.metrics)
     return transactions
-
-
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    return await asyncio.to_thread(function, *arguments)
 
 
 def _ensure_audit(topics: TopicTable) -> None:

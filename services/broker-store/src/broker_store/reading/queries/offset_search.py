@@ -5,6 +5,7 @@ before it.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from struct import Struct
 
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
@@ -16,6 +17,7 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.records.message_record import SYS_BORN_HOST_V6
 from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
+_POSITION_AT = 28
 _SYS_FLAG_AT = 36
 _STORE_TIME_AT, _STORE_TIME_AT_V6 = 56, 68
 _TIME_BYTES = _STORE_TIME_AT_V6 + 8
@@ -133,5 +135,8 @@ def _read_time(log: LogReader, position: int) -> int:
         return UNKNOWN_MS
     if len(head) < _TIME_BYTES:
         return UNKNOWN_MS
+    if _LONG.unpack_from(head, _POSITION_AT)[0] != position:
+        with suppress(LogError):
+            log.read_record(position)  # meets the damage, so that a replica repairs it
     is_v6 = _INT.unpack_from(head, _SYS_FLAG_AT)[0] & SYS_BORN_HOST_V6
     return _LONG.unpack_from(head, _STORE_TIME_AT_V6 if is_v6 else _STORE_TIME_AT)[0]

@@ -71,6 +71,8 @@ class Gathered:
     status: str = ""
     """Why it cannot be decided, one of SettleStatus."""
     detail: str = ""
+    is_unread: bool = False
+    """It cannot be decided because its record could not be read."""
 
     @property
     def needs_record(self) -> bool:
@@ -80,9 +82,9 @@ class Gathered:
                 return True
         return False
 
-    def refuse(self, status: str, detail: str = "") -> None:
+    def refuse(self, status: str, detail: str = "", *, is_unread: bool = False) -> None:
         """Set the reason why it cannot be decided."""
-        self.status, self.detail = status, detail
+        self.status, self.detail, self.is_unread = status, detail, is_unread
 
 
 def look_up(topic: str, queue: Units | None, items: Sequence[SettleItem]) -> list[Gathered]:
@@ -101,10 +103,29 @@ def look_up(topic: str, queue: Units | None, items: Sequence[SettleItem]) -> lis
     return found
 
 
-def read_records(
+def read_again(
     topic: str, queue: Units | None, found: Sequence[Gathered], segment_bytes: int, read: ReadSpan
 ) -> bool:
-    """Read the records that outputs need. False when `read` would wait for the disk: then call again in a thread."""
+    """As `read_records`, also those that could not be read before: they may be repaired."""
+    for gathered in found:
+        if gathered.is_unread:
+            gathered.refuse("")
+    return read_records(topic, queue, found, segment_bytes, read)
+
+
+def read_records(
+    topic: str,
+    queue: Units | None,
+    found: Sequence[Gathered],
+    segment_bytes: int,
+    read: ReadSpan,
+    *,
+    may_fail: bool = True,
+) -> bool:
+    """Read the records that outputs need. False when `read` would wait for the disk: then call again in a thread.
+
+    Without `may_fail` also when it fails.
+    """
     wanted = [
         gathered
         for gathered in found
@@ -119,6 +140,8 @@ def read_records(
         try:
             data = read(start, span[-1].item.position + span[-1].size - start)
         except (LogError, OSError):
+            if not may_fail:
+                return False
             _read_singly(queue, span, read, is_timer=is_timer)
             continue
         if data is None:
@@ -182,7 +205,7 @@ def _read_singly(queue: Units, span: list[Gathered], read: ReadSpan, *, is_timer
             gathered.refuse(SettleStatus.REMOVED)
             continue
         except (LogError, OSError) as error:
-            gathered.refuse(SettleStatus.BAD_ITEM, str(error))
+            gathered.refuse(SettleStatus.BAD_ITEM, str(error), is_unread=True)
             continue
         if data is not None:
             _decode(queue, gathered, data, 0, is_timer=is_timer)
