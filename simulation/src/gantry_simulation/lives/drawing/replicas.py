@@ -15,6 +15,7 @@ from gantry_simulation.lives.faults.table import (
     COMMON_FAULTS,
     DAMAGES,
     GROUP_FAULTS,
+    HOURS_OFF,
     LOST_STRETCH,
     NETWORK_FAULTS,
 )
@@ -62,8 +63,9 @@ def draw_group_plan(seed: int, rng: random.Random) -> Plan:
     if rng.random() < RETAINING_SHARE and not shape.has_programs:
         shape = with_small_segments(rng, shape)
         acts += draw_retaining(rng, shape, end_ms)
-    shape, lost = _draw_holes(random.Random(f"{seed}/holes"), shape, end_ms)
-    acts += lost
+    if all(act.kind != HOURS_OFF for act in acts):  # what is old then is known by where each log ended
+        shape, lost = _draw_holes(random.Random(f"{seed}/holes"), shape, end_ms)
+        acts += lost
     return Plan(seed=seed, seconds=seconds, shape=shape, acts=tuple(sorted(acts, key=lambda act: act.at_ms)))
 
 
