@@ -85,3 +85,4 @@ def test_a_register_that_is_away_is_named_with_its_fault() -> None:
     assert one.part == "broker-a register"
     assert "no NATS server was reached in time" in one.words
     assert "two of the three NATS servers" in one.remedy
+    assert one.remedy.endswith("./gantry replicas rebuild-register broker-a")

@@ -44,6 +44,14 @@ def test_a_step_that_comes_no_nearer_fails_with_what_is_missing(tmp_path: Path) 
     assert len(asked) > 1
 
 
+@pytest.mark.parametrize("remedy", ["", "take it in, or away"])
+def test_a_step_that_fails_says_what_helps(remedy: str, tmp_path: Path) -> None:
+    one = Running(tmp_path, 0.05, lambda _: None)
+    one.remedy = remedy or one.remedy
+    with pytest.raises(StepFailed, match=f"when it is well again, {remedy or 'repeat the command'}$"):
+        one.wait("broker-a", lambda: ("b: it does not answer", None))
+
+
 def test_a_step_that_comes_nearer_has_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "LOOK_SECONDS", 0.02)
     left = [20]

@@ -9,7 +9,7 @@ from gantrymq.cli.examining import Finding
 
 IN_SYNC = frozenset({"leader", "follower"})
 """Roles of a store that is counted in acknowledgements. Another one is on its way there, or does not answer."""
-SERVERS_NEEDED = "two of the three NATS servers must run: ./gantry status shows them"
+SERVERS_NEEDED = "two of the three NATS servers must run: ./gantry status shows them. If the stream is lost: ./gantry replicas rebuild-register {}"
 
 
 def replica_findings(brokers: Iterable[Mapping[str, Any]]) -> list[Finding]:
@@ -32,7 +32,7 @@ def _findings(broker: Mapping[str, Any]) -> list[Finding]:
         words = (
             f"its register does not answer ({broker['registerFault']}): takeovers and changes of its set wait"
         )
-        found.append(Finding(f"{name} register", addresses, False, words=words, remedy=SERVERS_NEEDED))
+        found.append(Finding(f"{name} register", addresses, False, words=words, remedy=SERVERS_NEEDED.format(name)))
     return found
 
 

@@ -36,6 +36,10 @@ def _add(running: Running, broker: str) -> None:
     needed = leading.min_in_sync if count - 1 < default_min(count + 1) else 0
     name = running.order(ADD, broker, str(needed))["done"]["name"]
     say(f"{broker}: {name} starts, with an empty log; the others learn of it by a restart")
+    running.remedy = (
+        f"{name} was added, and another `replicas add` would add one more: ./gantry restart --rolling takes it in, "
+        f"./gantry replicas remove {broker} {name} takes it away"
+    )
     Rolling(running, broker, but=[name]).roll()
     if needed:
         say(f"{broker}: they restart once more, for the min_in_sync of {count + 1} replicas")

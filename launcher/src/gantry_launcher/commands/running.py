@@ -62,6 +62,8 @@ class Running:
 
     def __init__(self, data: Path, timeout_seconds: float, say: Callable[[str], None]) -> None:
         self.data, self._timeout_seconds, self.say = data, timeout_seconds, say
+        self.remedy = "repeat the command"
+        """What helps when a wait has ended in vain."""
 
     def state(self) -> dict[str, Any]:
         """Return what the launcher says. Raises Refused where none answers."""
@@ -195,7 +197,7 @@ class Running:
             if now - moved_at > self._timeout_seconds:
                 raise StepFailed(
                     f"{what}: nothing came nearer for {self._timeout_seconds:g} s ({words}); nothing more is changed. "
-                    f"{self.data}/logs says why; when it is well again, repeat the command"
+                    f"{self.data}/logs says why; when it is well again, {self.remedy}"
                 )
             if now - said_at > SAY_SECONDS:
                 self.say(f"{what}: still waiting ({words})")

@@ -123,7 +123,7 @@ def _kill_store(load: Load, folder: Path, number: int) -> None:
     before = len(load.history.acknowledged)
     os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()
-    _say(f"kill -9  {pid} ({who}), the {number}. time; {before} messages acknowledged so far")
+    _say(f"kill -9  {pid} ({who}), kill {number}; {before} messages acknowledged so far")
     time.sleep(0.1)
     while time.monotonic() - killed < READY_AGAIN_SECONDS_MAX:
         now = _status(folder)["brokers"][0]

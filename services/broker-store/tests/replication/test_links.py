@@ -130,6 +130,21 @@ async def test_a_lost_connection_is_reported_and_made_again():
     await again.server.close()
 
 
+async def test_a_connection_is_renewed_on_request_and_a_stranger_has_none():
+    """A leader of before may be none of the settings, after replicas were removed."""
+    lost: list[str] = []
+    receiver = Receiver(lambda *_: None)
+    links = Links({"b": await receiver.listen()}, pool_of(KEYS))
+    links.start(lost.append)
+    await until(lambda: send_beats(links, 1) == [True])
+    links.renew("stranger")
+    links.renew("b")
+    await until(lambda: lost == ["b"])
+    await until(lambda: send_beats(links, 1) == [True])
+    await links.close()
+    await receiver.server.close()
+
+
 async def test_an_address_that_closes_every_connection_gets_pauses():
     accepted = []
 

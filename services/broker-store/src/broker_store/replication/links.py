@@ -58,7 +58,8 @@ class Links:
 
     def renew(self, peer: str) -> None:
         """Connect again to a peer that does not hear what is sent: its machine may have lost the connection without a word."""
-        connection = self._pool.get_nowait(self._addresses[peer], CONNECTION_CLASS)
+        address = self._addresses.get(peer)  # a leader of before may be none of the settings
+        connection = None if address is None else self._pool.get_nowait(address, CONNECTION_CLASS)
         if connection is not None:
             connection.close()
 
