@@ -14,7 +14,7 @@ ReplicaName = Annotated[
     str,
     Meta(
         pattern=REPLICA_PATTERN,
-        description="Name of the replica that shall lead; empty: any that is in sync.",
+        description="Name of the replica that shall lead; empty: the best one that is in sync.",
     ),
 ]
 

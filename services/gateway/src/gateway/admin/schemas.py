@@ -318,7 +318,7 @@ class LeadMoves(Shown):
     """The replica that still leads, or did."""
     epoch: int | None
     to: str
-    """The replica that shall lead; empty: any that is in sync."""
+    """The replica that shall lead; empty: the best one that is in sync."""
 
 
 class ClusterShown(Shown):

@@ -11,7 +11,7 @@ class Replicas(Protocol):
         ...
 
     async def move_leader(self, address: str, to: str) -> str:
-        """Let the leader at a remoting address hand over to the replica `to`, empty for any that is in sync. Returns before that is done.
+        """Let the leader at a remoting address hand over to the replica `to`, empty for the best one that is in sync. Returns before that is done.
 
         Returns why it refuses, else an empty text. Raises PeerAway without an answer.
         """
