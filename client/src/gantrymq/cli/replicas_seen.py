@@ -32,7 +32,9 @@ def _findings(broker: Mapping[str, Any]) -> list[Finding]:
         words = (
             f"its register does not answer ({broker['registerFault']}): takeovers and changes of its set wait"
         )
-        found.append(Finding(f"{name} register", addresses, False, words=words, remedy=SERVERS_NEEDED.format(name)))
+        found.append(
+            Finding(f"{name} register", addresses, False, words=words, remedy=SERVERS_NEEDED.format(name))
+        )
     return found
 
 
