@@ -13,6 +13,7 @@ from gantry_wire.headers.messages import SendReplyHeader
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 KEYED = send_header("orders", 0, properties="__GANTRY_KEY\x01k1\x02")
+OVERDUE = send_header("orders", 0, properties="TIMER_DELIVER_MS\x011000\x02")
 QUEUE = {"topic": "orders", "queueId": "0"}
 
 
@@ -43,8 +44,8 @@ def resume(group):
         store.signal(CONTINUE)
 
 
-@pytest.mark.parametrize("flush", ["sync", "async"])
-def test_a_plain_send_is_answered_by_the_leader_alone_and_seen_when_the_set_has_it(tmp_path, flush):
+@pytest.mark.parametrize(("flush", "header"), [("sync", KEYED), ("async", KEYED), ("async", OVERDUE)])
+def test_a_plain_send_is_answered_by_the_leader_alone_and_seen_when_the_set_has_it(tmp_path, flush, header):
     with without_followers(
         tmp_path, lambda store: store.signal(STOP), flush=flush, lease_ms=12_000, grace_ms=24_000
     ) as (group, leader):
@@ -53,7 +54,7 @@ def test_a_plain_send_is_answered_by_the_leader_alone_and_seen_when_the_set_has_
         assert (answer.code, answer.read(SendReplyHeader).durability) == (0, "written")
         assert sender.ask(30, QUEUE).fields["offset"] == "1"
         assert b"brokerRole=ASYNC_MASTER" in sender.ask(26).body
-        waits.socket.sendall(encode_request(310, 1, KEYED, b"keyed"))
+        waits.socket.sendall(encode_request(310, 1, header, b"waits"))
         waits.socket.settimeout(1.0)
         with pytest.raises(TimeoutError):
             waits.answer()
@@ -63,7 +64,7 @@ def test_a_plain_send_is_answered_by_the_leader_alone_and_seen_when_the_set_has_
         group.wait(
             lambda: sender.ask(30, QUEUE).fields["offset"] == "3", "the messages do not become visible"
         )
-        assert read_all(leader) == [b"before", b"alone", b"keyed"]
+        assert read_all(leader) == [b"before", b"alone", b"waits"]
 
 
 def test_a_takeover_loses_what_the_leader_alone_had_and_nobody_has_read(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import ALONE_OF, Message, Mode
-from broker_store.commit.special_sends import SPECIAL, SpecialSends, refuse_in_batch
+from broker_store.commit.special_sends import DELAYS, SPECIAL, SpecialSends, refuse_in_batch
 from broker_store.commit.stamp import Stamp
 from broker_store.commit.targets import Target, Targets
 from broker_store.ports import Commands, Peer
@@ -119,7 +119,10 @@ class SendHandler:
         if GANTRY_KEY in properties:
             self.keyed.submit(message, target.topic, properties)
         else:
-            if self.appends.alone is not None and type(message) is Message:  # others wait in a system queue
+            is_plain = type(message) is Message and DELAYS.isdisjoint(
+                properties
+            )  # no delay, not even one that is over
+            if self.appends.alone is not None and is_plain:
                 message.mode = ALONE_OF[message.mode]
             self.appends.submit(message, body_size)
 
