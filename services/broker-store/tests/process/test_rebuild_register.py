@@ -1,6 +1,7 @@
 """The register of a real group is lost, and made again from what its stopped stores remember."""
 
 import contextlib
+import shutil
 
 import pytest
 from group_stores import JETSTREAM, Sender, StoreGroup, ask_nats, run_python
@@ -142,3 +143,26 @@ def test_a_lost_replica_has_to_be_named(group):
     group.wait_for_set(2)
     assert read_all(group.leader()) == acknowledged
     assert Sender(group.leader().port).send(b"more").code == 0
+
+
+def test_a_whole_register_whose_set_waits_for_lost_replicas_is_replaced_where_they_are_named(group):
+    """Two of three lost their directories while none ran. The third one has everything, and may not lead without another of its set."""
+    leader = group.leader()
+    group.wait_for_set(3)
+    acknowledged = send_many(leader, 0, 10)
+    stop_all(group)
+    lost = [name for name in "abc" if name != leader.name]
+    for name in lost:
+        shutil.rmtree(group.stores[name].directory)
+    lines, named = remembered(group, leader.name), [word for name in lost for word in ("--without", name)]
+    for words in (["--replace"], named):
+        refused = command(group, leader, "write", "--yes", *words, "--from", lines)
+        assert refused.returncode == 2
+        assert ("--without" if words == ["--replace"] else "--replace") in refused.stderr
+    done = command(group, leader, "write", "--yes", "--replace", *named, "--from", lines)
+    assert done.returncode == 0, done.stderr
+    group.start()
+    group.wait_for_set(3)
+    assert group.leader().name == leader.name
+    assert read_all(leader) == acknowledged
+    assert Sender(leader.port).send(b"more").code == 0

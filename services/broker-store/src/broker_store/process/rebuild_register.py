@@ -7,7 +7,7 @@ SETTINGS are those of the store on that machine: `-c FILE`, `--set name=value`, 
 
     --from FILE      lines of `remember`; may be repeated
     --without NAME   a replica that is lost: what only it had is lost, and its directory must never be started again
-    --replace        remove a stream that is there, but has lost records or is damaged
+    --replace        remove a stream that is there, but has lost records or is damaged, or whose set waits for replicas that are lost
     --yes            do not ask
 
 docs/replication.md says when. `rebuilding.py` says which replica leads then, and why that loses nothing.
@@ -110,7 +110,7 @@ def remember(settings: Settings, group: GroupSettings) -> Remembered:
 
 
 async def _write(settings: Settings, group: GroupSettings, choices: Choices) -> None:
-    replicas = _read(choices.files)
+    replicas = [one for one in _read(choices.files) if one.name not in choices.without]
     missing = [name for name in missing_names(replicas, group.order) if name not in choices.without]
     if missing:
         raise NotDone(
@@ -129,7 +129,7 @@ async def _write(settings: Settings, group: GroupSettings, choices: Choices) -> 
     )
     try:
         register = JetStreamRegister(requests, group.group, group.register_servers, 0)
-        await _refuse_a_whole_one(register, max(one.version for one in replicas), choices)
+        await _refuse_a_whole_one(register, max(one.version for one in replicas), record.version, choices)
         await _append(register, record)
     finally:
         await requests.close()
@@ -138,13 +138,17 @@ async def _write(settings: Settings, group: GroupSettings, choices: Choices) -> 
     )
 
 
-async def _refuse_a_whole_one(register: JetStreamRegister, highest: int, choices: Choices) -> None:
-    """Raise NotDone where the register is there. With --replace, remove one that lacks records."""
+async def _refuse_a_whole_one(
+    register: JetStreamRegister, highest: int, next_version: int, choices: Choices
+) -> None:
+    """Raise NotDone where the register is there. With --replace, remove one that lacks records, or whose set waits for replicas that are lost."""
     try:
         found = await _answered(register.read)
-        if found.version >= highest:
+        waits_for_lost = choices.replace and bool(choices.without) and found.version < next_version
+        if found.version >= highest and not waits_for_lost:
             raise NotDone(
-                f"the register is there, and its version {found.version} is not older than what the replicas know: nothing to rebuild"
+                f"the register is there, and its version {found.version} is not older than what the replicas know: nothing to rebuild. "
+                "If replicas of its set are lost for good, name them with --without, and add --replace"
             )
         fault = f"the register ends at version {found.version}, and the replicas know {highest}"
     except (RegisterBehind, RegisterUnusable) as error:
