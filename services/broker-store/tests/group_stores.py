@@ -43,15 +43,21 @@ def ask_nats(group: "StoreGroup", call: str) -> dict:
 class Replica:
     """One store of the group. A supervisor's work, starting it again, is the test's."""
 
-    def __init__(self, group: "StoreGroup", name: str, port: int, http_port: int) -> None:
-        self.group, self.name, self.port, self.http_port = group, name, port, http_port
+    def __init__(self, group: "StoreGroup", name: str, port: int, fast_port: int, http_port: int) -> None:
+        self.group, self.name, self.port, self.fast_port, self.http_port = (
+            group,
+            name,
+            port,
+            fast_port,
+            http_port,
+        )
         self.directory = group.folder / name
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, **settings: object) -> None:
         group = self.group
         chosen = {
-            "store_dir": self.directory, "port": self.port, "http_port": self.http_port, "fast_port": self.port + 10_000,
+            "store_dir": self.directory, "port": self.port, "http_port": self.http_port, "fast_port": self.fast_port,
             "replica": self.name, "replicas": group.replicas, "nats_url": f" {group.nats_url} ,", "register_servers": group.servers,
             "ha_bootstrap": str(self.name == "a" and not self.directory.exists()).lower(), "send_wait_ms_max": 60_000,
             "log_file": group.folder / f"{self.name}.log", **group.settings, **settings,
@@ -110,9 +116,9 @@ class StoreGroup:
         folder.mkdir(exist_ok=True)
         self.folder, self.nats_url, self.servers, self.settings = folder, nats_url, servers, settings
         self.ports = Ports()
-        ports = {name: (self.ports.one(), self.ports.one()) for name in names}
-        self.replicas = ";".join(f"{name}=127.0.0.1:{port}" for name, (port, _) in ports.items())
-        self.stores = {name: Replica(self, name, *both) for name, both in ports.items()}
+        ports = {name: [self.ports.one() for _ in range(3)] for name in names}
+        self.replicas = ";".join(f"{name}=127.0.0.1:{port}" for name, (port, *_) in ports.items())
+        self.stores = {name: Replica(self, name, *three) for name, three in ports.items()}
 
     def start(self) -> None:
         for store in self.stores.values():
