@@ -163,6 +163,7 @@ class Node:
         kept = KeptFile(self.files, "/store")
         if clear_void(self.files, "/store", kept):
             self.confirms.noted = self.checkpointed = 0
+            self.confirms.deleted = None  # `gantry/deleted` goes with the rest
         self.log = open_log(self.files, self.confirms, begin=kept.kept.begin)
         workers = SlowWorkers(self)
         self.retention = FollowerRetention(self.log, workers, lambda: self.checkpointed, self.deleted)
