@@ -18,6 +18,7 @@ from frames_made import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gantry_h2 import request_headers
 from gantry_h2.connection import Connection
 from gantry_h2.errors import ErrorCode
 from gantry_h2.events import Data, Ended, Request, Reset
@@ -25,6 +26,7 @@ from gantry_h2.frames import PREFACE, FrameType, Setting, frame, settings_frame,
 from gantry_h2.hpack.encoder import encode_block
 from gantry_h2.hpack.static_table import Header
 from gantry_h2.limits import Limits
+from gantry_h2.request_headers import HEADER_BYTES_KEPT_MAX, HEADERS_KEPT_MAX
 
 U32_ONE = b"\0\0\0\1"
 ENDS: list[tuple[str, bytes, ErrorCode]] = [
@@ -152,6 +154,18 @@ def test_a_malformed_request_is_no_call(of: tuple[Header, ...]) -> None:
         reset = frames_of(connection.take_output())[-1]
         assert reset == (FrameType.RST_STREAM, 0, stream, ErrorCode.PROTOCOL_ERROR.to_bytes(4, "big"))
     assert received(connection, call(5)) != []
+
+
+def test_what_is_kept_of_headers_is_bounded_whatever_clients_send() -> None:
+    connection = greeted(Limits(header_list_bytes_max=1 << 20))
+    known = request_headers._check_known.cache_info
+    before = known().currsize
+    for number in range(50):
+        large = (b"x-large", b"%d" % number * HEADER_BYTES_KEPT_MAX)
+        assert received(connection, headers(2 * number + 1, large)) != []
+        connection.reset(2 * number + 1, ErrorCode.CANCEL)
+    assert known().currsize <= before + len(REQUEST)
+    assert known().maxsize == HEADERS_KEPT_MAX
 
 
 @pytest.mark.parametrize("content", [[b"1234"], [b"123456"], [b"123", b"456"], [b""]])

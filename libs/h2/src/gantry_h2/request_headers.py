@@ -7,8 +7,9 @@ from typing import Final
 from gantry_h2.hpack.static_table import Header
 
 NO_LENGTH: Final = -1
-KEPT_MAX: Final = 64
 HEADERS_KEPT_MAX: Final = 1024
+HEADER_BYTES_KEPT_MAX: Final = 256
+"""Clients repeat their headers, so those that passed are kept, of all clients together. Larger ones are checked each time: they would fill the memory."""
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _BAD_VALUE: Final = re.compile(rb"[\x00\r\n]|^[ \t]|[ \t]$")
 _PSEUDO: Final = frozenset((b":method", b":scheme", b":authority", b":path"))
@@ -21,9 +22,8 @@ class Malformed(Exception):
     """A request that breaks the rules for headers: its stream ends with PROTOCOL_ERROR."""
 
 
-@lru_cache(KEPT_MAX)
 def check_request(headers: tuple[Header, ...]) -> int:
-    """Return the content length that a request announces, NO_LENGTH for none. Raises Malformed. Clients repeat their headers, so the last results are kept."""
+    """Return the content length that a request announces, NO_LENGTH for none. Raises Malformed."""
     pseudo: dict[bytes, bytes] = {}
     length = NO_LENGTH
     for place, (name, value) in enumerate(headers):
@@ -57,8 +57,19 @@ def _check_pseudo(pseudo: dict[bytes, bytes]) -> None:
         raise Malformed(":scheme or :path is missing")
 
 
-@lru_cache(HEADERS_KEPT_MAX)
 def _check_regular(name: bytes, value: bytes) -> None:
+    if len(name) + len(value) <= HEADER_BYTES_KEPT_MAX:
+        _check_known(name, value)
+    else:
+        _check_header(name, value)
+
+
+@lru_cache(HEADERS_KEPT_MAX)
+def _check_known(name: bytes, value: bytes) -> None:
+    _check_header(name, value)
+
+
+def _check_header(name: bytes, value: bytes) -> None:
     if not _NAME.fullmatch(name):
         raise Malformed(f"{name[:64]!r} is no name of a header")
     if name in _OF_HTTP1 or (name == b"te" and value != b"trailers"):
