@@ -7,6 +7,9 @@ from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frames.command import Command
 
+InThread = Callable[..., Awaitable[Any]]
+"""Runs a function in a thread."""
+
 
 class LogReader(Protocol):
     """The log as readers see it: bytes by position, never above the visible end.

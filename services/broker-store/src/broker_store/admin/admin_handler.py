@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from broker_store.metrics.runtime_info import RuntimeState, runtime_info
 from broker_store.metrics.store_metrics import StoreMetrics
-from broker_store.ports import Commands, Peer, TopicTable
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import Commands, InThread, Peer, TopicTable
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from gantry_wire.bodies.cluster import KVTable, TopicList

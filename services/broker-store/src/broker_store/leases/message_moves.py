@@ -20,7 +20,7 @@ from broker_store.leases.queue_scan import Scanner
 from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.log.errors import LogError, PositionRemoved
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import InThread
 from broker_store.retrying.retries import Retries, readable_reason, used_up
 from broker_store.settling.settling import Settling
 from gantry_chassis.logs.structured import get_logger

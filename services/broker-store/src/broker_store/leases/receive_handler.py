@@ -19,8 +19,7 @@ from broker_store.leases.subscription_opening import Opener, attempts_max, is_in
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.log.errors import LogError
 from broker_store.metrics.store_metrics import StoreMetrics
-from broker_store.ports import Peer, QueueReader
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import InThread, Peer, QueueReader
 from broker_store.reading.repaired_reads import RepairAwaited
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig

@@ -11,14 +11,23 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.errors import LogError
 from broker_store.metrics.store_metrics import StoreMetrics
-from broker_store.ports import ADMITTED, Commands, InternalAppend, LogReader, Peer, QueueReader, QueueTable
+from broker_store.ports import (
+    ADMITTED,
+    Commands,
+    InternalAppend,
+    InThread,
+    LogReader,
+    Peer,
+    QueueReader,
+    QueueTable,
+)
 from broker_store.reading.filtered.filtered_pulls import ScanReading, Scans
 from broker_store.reading.filtered.filtered_scan import Scan
 from broker_store.reading.held_pulls import HeldPull, HeldPulls
 from broker_store.reading.offset_moved import moved_event
 from broker_store.reading.pull import Ask, PullStatus, Selection, reply_code, select
 from broker_store.reading.pull_admission import Admission, PullRequest
-from broker_store.reading.pull_reading import InThread, read_slowly, read_spans
+from broker_store.reading.pull_reading import read_slowly, read_spans
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.reading.suggestions import suggested_broker
 from broker_store.requests.request_classes import RequestClass

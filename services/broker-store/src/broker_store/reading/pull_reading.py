@@ -4,12 +4,12 @@ Never returns a damaged record, nor another one than its unit names: a stretch w
 """
 
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from broker_store.log.consume_queues.unit_claims import Claims
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
-from broker_store.ports import LogReader, QueueReader
+from broker_store.ports import InThread, LogReader, QueueReader
 from broker_store.reading.pull import Ask, PullStatus, Selection, Span, select, select_singly
 
 ONE_READ_BYTES_MAX = 256 * 1024
@@ -24,8 +24,6 @@ RETRIES_MAX = 2
 """How often a pull is selected again after retention removed what it selected."""
 
 ReadLog = Callable[[int, int], bytes | None]
-InThread = Callable[..., Awaitable[Any]]
-"""Runs a function in a thread."""
 
 
 def read_spans(spans: list[Span], read: ReadLog, claims: Claims | None = None) -> list[bytes] | None:

@@ -11,14 +11,13 @@ from typing import Any
 
 from broker_store.log.commit_log.met_damage import Noted, noting
 from broker_store.log.errors import DamagedRecord
+from broker_store.ports import InThread
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
 ASKED_MAX = 32
 """Records that one piece of work asks for at one time. What lies behind one comes with it, up to 1 MiB."""
 
-Run = Callable[..., Awaitable[Any]]
-"""Runs a function in a thread."""
 Repaired = Callable[[int], Awaitable[bool]]
 """Replaces the damaged record at this position by that of another replica, within some seconds. False: no replica has it.
 
@@ -40,7 +39,7 @@ class RepairAwaited(RefusedRequest):
 class RepairedReads:
     """Reads of one store. Without `repaired`, the reads of a store without replicas."""
 
-    def __init__(self, run: Run, repaired: Repaired | None) -> None:
+    def __init__(self, run: InThread, repaired: Repaired | None) -> None:
         self._run, self._repaired = run, repaired
 
     @property

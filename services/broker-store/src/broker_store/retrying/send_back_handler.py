@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Arrivals, IndexEntry, Message, refusal_frame
@@ -19,7 +19,7 @@ from broker_store.commit.targets import Target, Targets
 from broker_store.commit.topics import PERM_RW, PERM_WRITE, UNIT_SUB_FLAG, TopicTable
 from broker_store.delays.delays import Delays
 from broker_store.log.errors import LogError
-from broker_store.ports import Commands, Peer
+from broker_store.ports import Commands, InThread, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import policy_of
 from broker_store.retrying.retries import Retries, readable_reason, tries_of
@@ -34,9 +34,6 @@ from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.messages.properties import RETRY_TOPIC
 from gantry_wire.names import retry_topic
 from gantry_wire.records.message_record import Record, decode_record
-
-InThread = Callable[..., Awaitable[Any]]
-"""Runs a function in a thread."""
 
 
 class ReadRecord(Protocol):

@@ -119,12 +119,15 @@ class SendHandler:
         if GANTRY_KEY in properties:
             self.keyed.submit(message, target.topic, properties)
         else:
-            is_plain = type(message) is Message and DELAYS.isdisjoint(
-                properties
-            )  # no delay, not even one that is over
-            if self.appends.alone is not None and is_plain:
-                message.mode = ALONE_OF[message.mode]
+            if self.appends.alone is not None:
+                self._answer_alone(message, properties)
             self.appends.submit(message, body_size)
+
+    @staticmethod
+    def _answer_alone(message: Message, properties: dict[str, str]) -> None:
+        """Let the leader answer a plain message alone. What waits in a system queue is none, nor is one whose delay was over when it came."""
+        if type(message) is Message and DELAYS.isdisjoint(properties):
+            message.mode = ALONE_OF[message.mode]
 
     def _batch(self, peer: Peer, command: Command, header: SendHeader) -> None:
         """Store the messages of a batch together."""

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from broker_store.groups.clients import ClientTable
 from broker_store.log.errors import LogError
-from broker_store.ports import LogReader, Peer
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import InThread, LogReader, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError

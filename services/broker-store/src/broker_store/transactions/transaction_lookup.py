@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 
 from broker_store.commit.queues import QueueTable
 from broker_store.log.errors import DamagedRecord, LogError
-from broker_store.ports import KeyIndex, LogReader
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import InThread, KeyIndex, LogReader
 from broker_store.settling.decided.mark import Source, read_mark
 from broker_store.transactions.half_copies import Copy, HalfCopies, Transaction, transaction_of
 from broker_store.transactions.half_outputs import COMMITTED, real_queue_id

@@ -5,14 +5,12 @@ not know it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from broker_store.client_requests.relays.client_calls import RELAY_SECONDS, Fields, ask_client
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.log.errors import LogError
-from broker_store.ports import Commands, LogReader, Peer, TopicTable
+from broker_store.ports import Commands, InThread, LogReader, Peer, TopicTable
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies.clients import GetConsumerStatusBody
 from gantry_wire.bodies.cluster import MessageQueue
@@ -28,8 +26,6 @@ from gantry_wire.records.message_record import decode_record
 
 STATUS_SECONDS = 5.0
 """Longest wait for each client of a group to send its offsets."""
-
-InThread = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

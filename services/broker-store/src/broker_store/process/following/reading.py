@@ -8,6 +8,7 @@ whole tables. Threads read bytes below the end of what was shown, which no cut a
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from broker_store.admin.progress_handler import ProgressHandlers
@@ -74,22 +75,7 @@ class FollowerConsuming(Consuming):
     """Whether this replica copies from a leader that lives."""
 
     def _pulls(self, admission: Admission) -> FollowerPulls:
-        return FollowerPulls(
-            log=self.log,
-            queues=self.queues,
-            admission=admission,
-            offsets=self.offsets,
-            resets=self.resets,
-            metrics=self.metrics,
-            settings=self.settings,
-            cold_reads=self.classes["pull"],
-            append_internal=self.append_internal,
-            in_thread=self.in_thread.leaving_out,
-            now_ms=self.now_ms,
-            broker_name=self.broker_name,
-            slaves=self.slaves,
-            has_leader=self.has_leader,
-        )
+        return self._built(partial(FollowerPulls, has_leader=self.has_leader), admission)
 
 
 class _LeaderOnly:

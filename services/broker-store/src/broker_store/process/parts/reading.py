@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from broker_store.admin.admin_handler import AdminHandlers
 from broker_store.admin.connections_handler import ConnectionHandlers
@@ -55,6 +56,9 @@ COPY_OFFSETS_SECONDS = 5.0
 EXPIRE_CLIENTS_SECONDS = 10.0
 
 _log = get_logger()
+
+
+P = TypeVar("P", bound=Pulls)
 
 
 @dataclass(eq=False)
@@ -218,7 +222,11 @@ class Consuming:
         return OffsetKeeper(self.offsets, self.committed, log, copy, self.before_commit)
 
     def _pulls(self, admission: Admission) -> Pulls:
-        return Pulls(
+        return self._built(Pulls, admission)
+
+    def _built(self, kind: Callable[..., P], admission: Admission) -> P:
+        """Return pulls of this kind. A follower's have more."""
+        return kind(
             log=self.log,
             queues=self.queues,
             admission=admission,

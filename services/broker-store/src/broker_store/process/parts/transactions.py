@@ -5,12 +5,11 @@ from functools import partial
 
 from broker_store.commit.topics import TopicTable
 from broker_store.opening.opened_store import OpenedStore
-from broker_store.ports import Commands
+from broker_store.ports import Commands, InThread
 from broker_store.process.foundation import Surroundings
 from broker_store.process.parts.delays import now_of
 from broker_store.process.parts.reading import Consuming
 from broker_store.process.parts.sending import Sending
-from broker_store.reading.pull_reading import InThread
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from broker_store.transactions.decisions_by_key import DecisionsByKey

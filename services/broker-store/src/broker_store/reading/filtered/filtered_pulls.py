@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
-from broker_store.ports import LogReader
+from broker_store.ports import InThread, LogReader
 from broker_store.reading.filtered.fair_turns import FairTurns
 from broker_store.reading.filtered.filtered_scan import FIRST_UNITS, Scan, Stretch, stretch_of
-from broker_store.reading.pull_reading import InThread
 
 _TROUBLE = (DamagedRecord, PositionNotVisible, PositionRemoved)
 

@@ -10,8 +10,7 @@ from struct import Struct
 
 from broker_store.log.consume_queues.consume_queue import HOLE_SIZE
 from broker_store.log.errors import LogError
-from broker_store.ports import LogReader, QueueReader
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import InThread, LogReader, QueueReader
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.records.message_record import SYS_BORN_HOST_V6

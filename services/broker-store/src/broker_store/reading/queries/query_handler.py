@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker_store.log.errors import LogError
-from broker_store.ports import Commands, KeyIndex, LogReader, Peer, QueueTable, TopicTable
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import Commands, InThread, KeyIndex, LogReader, Peer, QueueTable, TopicTable
 from broker_store.reading.queries.offset_search import Searching
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.codes import ResponseCode

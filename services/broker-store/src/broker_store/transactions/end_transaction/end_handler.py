@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from broker_store.commit.queues import QueueTable
 from broker_store.log.errors import LogError
-from broker_store.ports import Commands, LogReader, Peer
-from broker_store.reading.pull_reading import InThread
+from broker_store.ports import Commands, InThread, LogReader, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.settling.request.items import Gathered
 from broker_store.transactions.decisions_by_key import DecisionsByKey, not_decided
