@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 CHECKPOINT_SECONDS_MIN, CHECKPOINT_SECONDS_MAX = 0.05, 5.0
-"""A run lasts about a second: with the longest interval recovery has only the log, with the shortest it has a recent checkpoint."""
+"""A run lasts about a second: with a long interval recovery usually has only the log, with a short one a recent checkpoint."""
+
+SOON = {"checkpoint_seconds": str(CHECKPOINT_SECONDS_MIN)}
+NEVER = {"checkpoint_seconds": "600"}
 
 
 def random_settings(dice: random.Random) -> dict[str, str]:
@@ -19,6 +24,23 @@ def random_settings(dice: random.Random) -> dict[str, str]:
     }
 
 
+def checkpoint_position(store_dir: Path) -> int:
+    """Return the newest checkpoint's position in the log, from the two slots of `gantry/log.note`; 0 before the first."""
+    try:
+        note = (store_dir / "gantry/log.note").read_bytes()
+    except FileNotFoundError:
+        return 0
+    slots = [note[at : at + NOTE_BYTES] for at in (0, NOTE_SLOT_BYTES)]
+    positions = [
+        struct.unpack_from(">Q", slot, NOTE_CHECKPOINT_AT)[0]
+        for slot in slots
+        if len(slot) == NOTE_BYTES and slot[:4] == b"GLN1"
+    ]
+    return max(positions, default=0)
+
+
+NOTE_SLOT_BYTES, NOTE_BYTES, NOTE_CHECKPOINT_AT = 4096, 124, 64
+"""The layout of `gantry/log.note`: docs/log-format.md."""
 REBUILD = "gantry_store_recovery_rebuild{"
 
 
@@ -29,15 +51,16 @@ class Recoveries:
     starts: int = 0
     from_last_run: int = 0
     """Starts from a checkpoint of the killed run; the others read that whole run from the log."""
-    _end: int = 0
+    end: int = 0
+    """The end of the log at the last start."""
 
     def note(self, metrics: bytes, *, was_killed: bool = True) -> None:
         """Count a completed start; AssertionError if it rebuilt, because neither a kill nor a stop damages a file."""
         start, end, reasons = read_recovery(metrics)
         assert not reasons, f"start {self.starts} rebuilt everything; reasons: {reasons}"
         self.starts += was_killed
-        self.from_last_run += was_killed and start > self._end
-        self._end = end
+        self.from_last_run += was_killed and start > self.end
+        self.end = end
 
 
 def read_recovery(metrics: bytes) -> tuple[int, int, list[str]]:

@@ -1,7 +1,7 @@
 """P1, P2, P4, P7: no acknowledged message is lost, moved or duplicated when the store is killed repeatedly under load.
 
-Each run gets a random checkpoint interval and flush mode: recovery starts from a checkpoint of the killed run
-or from an earlier one, and never rebuilds. 20 cycles always; any number on request: `./gantry test -m soak tests/crash --kill-cycles 1000 --seed 7`.
+Each run gets a random checkpoint interval and flush mode; one of four is killed after a checkpoint of its own, one has none. So recovery
+starts from a checkpoint of the killed run or from an earlier one, however slow the machine is, and never rebuilds. 20 cycles always; any number on request: `./gantry test -m soak tests/crash --kill-cycles 1000 --seed 7`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from .history import History, Verdict
-from .recoveries import Recoveries, random_settings
+from .recoveries import NEVER, SOON, Recoveries, checkpoint_position, random_settings
 from .store_process import StoreProcess
 from .traffic import Traffic, read_everything
 
@@ -22,12 +22,15 @@ TOPIC = "crash"
 CHECKS_PER_RUN = 20
 SENDS_PER_CYCLE_MIN = 20
 SETTINGS = {"segment_bytes": str(4 << 20)}
+PLANS = [SOON, {}, NEVER, {}]
+"""What the runs of the store change in their random settings, in turn."""
+CHECKPOINT_SECONDS_MAX = 60.0
 
 
 async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, Recoveries]:
     """Kill the store `cycles` times under load, a fifth of the times during recovery; judge everything at the end."""
     dice = random.Random(seed)
-    store = StoreProcess(directory / "store", settings=SETTINGS | random_settings(dice))
+    store = StoreProcess(directory / "store", settings=SETTINGS | random_settings(dice) | PLANS[0])
     history, recoveries = History(), Recoveries()
     check_every_cycles = max(10, cycles // CHECKS_PER_RUN)  # each check reads everything
     store.start()
@@ -37,9 +40,12 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, 
             traffic.start(f"c{cycle}")
             await traffic.acknowledges(SENDS_PER_CYCLE_MIN)
             await asyncio.sleep(dice.uniform(0.05, 0.9))
+            plan, next_plan = PLANS[cycle % len(PLANS)], PLANS[(cycle + 1) % len(PLANS)]
+            if plan is SOON:
+                await has_checkpoint(store, beyond=recoveries.end)
             await asyncio.to_thread(store.kill)
-            store.settings = SETTINGS | random_settings(dice)
-            if dice.random() < 0.2:
+            store.settings = SETTINGS | random_settings(dice) | next_plan
+            if dice.random() < 0.2 and plan is not NEVER:  # a recovery may end with a checkpoint
                 store.start(wait=False)
                 await asyncio.sleep(dice.uniform(0.0, 0.5))
                 await asyncio.to_thread(store.kill)
@@ -54,6 +60,13 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, 
         return history.verdict(), recoveries
     finally:
         store.kill()
+
+
+async def has_checkpoint(store: StoreProcess, *, beyond: int) -> None:
+    """Wait for a checkpoint beyond this position of the log, for as long as a slow machine needs."""
+    async with asyncio.timeout(CHECKPOINT_SECONDS_MAX):
+        while checkpoint_position(store.store_dir) <= beyond:
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.crash
