@@ -12,6 +12,7 @@ from gantry_wire.messages.ids import pack_host
 from gantry_wire.private_requests.leases import PLACE, LeasedRun
 from gantry_wire.records.message_record import build_record, decode_record
 from gateway.messages.message_view import message
+from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.receive.receipts import HANDLE_CHARS_MAX, Receipts
 from gateway.receive.received_view import shown
 
@@ -19,6 +20,10 @@ HOSTS = st.sampled_from([pack_host("127.0.0.1", 10911), pack_host("::1", 10911)]
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF), min_size=1, max_size=8)
 NAMES = st.sampled_from(["TAGS", "KEYS", "x", "__SHARDINGKEY", "__GANTRY_KEY", "UNIQ_KEY", "WAIT", "ü"])
 RECEIPTS = Receipts("orders", "g")
+
+
+def show(records, runs, broker, topic, until_ms, receipts):
+    return shown(ReceiveAsk(topic, "g", 32, 30_000), broker, Leased(runs, records, until_ms), receipts)
 
 
 @given(
@@ -44,7 +49,7 @@ def test_the_fast_and_the_slow_path_return_the_same_json(messages, attempt):
         )
         records.append(record)
     runs = [LeasedRun(len(records), 7 << 32, attempt)]
-    messages = shown(b"".join(records), runs, "broker-ä", "orders", 1_700_000_030_000, RECEIPTS)
+    messages = show(b"".join(records), runs, "broker-ä", "orders", 1_700_000_030_000, RECEIPTS)
     parts, places = messages.parts, list(messages.all_places())
     assert len(parts) == len(places) == len(records)
     for part, record, place in zip(parts, records, places, strict=True):
@@ -69,7 +74,7 @@ def test_the_key_of_a_task_is_not_shown_as_the_senders(group, key):
     host = pack_host("127.0.0.1", 10911)
     record = build_record(b"orders", 0, 0, 0, b"x", raw, 0, 0, 5, host, 1_700_000_000_123, host)
     assert message(decode_record(record), "broker-a").idempotency_key == key
-    parts = shown(record, [LeasedRun(1, 7 << 32, 1)], "broker-a", "orders", 1_700_000_030_000, RECEIPTS).parts
+    parts = show(record, [LeasedRun(1, 7 << 32, 1)], "broker-a", "orders", 1_700_000_030_000, RECEIPTS).parts
     assert json.loads(parts[0]).get("idempotencyKey") == key
 
 
@@ -113,46 +118,46 @@ def test_messages_that_are_shown_together_are_shown_as_each_alone(head, tail, me
             )
         )  # fmt: skip
     data, until = b"".join(records), 1_700_000_030_000
-    together = shown(data, [LeasedRun(len(records), 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS)
-    alone = [shown(one, [LeasedRun(1, 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS) for one in records]
+    together = show(data, [LeasedRun(len(records), 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS)
+    alone = [show(one, [LeasedRun(1, 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS) for one in records]
     assert together.parts == [one.parts[0] for one in alone]
     assert list(together.all_places()) == [place for one in alone for place in one.all_places()]
 
 
 @pytest.mark.parametrize("damage", [b"hello-1", b"UNIQ_KEY"])
-def test_a_damaged_record_among_others_is_never_shown(damage):
+def test_a_damaged_record_among_others_is_never_show(damage):
     host = pack_host("127.0.0.1", 1)
     data = bytearray().join(
         build_record(b"orders", 0, n, n, b"hello-%d" % n, b"UNIQ_KEY\x01%d\x02" % n, 0, 0, 1, host, 1, host)
         for n in range(4)
     )
     runs = [LeasedRun(4, 1, 1)]
-    assert len(shown(bytes(data), runs, "b", "orders", 1, RECEIPTS).parts) == 4
+    assert len(show(bytes(data), runs, "b", "orders", 1, RECEIPTS).parts) == 4
     assert [
-        json.loads(part)["body"] for part in shown(bytes(data), runs, "b", "orders", 1, RECEIPTS).parts
+        json.loads(part)["body"] for part in show(bytes(data), runs, "b", "orders", 1, RECEIPTS).parts
     ] == [f"hello-{n}" for n in range(4)]
     if damage == b"hello-1":
         data[data.index(damage)] ^= 1
     else:
         del data[data.rindex(damage)]
     with pytest.raises(MalformedRecord):
-        shown(bytes(data), runs, "b", "orders", 1, RECEIPTS)
+        show(bytes(data), runs, "b", "orders", 1, RECEIPTS)
     for cut in (-1, -40, 30):
         with pytest.raises(MalformedRecord):
-            shown(bytes(data[:cut]), runs, "b", "orders", 1, RECEIPTS)
+            show(bytes(data[:cut]), runs, "b", "orders", 1, RECEIPTS)
 
 
-def test_a_damaged_record_is_never_shown():
+def test_a_damaged_record_is_never_show():
     host = pack_host("127.0.0.1", 1)
     record = bytearray(
         build_record(b"orders", 0, 0, 0, b"hello", b"UNIQ_KEY\x01AB\x02", 0, 0, 1, host, 1, host)
     )
     runs = [LeasedRun(1, 1, 1)]
-    assert shown(bytes(record), runs, "b", "orders", 1, RECEIPTS).parts
+    assert show(bytes(record), runs, "b", "orders", 1, RECEIPTS).parts
     record[record.index(b"hello")] ^= 1
     for bad in (bytes(record), bytes(record[:-1]), b"", b"x" * 200):
         with pytest.raises(MalformedRecord):
-            shown(bad, runs, "b", "orders", 1, RECEIPTS)
+            show(bad, runs, "b", "orders", 1, RECEIPTS)
 
 
 @given(

@@ -42,6 +42,7 @@ from gateway.pull.queries import Queries
 from gateway.pull.query_routes import message_routes
 from gateway.pull.routes import PullRoute
 from gateway.receive.acking import Acker
+from gateway.receive.received_view import shown
 from gateway.receive.receiving import Receiver
 from gateway.receive.routes import AckRoute, ExtendRoute, FastLeases, LeaseRoutes, ReceiveRoute
 from gateway.requests.operations import Operation
@@ -146,7 +147,7 @@ def assemble(
     send = SendRoute(sender, drafting, ports.limits, ensure_topic)
     access = _access(settings, access_parts)
     pull = PullRoute(puller, ports.limits, access)
-    receiver = Receiver(routes, ports.leases, clocks.monotonic)
+    receiver = Receiver(routes, ports.leases, shown, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver, access)
     call_metrics = _call_metrics(metrics, clocks.monotonic, send, pull, puller, leases, receiver)
     inner_http = None if access_parts is None else access_parts.guard.inner_http()

@@ -14,9 +14,9 @@ import msgspec
 
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.names import RETRY_PREFIX
-from gantry_wire.private_requests.leases import LeasedRun
-from gantry_wire.records.message_record import CRC_MASK, MAGIC_V1, Buffer, decode_record
+from gantry_wire.records.message_record import CRC_MASK, MAGIC_V1, decode_record
 from gateway.messages.message_view import message, rfc3339
+from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.receive.receipts import Receipts
 from gateway.receive.received_even import Said, even_run
 from gateway.receive.received_kept import host_part, kept, shown_time
@@ -49,11 +49,9 @@ class Shown(NamedTuple):
                 yield is_retry, queue_id, offset, lease
 
 
-def shown(
-    records: Buffer, runs: Sequence[LeasedRun], broker: str, topic: str, until_ms: int, receipts: Receipts
-) -> Shown:
+def shown(ask: ReceiveAsk, broker: str, leased: Leased, receipts: Receipts) -> Shown:
     """Return leased messages with their handles. Raises MalformedRecord."""
-    data = bytes(records)
+    data, runs, topic, until_ms = bytes(leased.records), leased.runs, ask.topic, leased.until_ms
     broker_bytes, wanted_topic = broker.encode(), topic.encode()
     until, shown_broker, make = rfc3339(until_ms).encode(), _encode(broker), receipts.make
     said = Said(wanted_topic, shown_broker, broker_bytes, until, receipts)

@@ -4,7 +4,7 @@ Leased messages that cannot be written to the client are given back at once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
@@ -15,7 +15,7 @@ from gateway.http.problems import LeaderAway, Problem, broker_away, leader_away,
 from gateway.ports.leases import Leased, LeaseStore, LeaseStores, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused, outcome_of
 from gateway.receive.receipts import Receipts
-from gateway.receive.received_view import Shown, shown
+from gateway.receive.received_view import Shown
 from gateway.routing.route_cache import PERM_READ, Route, RouteCache
 
 _LEADERLESS = frozenset({NOT_LEADER, NO_LEASE})
@@ -29,8 +29,12 @@ AWAY_PAUSE_SECONDS = 0.5
 """Pause before waiting again at a broker that does not respond."""
 
 
+Show = Callable[[ReceiveAsk, str, Leased, Receipts], Shown]
+"""Formats the messages that a broker leased for an ask, in a protocol's form. Raises MalformedRecord."""
+
+
 class Taken(NamedTuple):
-    """Messages of one broker: their JSON, and a call that gives them back."""
+    """Messages of one broker, formatted, and the store that takes them back."""
 
     store: LeaseStore
     shown: Shown
@@ -57,11 +61,15 @@ class Batch:
         """Add messages of a broker."""
         self._taken.append(taken)
 
-    def json(self) -> bytes:
-        """Return the reply's body."""
-        return (
-            b'{"messages":[' + b",".join([part for one in self._taken for part in one.shown.parts]) + b"]}\n"
-        )
+    @property
+    def parts(self) -> list[bytes]:
+        """The formatted messages."""
+        return [part for one in self._taken for part in one.shown.parts]
+
+    @property
+    def taken(self) -> Sequence[Taken]:
+        """The messages by broker."""
+        return self._taken
 
     def give_back(self) -> None:
         """Give the messages back: they reach no client."""
@@ -85,6 +93,7 @@ class LeasePass:
         "_on_batch",
         "_receipts",
         "_routes",
+        "_show",
         "_without",
     )
 
@@ -93,6 +102,7 @@ class LeasePass:
         routes: RouteCache,
         brokers: Brokers,
         ask: ReceiveAsk,
+        show: Show,
         on_batch: Callable[[Batch | Exception], None],
     ) -> None:
         """`on_batch` receives the messages, the problem if there are none and a broker refused or none responded, or another error.
@@ -100,6 +110,7 @@ class LeasePass:
         It does not raise.
         """
         self._routes, self._brokers, self._ask, self._on_batch = routes, brokers, ask, on_batch
+        self._show = show
         self._batch = Batch(ask.topic, ask.group)
         self._receipts = Receipts(ask.topic, ask.group)
         self._away: list[str] = []
@@ -130,7 +141,7 @@ class LeasePass:
         self._next += 1
         if isinstance(outcome, Leased):
             if outcome.runs:
-                self._batch.add(_shown(self._ask, name, store, outcome, self._receipts))
+                self._batch.add(self._taken(name, store, outcome))
         elif isinstance(outcome, PeerAway):
             self._away.append(name)
             self._routes.forget(self._ask.topic)
@@ -145,6 +156,14 @@ class LeasePass:
         elif not self._batch.count:
             return _problem(outcome)
         return None
+
+    def _taken(self, broker: str, store: LeaseStore, leased: Leased) -> Taken:
+        """Return what a broker leased."""
+        try:
+            return Taken(store, self._show(self._ask, broker, leased, self._receipts))
+        except MalformedRecord as error:
+            detail = f"broker {broker} answered damaged records: {error}"
+            raise Problem(503, "SYSTEM_ERROR", detail, retryable=True) from error
 
     def _ask_next(self) -> Batch | Problem | None:
         """Ask the next broker; return the end of the pass if none is to be asked."""
@@ -170,10 +189,11 @@ class LeasePass:
 
 
 class Receiver:
-    """Receives on behalf of clients."""
+    """Receives on behalf of the clients of one protocol."""
 
-    def __init__(self, routes: RouteCache, stores: LeaseStores, now: Callable[[], float]) -> None:
-        self._routes, self._stores, self._now = routes, stores, now
+    def __init__(self, routes: RouteCache, stores: LeaseStores, show: Show, now: Callable[[], float]) -> None:
+        """`show` formats messages as the protocol needs them."""
+        self._routes, self._stores, self._show, self._now = routes, stores, show, now
         self._turn = 0
         self._filters: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._draining = asyncio.Event()
@@ -189,7 +209,7 @@ class Receiver:
         route = self._routes.fresh(ask.topic)
         brokers = [] if route is None else self._holders(route)
         if brokers:
-            LeasePass(self._routes, self._in_turn(brokers), ask, on_batch).start()
+            LeasePass(self._routes, self._in_turn(brokers), ask, self._show, on_batch).start()
         return bool(brokers)
 
     async def receive(
@@ -248,7 +268,8 @@ class Receiver:
             elif isinstance(batch, Batch):
                 batch.give_back()
 
-        LeasePass(self._routes, brokers, ask._replace(is_filter_new=False), on_batch).start()
+        ask = ask._replace(is_filter_new=False)
+        LeasePass(self._routes, brokers, ask, self._show, on_batch).start()
         try:
             batch = await passed
         except asyncio.CancelledError:
@@ -362,16 +383,6 @@ def _is_ready(wait: "asyncio.Task[bool]") -> bool:
 
 async def _until_gone(gone: Callable[[], Awaitable[None]]) -> None:
     await gone()
-
-
-def _shown(ask: ReceiveAsk, broker: str, store: LeaseStore, leased: Leased, receipts: Receipts) -> Taken:
-    """Return leased messages as JSON, each with its handle."""
-    try:
-        messages = shown(leased.records, leased.runs, broker, ask.topic, leased.until_ms, receipts)
-    except MalformedRecord as error:
-        detail = f"broker {broker} answered damaged records: {error}"
-        raise Problem(503, "SYSTEM_ERROR", detail, retryable=True) from error
-    return Taken(store, messages)
 
 
 def _lacks_topic(error: StoreRefused) -> bool:
