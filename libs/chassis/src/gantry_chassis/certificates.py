@@ -24,6 +24,8 @@ SOON_SECONDS = 14 * 86_400.0
 """A certificate that expires within this time is logged as a warning."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2: only those with forward secrecy and authenticated encryption. TLS 1.3 has no others."""
+OFFERED: tuple[tuple[str, ...], ...] = ((), ("h2",))
+"""Protocols that ports offer to clients (ALPN, RFC 7301). A port of HTTP/1.1 offers none: browsers would choose HTTP/2 where they can."""
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
 S = TypeVar("S")
 T = TypeVar("T")
@@ -51,7 +53,8 @@ Found = Contents | str
 class Loaded(NamedTuple):
     """A certificate in use."""
 
-    context: ssl.SSLContext
+    contexts: dict[tuple[str, ...], ssl.SSLContext]
+    """By what their ports offer."""
     begins: float
     expires: float
     """Both in seconds since 1970."""
@@ -84,10 +87,10 @@ class ServerCertificate:
         """Seconds until the certificate expires; negative afterwards."""
         return self._loaded.expires - self._wall()
 
-    def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
+    def context(self, protocols: tuple[str, ...] = ()) -> ssl.SSLContext:
+        """Return the context for a new connection of a port that offers these protocols (ALPN): one of OFFERED."""
         self.handshakes += 1
-        return self._loaded.context
+        return self._loaded.contexts[protocols]
 
     async def watch(self, sleep: Callable[[float], Awaitable[bool]]) -> None:
         """Read the files again when they changed, until `sleep` returns True."""
@@ -215,7 +218,17 @@ def read_contents(settings: TlsSettings) -> Contents:
 
 def load(settings: TlsSettings, contents: Contents) -> Loaded:
     """Return the certificate in the files, whose contents were read before. Raises CertificateRefused."""
+    contexts = {protocols: _context(settings, contents, protocols) for protocols in OFFERED}
+    begins, expires = _validity(settings.tls_cert_file, contents.certificate)
+    if read_contents(settings) != contents:
+        raise CertificateRefused(f"{settings.tls_cert_file}: it changed while it was read")
+    return Loaded(contexts, begins, expires)
+
+
+def _context(settings: TlsSettings, contents: Contents, protocols: tuple[str, ...]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if protocols:
+        context.set_alpn_protocols(protocols)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -234,10 +247,7 @@ def load(settings: TlsSettings, contents: Contents) -> Loaded:
         # A session that is continued proves a certificate without looking at it again, even when it has expired.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
-    begins, expires = _validity(certificate, contents.certificate)
-    if read_contents(settings) != contents:
-        raise CertificateRefused(f"{certificate}: it changed while it was read")
-    return Loaded(context, begins, expires)
+    return context
 
 
 def _found(settings: TlsSettings) -> Found:

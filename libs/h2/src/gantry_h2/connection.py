@@ -392,9 +392,24 @@ class Connection:
         return 0 if stream is None else stream.pending_bytes
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of answers that wait for the client's windows. An answer is held whole until its last byte has left."""
+        return self._sending.held_bytes
+
+    @property
     def open_calls(self) -> int:
         """The number of calls that are not over."""
         return len(self._streams.open)
+
+    @property
+    def has_output(self) -> bool:
+        """Say whether there is something to write."""
+        return self._sending.has_output
+
+    @property
+    def is_drained(self) -> bool:
+        """Say whether the client can begin no more calls, and all are over."""
+        return self._last_accepted != STREAM_MAX and not self._streams.open
 
     def take_output(self) -> bytes:
         """Return what there is to write, once."""
@@ -432,7 +447,7 @@ class Connection:
             self._streams.close(number, is_reset=True)
 
     def _close(self, stream: Stream, *, is_reset: bool) -> None:
-        self._sending.forget(stream.id)
+        self._sending.forget(stream)
         self._streams.close(stream.id, is_reset=is_reset)
         self._receiving.give_back(stream.unconsumed)
 
@@ -451,6 +466,8 @@ class Connection:
         self._write_goaway(code, reason)
         for number in [*self._streams.open]:
             self._events.append(Reset(number, code))
+        for stream in self._streams.open.values():
+            self._sending.forget(stream)
         self._streams.open.clear()
         self._ended = Ended(code, reason)
         self._events.append(self._ended)

@@ -1,5 +1,7 @@
 """What leaves: frames in their order, and content as the client's windows allow (RFC 9113, 5.2)."""
 
+from typing import cast
+
 from gantry_h2.errors import ConnectionFault, ErrorCode, StreamFault
 from gantry_h2.frames import (
     FRAME_BYTES_MIN,
@@ -23,6 +25,8 @@ class Sending:
         self.frame_bytes_max = FRAME_BYTES_MIN
         self.content_bytes = 0
         """Bytes of content that left so far."""
+        self.held_bytes = 0
+        """Bytes of contents of which a part waits for the client's windows. They are held whole until their last byte leaves."""
         self._output: list[bytes | memoryview] = []
         self._waiting: dict[int, Stream] = {}
         """Streams that wait for the window of the connection alone, the next one first."""
@@ -60,6 +64,7 @@ class Sending:
         if data:
             stream.pending.append(memoryview(data))
             stream.pending_bytes += len(data)
+            self.held_bytes += len(data)
 
     def push(self, stream: Stream) -> bool:
         """Let all leave that the windows allow. Return whether the answer has left whole, with its end."""
@@ -71,9 +76,12 @@ class Sending:
             return False
         return self._finish(stream)
 
-    def forget(self, number: int) -> None:
+    def forget(self, stream: Stream) -> None:
         """Drop what waits of a stream."""
-        self._waiting.pop(number, None)
+        self._waiting.pop(stream.id, None)
+        self.held_bytes -= sum(map(_whole_bytes, stream.pending))
+        stream.pending.clear()
+        stream.pending_bytes = 0
 
     def open_stream(self, stream: Stream, size: int) -> None:
         """Count a window that the client gave a stream. Raises StreamFault where it becomes too large."""
@@ -109,6 +117,7 @@ class Sending:
             piece = piece[:size]
         else:
             stream.pending.popleft()
+            self.held_bytes -= _whole_bytes(piece)
         size = len(piece)
         stream.pending_bytes -= size
         stream.send_window -= size
@@ -134,3 +143,8 @@ class Sending:
             else:
                 self._output.append(frame_header(0, FrameType.DATA, Flag.END_STREAM, stream.id))
         return True
+
+
+def _whole_bytes(piece: memoryview) -> int:
+    """Return the size of what a piece keeps in memory."""
+    return len(cast("bytes", piece.obj))

@@ -38,7 +38,7 @@ class Certificate:
             self._context.load_verify_locations(cadata=self._clients.decode())
             self._context.verify_mode = self._needs
 
-    def context(self):
+    def context(self, _protocols):
         return self._context
 
 

@@ -47,8 +47,8 @@ class ServerCertificate(Protocol):
         """Whether connections without TLS are served too."""
         ...
 
-    def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
+    def context(self, protocols: tuple[str, ...], /) -> ssl.SSLContext:
+        """Return the context for a new connection, whose client may choose one of these protocols (ALPN)."""
         ...
 
 
@@ -71,16 +71,29 @@ class TlsDoor:
         """Return the door of a process; None without a certificate: its ports are plain."""
         return None if certificate is None else cls(certificate, budget)
 
-    def open(self, listener: socket.socket, make: MakeProtocol, refusal: Refusal) -> OpenDoor:
-        """Accept the connections of a listening, non-blocking socket. `make` creates the protocol of each."""
-        return OpenDoor(self, listener, make, refusal)
+    def open(
+        self,
+        listener: socket.socket,
+        make: MakeProtocol,
+        refusal: Refusal,
+        protocols: tuple[str, ...] = (),
+    ) -> OpenDoor:
+        """Accept the connections of a listening, non-blocking socket. `make` creates the protocol of each. `protocols` are offered to clients of TLS (ALPN)."""
+        return OpenDoor(self, listener, make, refusal, protocols)
 
 
 class OpenDoor:
     """Accepts the connections of one listening socket."""
 
-    def __init__(self, door: TlsDoor, listener: socket.socket, make: MakeProtocol, refusal: Refusal) -> None:
-        self.door, self.make = door, make
+    def __init__(
+        self,
+        door: TlsDoor,
+        listener: socket.socket,
+        make: MakeProtocol,
+        refusal: Refusal,
+        protocols: tuple[str, ...],
+    ) -> None:
+        self.door, self.make, self.protocols = door, make, protocols
         self._listener, self._refusal = listener, refusal
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[_Waiting, None] = {}
@@ -198,7 +211,7 @@ class _Waiting:
         budget = self._door.budget
         account = budget.account(self._host, "a TLS handshake", self._hoards)
         account.hold(HANDSHAKE_BYTES)
-        context = self._door.certificate.context()
+        context = self._door.certificate.context(self._port.protocols)
         self._is_handed_over = True
         try:
             await self._loop.connect_accepted_socket(

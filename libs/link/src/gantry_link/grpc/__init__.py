@@ -1,0 +1,1 @@
+"""gRPC over HTTP/2: calls, streams, deadlines and statuses. Knows no message of a service."""
