@@ -8,6 +8,7 @@ from leasing_side import LeasingSide, bodies, given, item
 from broker_store.leases import message_moves
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, RECORD_STEPS
 from broker_store.settling import settling
+from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.names import TIMER_TOPIC
 from gantry_wire.private_requests.leases import (
@@ -469,3 +470,20 @@ async def test_large_messages_come_in_parts(side):
         assert all(one.attempt == 1 for one in messages)
     assert sum(counts) == 5
     assert max(counts) < 4
+
+
+async def test_a_topic_for_priorities_gives_out_its_highest_queue_first(side):
+    side.topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
+    for queue_id in range(4):
+        side.put(f"{queue_id}a", f"{queue_id}b", queue_id=queue_id)
+    side.topics.put(
+        TopicConfig(
+            topic_name="orders",
+            read_queue_nums=4,
+            write_queue_nums=4,
+            attributes={"message.type": "PRIORITY"},
+        )
+    )
+    assert bodies(side.lease(max_messages=3)) == ["3a", "3b", "2a"]
+    side.put("3c", queue_id=3)
+    assert bodies(side.lease()) == ["3c", "2b", "1a", "1b", "0a", "0b"]

@@ -61,9 +61,10 @@ PINNED_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TASKS_TOPIC)
 """System queues whose undecided items retention never deletes."""
 
 FLUSH_ATTRIBUTE = "gantry.flush"
+TYPE_ATTRIBUTE, PRIORITY_TYPE = "message.type", "PRIORITY"
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     FLUSH_ATTRIBUTE: ("sync", "async"),
-    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    TYPE_ATTRIBUTE: ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", PRIORITY_TYPE),
     "queue.type": ("SimpleCQ",),
     "cleanup.policy": ("DELETE",),
     "reserve.time": ("-1",),

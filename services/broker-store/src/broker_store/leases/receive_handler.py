@@ -5,12 +5,13 @@ are given back, a thread reads the bytes, and the receive is repeated.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 
 from broker_store.commit.queues import QueueTable
-from broker_store.commit.topics import TopicTable
+from broker_store.commit.topics import PRIORITY_TYPE, TYPE_ATTRIBUTE, TopicTable
 from broker_store.leases.lease_table.runs import Run
 from broker_store.leases.note_bodies import LeaseNote
 from broker_store.leases.note_writer import NoteWriter
@@ -252,15 +253,11 @@ class Receiver:
         *,
         may_wait: bool,
     ) -> bool:
-        """Fill the batch from a topic's queues in turn. Returns whether there is more."""
+        """Fill the batch from a topic's queues. Returns whether there is more."""
         wanted = self.opener.wanted(subscription, config, is_retry=bool(route))
-        topic = self.topics.find(subscription.topic)
-        count = topic.read_queue_nums if topic is not None else 0
-        subscription.turn += 1
-        for number in range(count):
+        for place in self._queue_order(subscription):
             if batch.is_full:
                 return True
-            place = (subscription.turn + number) % count
             opened = self.opener.queue(subscription, place, in_order=is_in_order(config) and not route)
             if opened is None:
                 continue
@@ -272,6 +269,19 @@ class Receiver:
                 self.watch(leases, subscription)
             self.opener.keep_in_step(subscription, leases)
         return batch.is_full
+
+    def _queue_order(self, subscription: Subscription) -> Iterable[int]:
+        """Return the queues of a topic in the order of this receive: in turn, or from the highest priority down.
+
+        A topic for messages with priorities has a queue for each (RocketMQ 5.4); what a consumer has on lease stays there.
+        """
+        topic = self.topics.find(subscription.topic)
+        count = topic.read_queue_nums if topic is not None else 0
+        if topic is not None and topic.attributes.get(TYPE_ATTRIBUTE) == PRIORITY_TYPE:
+            return range(count - 1, -1, -1)
+        subscription.turn += 1
+        first = subscription.turn % count if count else 0
+        return chain(range(first, count), range(first))
 
     def _gather_queue(
         self,
