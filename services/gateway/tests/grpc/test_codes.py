@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gantry_wire.codes import ResponseCode
-from gateway.grpc.codes import CODES, code_of, status, status_of
+from gateway.grpc.codes import CODES, Refused, code_of, status, status_of
 from gateway.grpc.proto.enums import Code
 from gateway.http import problems
 from gateway.http.problems import Problem, broker_away, invalid, topic_missing, unknown_whether_stored
@@ -89,3 +89,5 @@ def test_a_status_has_a_text() -> None:
     assert status(Code.BAD_REQUEST, "no topic").message == "no topic"
     missing = status_of(topic_missing("t"))
     assert (missing.code, missing.message[:7]) == (Code.TOPIC_NOT_FOUND, "topic t")
+    refused = status_of(Refused(Code.ILLEGAL_TOPIC, "no"))
+    assert (refused.code, refused.message) == (Code.ILLEGAL_TOPIC, "no")

@@ -10,6 +10,15 @@ from gateway.grpc.proto.common import Status
 from gateway.grpc.proto.enums import Code
 from gateway.http.problems import Problem
 
+
+class Refused(Exception):
+    """A call, or one entry of it, that is refused; `code` and `detail` become its status."""
+
+    def __init__(self, code: Code, detail: str) -> None:
+        super().__init__(detail)
+        self.code, self.detail = code, detail
+
+
 CODES: dict[str, Code] = {
     "ACCESS_OFF": Code.NOT_IMPLEMENTED,
     "ALREADY_DELIVERED": Code.PRECONDITION_FAILED,
@@ -97,6 +106,6 @@ def status(code: Code, message: str = "") -> Status:
     return Status(code=code, message=message or code.name)
 
 
-def status_of(problem: Problem) -> Status:
-    """Return the status of a problem."""
-    return status(code_of(problem), problem.detail)
+def status_of(error: Problem | Refused) -> Status:
+    """Return the status of a refusal."""
+    return status(error.code if isinstance(error, Refused) else code_of(error), error.detail)
