@@ -103,21 +103,29 @@ class MemoryStore:
             raise StoreRefused(17, f"topic[{topic}] not exist, apply first please!")
         return self.kept_topics[topic]
 
-    async def put(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
+    async def put(
+        self, topic: str, queue_id: int, body: bytes, properties: str, sys_flag=0, born_ms=None
+    ) -> Stored:
         self._enter("send")
-        return self._put(topic, queue_id, 0, body, properties.encode(), strict=True)
+        return self._put(
+            topic, queue_id, 0, body, properties.encode(), strict=True, sys_flag=sys_flag, born_ms=born_ms
+        )
 
-    def send(self, topic: str, queue_id: int, body: bytes, properties: str, on_result) -> None:
+    def send(
+        self, topic: str, queue_id: int, body: bytes, properties: str, on_result, *, sys_flag=0, born_ms=None
+    ) -> None:
         async def run() -> list[Stored]:
-            return [await self.put(topic, queue_id, body, properties)]
+            return [await self.put(topic, queue_id, body, properties, sys_flag, born_ms)]
 
         self.pass_on(run(), on_result)
 
-    def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem], on_result) -> None:
+    def send_batch(
+        self, topic: str, queue_id: int, messages: Sequence[BatchItem], on_result, *, born_ms=None
+    ) -> None:
         async def run() -> list[Stored]:
             self._enter("send_batch")
             return [
-                self._put(topic, queue_id, one.flag, one.body, one.properties, strict=False)
+                self._put(topic, queue_id, one.flag, one.body, one.properties, strict=False, born_ms=born_ms)
                 for one in messages
             ]
 
@@ -136,7 +144,16 @@ class MemoryStore:
         task.add_done_callback(self._sending.discard)
 
     def _put(
-        self, topic: str, queue_id: int, flag: int, body: bytes, properties: bytes, *, strict: bool
+        self,
+        topic: str,
+        queue_id: int,
+        flag: int,
+        body: bytes,
+        properties: bytes,
+        *,
+        strict: bool,
+        sys_flag=0,
+        born_ms=None,
     ) -> Stored:
         settings = self._topic(topic)
         if queue_id >= settings.write_queues:
@@ -155,8 +172,8 @@ class MemoryStore:
         place = (SCHEDULE_TOPIC, 0) if is_delayed else (topic, queue_id)
         queue = self.queues.setdefault(place, [])
         record = build_record(
-            place[0].encode(), place[1], len(queue), self.position, body, properties, flag, 0,
-            self._clocks.wall_ms(), CLIENT_HOST, self._clocks.wall_ms(), self.host,
+            place[0].encode(), place[1], len(queue), self.position, body, properties, flag, sys_flag,
+            self._clocks.wall_ms() if born_ms is None else born_ms, CLIENT_HOST, self._clocks.wall_ms(), self.host,
         )  # fmt: skip
         stored = Stored(
             offset_message_id(self.host, self.position),

@@ -134,10 +134,10 @@ async def test_small_requests_in_one_go_are_not_read_ahead_without_bound(server,
     most = 0
     first = store.send
 
-    def slow(*args):
+    def slow(*args, **more):
         nonlocal most
         most = max(most, *(len(one.pipeline) for one in http.connections))
-        first(*args)
+        first(*args, **more)
 
     monkeypatch.setattr(store, "send", slow)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -196,7 +196,8 @@ async def test_damaged_records_are_never_shown(client, system):
     assert answer.json()["retryable"] is True
 
 
-async def test_zlib_bodies_are_unpacked_and_others_named(client, system):
+async def test_zlib_and_gzip_bodies_are_unpacked_and_others_named(client, system):
+    import gzip
     import zlib
 
     store = system.stores["broker-a"]
@@ -204,13 +205,15 @@ async def test_zlib_bodies_are_unpacked_and_others_named(client, system):
         (SYS_COMPRESSED, zlib.compress(b"packed")),
         (SYS_COMPRESSED | 0x100, b"lz4!"),
         (SYS_COMPRESSED, b"no zlib"),
+        (SYS_COMPRESSED, gzip.compress(b"packed")),
+        (SYS_COMPRESSED, gzip.compress(b"first") + gzip.compress(b"second")),
     ):
         record = build_record(b"orders", 0, 0, 0, body, b"", 0, flag, 1, store.host, 1, store.host)
         store.queues.setdefault(("orders", 0), []).append(record)
-    first, second, third = (await client.get(PULL)).json()["messages"]
-    assert first["body"] == "packed"
+    first, second, third, fourth, fifth = (await client.get(PULL)).json()["messages"]
+    assert first["body"] == fourth["body"] == "packed"
     assert (base64.b64decode(second["bodyBase64"]), second["bodyCompression"]) == (b"lz4!", "lz4")
-    assert third["bodyCompression"] == "zlib"
+    assert third["bodyCompression"] == fifth["bodyCompression"] == "zlib"
 
 
 @pytest.mark.parametrize("stamp", [0, -5, 2**62, 1_767_225_600_123])

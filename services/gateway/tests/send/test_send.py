@@ -292,14 +292,14 @@ async def test_nothing_is_sent_after_a_refused_part(client, system, monkeypatch)
     store = system.stores["broker-a"]
     first = store.send_batch
 
-    def once(*args):
+    def once(*args, **more):
         *asked, on_result = args
 
         def then_full(outcome):
             store.refuse = StoreRefused(14, "the disk is full", "DISK_FULL")
             on_result(outcome)
 
-        first(*asked, then_full)
+        first(*asked, then_full, **more)
 
     monkeypatch.setattr(store, "send_batch", once)
     body = send_body(*({"body": "x" * size, "queueId": 1} for size in FILLS_A_FRAME))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from functools import partial
 
 import pytest
 
@@ -98,6 +99,16 @@ async def test_a_send_has_no_default_topic_so_that_it_creates_none():
     assert "gantryProbe" not in sent
     assert (stored.offset_message_id, stored.message_id, stored.queue_offset) == (STORED["msgId"], "U1", 7)
     assert (stored.is_durable, stored.is_duplicate, stored.code) == (True, False, 0)
+
+
+async def test_a_send_may_say_when_it_was_born_and_how_it_is_compressed():
+    async with store_of({310: (0, STORED)}) as (script, store):
+        for sys_flag, born_ms in ((1, 77), (0, None), (1, 0), (0, 5)):
+            send = partial(store.send, sys_flag=sys_flag, born_ms=born_ms)
+            await outcome_of(send, "orders", 2, b"hi", "")
+            fields = script.last.fields
+            sent = fields.to_fields() if hasattr(fields, "to_fields") else fields
+            assert (sent["f"], sent["g"]) == (str(sys_flag), "1234" if born_ms is None else str(born_ms))
 
 
 async def test_a_duplicate_and_a_written_message_are_marked():

@@ -1,6 +1,7 @@
 """Converts log records to the HTTP form of messages. Pure.
 
-Compressed bodies are decompressed if the standard library can (zlib); LZ4 and ZSTD are returned as stored, with their name.
+Compressed bodies are decompressed if the standard library can: zlib, and gzip, which gRPC clients send. LZ4 and ZSTD are returned
+as stored, with their name.
 """
 
 import zlib
@@ -32,6 +33,8 @@ from gateway.messages.schemas import MessageOut
 UNPACKED_BYTES_MAX = 16 * 1024 * 1024
 """A compressed body that would decompress to more is returned as stored."""
 
+_ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
+"""Reads either head: RocketMQ marks both with the same flags."""
 _NAMES = {SYS_COMPRESSION_LZ4: "lz4", SYS_COMPRESSION_ZSTD: "zstd"}
 
 
@@ -54,7 +57,7 @@ def message(record: Record, broker: str, *, as_base64: bool = False, with_system
         properties = parse_properties(record.properties)
     except MalformedProperties as error:
         raise MalformedRecord(f"record at position {record.position}: {error}") from error
-    body, compression = _unpacked(record)
+    body, compression = unpacked(record)
     text = None if as_base64 or compression else _text(body)
     offset_message_id = record.message_id
     keys = properties.get(KEYS)
@@ -118,16 +121,17 @@ def _text(body: bytes) -> str | None:
         return None
 
 
-def _unpacked(record: Record) -> tuple[bytes, str | None]:
+def unpacked(record: Record) -> tuple[bytes, str | None]:
     """Return the body, and the name of its compression if it stays compressed."""
     if not record.sys_flag & SYS_COMPRESSED:
         return record.body, None
     kind = record.sys_flag & SYS_COMPRESSION_MASK
     if kind in _NAMES:
         return record.body, _NAMES[kind]
-    inflater = zlib.decompressobj()
+    inflater = zlib.decompressobj(_ZLIB_OR_GZIP)
     try:
         body = inflater.decompress(record.body, UNPACKED_BYTES_MAX)
     except zlib.error:
         return record.body, "zlib"
-    return (record.body, "zlib") if not inflater.eof else (body, None)
+    is_whole = inflater.eof and not inflater.unused_data
+    return (body, None) if is_whole else (record.body, "zlib")

@@ -123,8 +123,14 @@ class Store(Protocol):
         body: bytes,
         properties: str,
         on_result: Callable[[StoreOutcome], None],
+        *,
+        sys_flag: int = 0,
+        born_ms: int | None = None,
     ) -> None:
-        """Store one message. Passes a list with the result, or the error, to the callback."""
+        """Store one message. Passes a list with the result, or the error, to the callback.
+
+        `sys_flag` is the record's, and says how the body is compressed; `born_ms` is when the client made the message: None for now.
+        """
         ...
 
     def send_batch(
@@ -133,6 +139,8 @@ class Store(Protocol):
         queue_id: int,
         messages: Sequence[BatchItem],
         on_result: Callable[[StoreOutcome], None],
+        *,
+        born_ms: int | None = None,
     ) -> None:
         """Store messages in one queue, all or none. Passes a list of results, or the error, to the callback."""
         ...

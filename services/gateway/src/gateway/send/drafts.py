@@ -47,7 +47,12 @@ class Draft(Struct, gc=False):
     name_of: FieldNames
     is_free: bool = False
     """Nothing selects the queue: the turn of the request decides, and any broker may take it."""
-    is_delayed: bool = False
+    is_alone: bool = False
+    """It takes a request of its own, since no batch takes such a message: a delayed, transactional or compressed one."""
+    sys_flag: int = 0
+    """The record's; says how the body is compressed."""
+    born_ms: int | None = None
+    """When the client made the message, in ms since 1970; None for when it is sent. A batch has that of its first message."""
 
     @property
     def hash_key(self) -> str | None:
@@ -202,6 +207,6 @@ class Drafting:
         next_id = self._next_id
         drafts = [draft(item, next_id(now_ms), trace, place, name_of) for place, item in enumerate(items)]
         for one in drafts:
-            if one.is_delayed:
+            if one.is_alone:  # here only delayed ones are
                 one.properties += delay_property(one.item, now_ms, self._horizon_ms, one.place, name_of)
         return drafts

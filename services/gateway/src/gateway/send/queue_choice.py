@@ -54,7 +54,7 @@ class QueueChoice:
         self._turns: dict[str, Queue] = {}
 
     def groups(self, drafts: Sequence[Draft], history: ListHistory | None) -> list[Group]:
-        """Return the drafts grouped by queue, in the order of their first message; each delayed one is a group of its own.
+        """Return the drafts grouped by queue, in the order of their first message; each that is sent alone is a group of its own.
 
         Raises the problem of the first draft without a queue: the whole request is refused.
         """
@@ -62,7 +62,7 @@ class QueueChoice:
         for place, draft in enumerate(drafts):
             is_free = draft.is_free
             queue = self._turn("") if is_free else self._bound(draft, history)
-            which = (queue, is_free, place if draft.is_delayed else -1)
+            which = (queue, is_free, place if draft.is_alone else -1)
             group = groups.get(which)
             if group is None:
                 group = groups[which] = Group(queue, is_free, [])

@@ -136,10 +136,18 @@ class QueueSend:
         store = self._sender.stores.at(broker, route.address(broker))
         if len(drafts) == 1:
             draft = drafts[0]
-            store.send(route.topic, queue_id, draft.body, draft.properties, self._on_outcome)
+            store.send(
+                route.topic,
+                queue_id,
+                draft.body,
+                draft.properties,
+                self._on_outcome,
+                sys_flag=draft.sys_flag,
+                born_ms=draft.born_ms,
+            )
         else:
             items = [BatchItem(0, draft.body, draft.properties.encode()) for draft in drafts]
-            store.send_batch(route.topic, queue_id, items, self._on_outcome)
+            store.send_batch(route.topic, queue_id, items, self._on_outcome, born_ms=drafts[0].born_ms)
 
     def _on_outcome(self, outcome: StoreOutcome) -> None:
         """Pass the results on, or try another broker."""
@@ -254,7 +262,7 @@ class Sender:
             return await self._send_group(*placed, drafts)
         route = self.routes.fresh(topic) or await self.routes.get(topic)
         are_free = all([draft.is_free for draft in drafts])  # noqa: C419 - a list is twice as fast
-        are_together = len(drafts) == 1 or not any([draft.is_delayed for draft in drafts])  # noqa: C419
+        are_together = len(drafts) == 1 or not any([draft.is_alone for draft in drafts])  # noqa: C419
         if are_free and are_together and (queue := route.round_robin()) is not None:
             return await self._send_group(route, Group(queue, is_free=True, places=[]), drafts)
         needs_list = any(draft.item.queue_id is None and draft.hash_key is not None for draft in drafts)

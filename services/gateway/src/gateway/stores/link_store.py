@@ -41,7 +41,7 @@ DLQ_QUEUE_ID = 0
 """RocketMQ gives a dead-letter topic one queue."""
 SINGLE_TAG = "SINGLE_TAG"
 PATTERNS_MAX = 16_384
-"""Queues whose frame templates are cached."""
+"""Queues whose frame templates are cached, one for each kind of compression."""
 STORES_MAX = 1024
 """Stores whose clients are kept: each address that a store ever had counts."""
 _DURABLE = "fsync"
@@ -85,7 +85,7 @@ class LinkStore:
         """`wait_ids` are those of all stores: two brokers may have one address, and so one connection."""
         self._wait_ids = wait_ids
         self._broker, self._client, self._settling, self._wall_ms = broker, client, settling, wall_ms
-        self._patterns: BoundedCache[tuple[str, int], SendPattern] = BoundedCache(PATTERNS_MAX)
+        self._patterns: BoundedCache[tuple[str, int, int], SendPattern] = BoundedCache(PATTERNS_MAX)
 
     @property
     def broker(self) -> str:
@@ -99,14 +99,20 @@ class LinkStore:
         body: bytes,
         properties: str,
         on_result: Callable[[StoreOutcome], None],
+        *,
+        sys_flag: int = 0,
+        born_ms: int | None = None,
     ) -> None:
         """310."""
-        pattern = self._patterns.get((topic, queue_id))
+        which = (topic, queue_id, sys_flag)
+        pattern = self._patterns.get(which)
         if pattern is None:
-            pattern = SendPattern(self._send_header(topic, queue_id))
-            self._patterns.keep((topic, queue_id), pattern)
+            pattern = SendPattern(self._send_header(topic, queue_id, sys_flag))
+            self._patterns.keep(which, pattern)
         answer = Waiting(_stored, self._failure, on_result)
-        self._client.start_send(pattern, self._wall_ms(), properties, body, answer)
+        self._client.start_send(
+            pattern, self._wall_ms() if born_ms is None else born_ms, properties, body, answer
+        )
 
     def send_batch(
         self,
@@ -114,10 +120,14 @@ class LinkStore:
         queue_id: int,
         messages: Sequence[BatchItem],
         on_result: Callable[[StoreOutcome], None],
+        *,
+        born_ms: int | None = None,
     ) -> None:
         """320, with a result for each message."""
         header = self._send_header(topic, queue_id)
         header.properties, header.batch, header.per_item = "", True, True
+        if born_ms is not None:
+            header.born_timestamp = born_ms
 
         def read(answer: Command) -> StoreOutcome:
             return self._batch_stored(batch_stored_of(answer), len(messages))
@@ -329,7 +339,7 @@ class LinkStore:
                 await self._client.update_broker_config(changes)
             return await self._client.broker_config()
 
-    def _send_header(self, topic: str, queue_id: int) -> SendHeaderV2:
+    def _send_header(self, topic: str, queue_id: int, sys_flag: int = 0) -> SendHeaderV2:
         """Return the fields common to all sends; without a default topic, so that no send creates a topic."""
         return SendHeaderV2(
             producer_group=GATEWAY_GROUP,
@@ -337,7 +347,7 @@ class LinkStore:
             default_topic="",
             default_topic_queue_nums=0,
             queue_id=queue_id,
-            sys_flag=0,
+            sys_flag=sys_flag,
             born_timestamp=self._wall_ms(),
             flag=0,
             probe=True if topic == PROBE_TOPIC else None,
