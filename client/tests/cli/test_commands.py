@@ -77,7 +77,7 @@ def gantry(gantry_broker: System, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (["receive", "t", "g", "--invisible", "2d"], "'2d': a lease is 1s to 12h"),
         (["consume", "t", "g", "--exec", " "], "--exec is empty: give the command to run"),
         (["consume", "t", "g"], "Missing option '--exec'"),
-        (["topic", "set", "t"], "nothing to change: give --queues, --read-queues, --write-queues or --perm"),
+        (["topic", "set", "t"], "nothing to change: give --queues, --read-queues, --write-queues, --perm or --message-type"),
         (["topic", "create", "t", "--queues", "0"], "Invalid value for '--queues': at least 1 (see"),
         (["topic", "create", "t", "--perm", "x"], "Invalid value for '--perm': 'x' is not one of 'rw', 'r', 'w'"),
         (["group", "create", "g", "--retry-after", "1m*0.5<1s"], "the factor of '1m*0.5<1s' is under 1"),

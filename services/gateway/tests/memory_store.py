@@ -288,6 +288,12 @@ class MemoryStore:
         self._enter("delete_topic")
         self.kept_topics.pop(topic, None)
 
+    async def topic(self, topic: str) -> TopicSettings:
+        self._enter("topic")
+        if topic not in self.kept_topics:
+            raise StoreRefused(17, f"No topic in this broker. topic: {topic}", "")
+        return self.kept_topics[topic]
+
     async def topics(self) -> list[TopicSettings]:
         self._enter("topics")
         return list(self.kept_topics.values())

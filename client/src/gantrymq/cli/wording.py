@@ -27,7 +27,7 @@ OPTIONS = {
     "changeFilter": "--change-filter", "filter": "--filter", "invisibleSeconds": "--invisible", "waitSeconds": "--wait", "maxMessages": "--max",
     "delaySeconds": "--delay", "delayMs": "--delay", "delayLevel": "--delay-level", "deliverAt": "--at", "shiftMs": "--shift",
     "tag": "--tag", "keys": "--key", "properties": "--property", "shardingKey": "--sharding-key", "idempotencyKey": "--idempotency-key",
-    "queueId": "--queue", "readQueues": "--read-queues", "writeQueues": "--write-queues", "retryMaxTimes": "--retry-max",
+    "queueId": "--queue", "readQueues": "--read-queues", "writeQueues": "--write-queues", "messageType": "--message-type", "retryMaxTimes": "--retry-max",
     "retryQueues": "--retry-queues", "retryPolicy": "--retry-after", "startAt": "--start-at", "maxPerSecond": "--rate", "toTopic": "--to",
     "producerGroup": "--producer-group", "reason": "--reason",
 }  # fmt: skip

@@ -26,6 +26,7 @@ async def test_a_topic_is_created_on_every_broker_and_nameserver(pair_client, pa
         "readQueues": 8,
         "writeQueues": 8,
         "perm": "rw",
+        "messageType": None,
         "brokers": ["broker-a", "broker-b"],
     }
     assert all("new" in store.kept_topics for store in pair.stores.values())
@@ -34,6 +35,17 @@ async def test_a_topic_is_created_on_every_broker_and_nameserver(pair_client, pa
     shown = (await pair_client.get("/v1/topics/new")).json()
     assert (shown["topic"], shown["perm"], len(shown["queues"]), shown["missing"]) == ("new", "rw", 16, [])
     assert shown["queues"][0] == {"broker": "broker-a", "queueId": 0, "minOffset": 0, "maxOffset": 0}
+
+
+async def test_the_message_type_of_a_topic_is_shown_listed_and_removed_again(pair_client, pair):
+    await pair_client.put("/v1/topics/new", json={"messageType": "PRIORITY"})
+    assert pair.stores["broker-a"].kept_topics["new"].message_type == "PRIORITY"
+    assert (await pair_client.get("/v1/topics/new")).json()["messageType"] == "PRIORITY"
+    listed = (await pair_client.get("/v1/topics")).json()["topics"]
+    assert {one["topic"]: one["messageType"] for one in listed}["new"] == "PRIORITY"
+    assert (await pair_client.put("/v1/topics/new", json={"messageType": "priority"})).status_code == 400
+    await pair_client.put("/v1/topics/new")
+    assert (await pair_client.get("/v1/topics/new")).json()["messageType"] is None
 
 
 async def test_an_empty_body_creates_a_topic_with_defaults(client):
@@ -331,10 +343,14 @@ async def test_brokers_and_cluster_show_which_brokers_are_away(pair_client, pair
 
 
 async def test_definitions_can_be_exported_and_applied_elsewhere(pair_client, pair, system, connect):
-    await pair_client.put("/v1/topics/t1", json={"readQueues": 2, "writeQueues": 3, "perm": "r"})
+    await pair_client.put(
+        "/v1/topics/t1", json={"readQueues": 2, "writeQueues": 3, "perm": "r", "messageType": "FIFO"}
+    )
     await pair_client.put("/v1/groups/g2", json={"retryMaxTimes": 4, "paused": True})
     exported = (await pair_client.get("/v1/definitions")).json()
-    assert {"topic": "t1", "readQueues": 2, "writeQueues": 3, "perm": "r"} in exported["topics"]
+    assert {"topic": "t1", "readQueues": 2, "writeQueues": 3, "perm": "r", "messageType": "FIFO"} in exported[
+        "topics"
+    ]
     async with connect(system.gateway()) as other:
         applied = await other.put("/v1/definitions", json=exported)
         assert applied.json() == {"topics": 2, "groups": 2}

@@ -24,6 +24,12 @@ WriteQueues = Annotated[
 Perm = Annotated[
     Literal["rw", "r", "w"] | None, typer.Option("--perm", help="Whether it may be read and written.")
 ]
+MessageType = Annotated[
+    Literal["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"] | None,
+    typer.Option(
+        "--message-type", help="What it takes from RocketMQ 5 clients. PRIORITY: a queue for each priority."
+    ),
+]
 System = Annotated[
     bool, typer.Option("--system", help="Include topics of the system, for retries and for dead letters.")
 ]
@@ -69,7 +75,13 @@ def show(session: Session, topic: Topic) -> None:
         ]
         messages = sum(one["maxOffset"] - one["minOffset"] for one in found["queues"])
         session.screen.fields(
-            [("topic", topic), ("perm", found["perm"]), ("queues", "; ".join(counts)), ("messages", messages)]
+            [
+                ("topic", topic),
+                ("perm", found["perm"]),
+                ("message type", found["messageType"] or "any"),
+                ("queues", "; ".join(counts)),
+                ("messages", messages),
+            ]
         )
         session.screen.line("")
         rows = [
@@ -95,6 +107,7 @@ def create(
     read_queues: ReadQueues = None,
     write_queues: WriteQueues = None,
     perm: Perm = None,
+    message_type: MessageType = None,
 ) -> None:
     """Create a topic on every broker; an existing topic is refused."""
     if _settings(session, topic) is not None:
@@ -102,7 +115,8 @@ def create(
     _put(
         session,
         topic,
-        {"readQueues": 8, "writeQueues": 8, "perm": "rw"} | _given(queues, read_queues, write_queues, perm),
+        {"readQueues": 8, "writeQueues": 8, "perm": "rw"}
+        | _given(queues, read_queues, write_queues, perm, message_type),
         "created",
     )
 
@@ -114,11 +128,15 @@ def change(
     read_queues: ReadQueues = None,
     write_queues: WriteQueues = None,
     perm: Perm = None,
+    message_type: MessageType = None,
 ) -> None:
     """Change a topic on every broker; other settings stay."""
-    given = _given(queues, read_queues, write_queues, perm)
+    given = _given(queues, read_queues, write_queues, perm, message_type)
     if not given:
-        raise Stop("nothing to change: give --queues, --read-queues, --write-queues or --perm", WRONG_USE)
+        raise Stop(
+            "nothing to change: give --queues, --read-queues, --write-queues, --perm or --message-type",
+            WRONG_USE,
+        )
     held = _settings(session, topic)
     if held is None:
         raise Stop(f"topic {topic} does not exist; gantrymq topic create {topic} creates it", NOT_FOUND)
@@ -141,17 +159,21 @@ def _settings(session: Session, topic: str) -> dict[str, Any] | None:
                 "readQueues": max(1, one["readQueues"]),
                 "writeQueues": max(1, one["writeQueues"]),
                 "perm": perm,
+                "messageType": one["messageType"],
             }
     return None
 
 
-def _given(queues: int | None, read: int | None, write: int | None, perm: str | None) -> dict[str, Any]:
+def _given(
+    queues: int | None, read: int | None, write: int | None, perm: str | None, message_type: str | None
+) -> dict[str, Any]:
     if queues is not None and (read is not None or write is not None):
         raise typer.BadParameter("give --queues, or --read-queues and --write-queues")
     both = {
         "readQueues": queues if queues is not None else read,
         "writeQueues": queues if queues is not None else write,
         "perm": perm,
+        "messageType": message_type,
     }
     return {name: value for name, value in both.items() if value is not None}
 

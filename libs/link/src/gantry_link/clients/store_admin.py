@@ -10,6 +10,7 @@ from gantry_wire.bodies.cluster import (
     KVTable,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
+    TopicConfig,
     TopicConfigSerializeWrapper,
 )
 from gantry_wire.bodies.config_text import format_config_text, parse_config_text
@@ -37,6 +38,11 @@ class StoreAdminCalls(StoreCalls):
         """21: return all topics of the broker."""
         answer = await self.ask(RequestCode.GET_ALL_TOPIC_CONFIG, connection_class=BULK)
         return decode_body(answer.body, TopicConfigSerializeWrapper)
+
+    async def topic(self, topic: str) -> TopicConfig:
+        """351: return one topic of the broker."""
+        answer = await self.ask(RequestCode.GET_TOPIC_CONFIG, TopicHeader(topic=topic))
+        return decode_body(answer.body, TopicConfig)
 
     async def delete_topic(self, topic: str) -> None:
         """215: delete a topic and its queues."""

@@ -9,6 +9,7 @@ from gateway.admin.group_routes import settings_of, shown_options
 from gateway.admin.groups import GroupAdmin
 from gateway.admin.groups import refuse_to_change as refuse_to_change_group
 from gateway.admin.schemas import (
+    MESSAGE_TYPES,
     Applied,
     BrokerList,
     BrokerShown,
@@ -19,8 +20,8 @@ from gateway.admin.schemas import (
     NameserverShown,
     TopicDefinition,
 )
-from gateway.admin.topic_routes import refuse_to_change
-from gateway.admin.topics import TopicAdmin, perm_bits, perm_name
+from gateway.admin.topic_routes import refuse_to_change, topic_settings
+from gateway.admin.topics import TopicAdmin, perm_name
 from gateway.http.problems import invalid
 from gateway.ports.stores import GroupSettings, TopicSettings
 from gateway.requests.checks import not_derived
@@ -79,10 +80,7 @@ def cluster_routes(
         _refuse_repeated([one.group for one in body.groups], "groups", "group")
         if body.topics:
             await topics.refuse_own([one.topic for one in body.topics])
-        wanted_topics = {
-            one.topic: TopicSettings(one.topic, one.read_queues, one.write_queues, perm_bits(one.perm))
-            for one in body.topics
-        }
+        wanted_topics = {one.topic: topic_settings(one.topic, one) for one in body.topics}
         wanted_groups = {one.group: settings_of(one.group, one) for one in body.groups}
         await _each(topics.put, wanted_topics.values())
         await _each(groups.put, wanted_groups.values())
@@ -138,7 +136,8 @@ def _topic_definition(held: dict[str, TopicSettings]) -> list[TopicDefinition]:
                 "read_queues": max(1, settings.read_queues),
                 "write_queues": max(1, settings.write_queues),
             }
-            return [TopicDefinition(topic=settings.topic, perm=perm, **counts)]
+            kind = MESSAGE_TYPES.get(settings.message_type)
+            return [TopicDefinition(topic=settings.topic, perm=perm, message_type=kind, **counts)]
     return []
 
 

@@ -1,6 +1,6 @@
 """Bodies of the calls about topics, groups, brokers and the cluster."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, field
 
@@ -26,6 +26,9 @@ VALUE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
 Queues = Annotated[int, Meta(ge=1, le=QUEUES_MAX)]
 WaitMs = Annotated[int, Meta(ge=0, le=40 * 86_400_000)]
 Order = Literal["none", "shardingKey"]
+MessageType = Literal["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"]
+"""What a topic takes from clients that name the type of a message (RocketMQ 5)."""
+MESSAGE_TYPES: dict[str, MessageType] = {one: one for one in get_args(MessageType)}
 StartAt = Literal["earliest", "latest"]
 SettingName = Annotated[str, Meta(pattern=KEY_PATTERN)]
 SettingValue = Annotated[str, Meta(pattern=VALUE_PATTERN, max_length=4096)]
@@ -37,6 +40,8 @@ class TopicBody(Body):
     read_queues: Queues = TOPIC_QUEUES_DEFAULT
     write_queues: Queues = TOPIC_QUEUES_DEFAULT
     perm: Perm = "rw"
+    message_type: MessageType | None = None
+    """None: messages of every type."""
 
 
 class QueueShown(Shown):
@@ -62,6 +67,7 @@ class TopicShown(Shown):
 
     topic: str
     perm: PermShown
+    message_type: str | None
     brokers: list[TopicHolder]
     queues: list[QueueShown]
     missing: list[str]
@@ -74,6 +80,7 @@ class TopicListed(Shown):
     perm: PermShown
     read_queues: int
     write_queues: int
+    message_type: str | None
     brokers: list[str]
 
 
@@ -91,6 +98,7 @@ class TopicPut(Shown):
     read_queues: int
     write_queues: int
     perm: Perm
+    message_type: MessageType | None
     brokers: list[str]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from gantry_wire import names as wire_names
@@ -53,6 +54,8 @@ class TopicView(NamedTuple):
     """A topic; the queues of `missing` brokers cannot be asked now."""
 
     topic: str
+    message_type: str
+    """RocketMQ's attribute; "" if it has none."""
     brokers: list[QueueData]
     bounds: list[tuple[str, QueueBounds]]
     missing: list[str]
@@ -118,7 +121,16 @@ class TopicAdmin:
         if len(missing) == len(holders):
             self._routes.forget(topic)
             raise away(f"every broker of topic {topic} is away: {', '.join(missing)}")
-        return TopicView(topic, holders, bounds, sorted({*missing, *absent}))
+        kind = await self.message_type(topic)
+        return TopicView(topic, kind, holders, bounds, sorted({*missing, *absent}))
+
+    async def message_type(self, topic: str) -> str:
+        """Return the topic's attribute `message.type`, of the first broker that responds; "" if it has none. Raises 404, 503."""
+        route = await self._routes.get(topic)
+        for broker, address in sorted(route.addresses.items()):
+            with suppress(PeerAway, StoreRefused):
+                return (await self._stores.at(broker, address).topic(topic)).message_type
+        return ""
 
     async def all(self, *, with_system: bool) -> tuple[dict[str, dict[str, TopicSettings]], list[str]]:
         """Return every topic by name, with its settings by broker (none if only a nameserver knows it); and the missing brokers."""

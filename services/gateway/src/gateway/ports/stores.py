@@ -68,12 +68,13 @@ class Pulled(NamedTuple):
 
 
 class TopicSettings(NamedTuple):
-    """A topic at one broker; queues per broker, perm in RocketMQ's bits."""
+    """A topic at one broker; queues per broker, perm in RocketMQ's bits. `message_type` is RocketMQ's attribute, "" if it has none."""
 
     topic: str
     read_queues: int
     write_queues: int
     perm: int
+    message_type: str = ""
 
 
 class GroupSettings(NamedTuple):
@@ -186,6 +187,10 @@ class Store(Protocol):
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic."""
+        ...
+
+    async def topic(self, topic: str) -> TopicSettings:
+        """Return one topic; StoreRefused (TOPIC_NOT_EXIST) if the store does not have it."""
         ...
 
     async def topics(self) -> list[TopicSettings]:

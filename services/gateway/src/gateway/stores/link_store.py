@@ -13,7 +13,7 @@ from gantry_link.clients.settling import SettleClient
 from gantry_link.clients.store import BatchStored, StoreClient, batch_stored_of, stored_of
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import BrokerRefused, LinkError
-from gantry_wire.bodies.cluster import SubscriptionGroupConfig
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig, TopicConfig
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.frames.command import Command
 from gantry_wire.headers.admin import CreateTopicHeader, ResetOffsetHeader
@@ -40,6 +40,8 @@ POSITION_HEX_CHARS = 16
 DLQ_QUEUE_ID = 0
 """RocketMQ gives a dead-letter topic one queue."""
 SINGLE_TAG = "SINGLE_TAG"
+TYPE_ATTRIBUTE = "message.type"
+"""RocketMQ's attribute of topics: the type of message that they take."""
 PATTERNS_MAX = 16_384
 """Queues whose frame templates are cached, one for each kind of compression."""
 STORES_MAX = 1024
@@ -240,6 +242,9 @@ class LinkStore:
             perm=settings.perm,
             topic_filter_type=SINGLE_TAG,
             topic_sys_flag=0,
+            attributes=f"+{TYPE_ATTRIBUTE}={kind}"
+            if (kind := settings.message_type)
+            else f"-{TYPE_ATTRIBUTE}",
         )
         with self._translated():
             await self._client.create_topic(header)
@@ -249,14 +254,16 @@ class LinkStore:
         with self._translated():
             await self._client.delete_topic(topic)
 
+    async def topic(self, topic: str) -> TopicSettings:
+        """351."""
+        with self._translated():
+            return _topic(await self._client.topic(topic))
+
     async def topics(self) -> list[TopicSettings]:
         """21."""
         with self._translated():
             table = (await self._client.topics()).topic_config_table
-        return [
-            TopicSettings(name, one.read_queue_nums, one.write_queue_nums, one.perm)
-            for name, one in table.items()
-        ]
+        return [_topic(one) for one in table.values()]
 
     async def groups(self) -> list[GroupSettings]:
         """201."""
@@ -364,6 +371,16 @@ class LinkStore:
         if isinstance(error, BrokerRefused):
             return StoreRefused(int(error.code), error.remark, error.fields.get("gantryCode", ""))
         return PeerAway(self._broker, error.sent, str(error))
+
+
+def _topic(config: TopicConfig) -> TopicSettings:
+    return TopicSettings(
+        config.topic_name,
+        config.read_queue_nums,
+        config.write_queue_nums,
+        config.perm,
+        config.attributes.get(TYPE_ATTRIBUTE, ""),
+    )
 
 
 def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
