@@ -1,0 +1,1 @@
+"""Speed of RocketMQ's gRPC protocol."""
