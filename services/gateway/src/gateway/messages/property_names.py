@@ -23,7 +23,7 @@ RESERVED = frozenset(
         p.POP_CK_OFFSET, p.FIRST_POP_TIME, p.FORWARD_QUEUE_ID, p.REDIRECT, p.TRACE_CONTEXT, p.TIMER_DELAY_SEC,
         p.TIMER_DELAY_MS, p.TIMER_DELIVER_MS, p.TIMER_ENQUEUE_MS, p.TIMER_DEQUEUE_MS, p.TIMER_ROLL_TIMES,
         p.TIMER_OUT_MS, p.TIMER_DEL_UNIQKEY, p.TIMER_DELAY_LEVEL, p.BORN_TIMESTAMP, p.DLQ_ORIGIN_TOPIC,
-        p.DLQ_ORIGIN_MESSAGE_ID,
+        p.DLQ_ORIGIN_MESSAGE_ID, p.PRIORITY,
     }
 )  # fmt: skip
 """Names that RocketMQ's clients refuse as user properties, and that its brokers write."""

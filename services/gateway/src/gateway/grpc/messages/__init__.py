@@ -1,0 +1,1 @@
+"""Conversions between the protocol's messages and the gateway's. Pure."""
