@@ -8,7 +8,6 @@ from broker_store.commit.special_sends import TIMERS, level_of
 from broker_store.config.delay_levels import LevelList
 from broker_store.delays.delayed_message import DelayedMessage, Wait, delay_fields
 from broker_store.delays.instants import Now, due_ms
-from broker_store.delays.recall_handle import RecallHandle
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
@@ -23,6 +22,7 @@ from gantry_wire.messages.properties import (
     edit_properties,
     parse_properties,
 )
+from gantry_wire.messages.recall_handle import RecallHandle
 from gantry_wire.names import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.records.message_record import Record
 

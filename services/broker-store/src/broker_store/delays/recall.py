@@ -13,7 +13,6 @@ from broker_store.commit.targets import Targets
 from broker_store.commit.topics import PERM_WRITE, TopicTable
 from broker_store.delays.delayed_message import DelayedMessage, Wait
 from broker_store.delays.delays import Delays
-from broker_store.delays.recall_handle import RecallHandle, parse_handle
 from broker_store.ports import Commands, Peer
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -31,6 +30,7 @@ from gantry_wire.messages.properties import (
     format_properties,
     tags_code,
 )
+from gantry_wire.messages.recall_handle import RecallHandle, parse_handle
 
 RECALL_TAG = "_RECALL_TAG_"
 RECALL_BODY = b"0"

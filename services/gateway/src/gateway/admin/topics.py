@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from gantry_wire import names as wire_names
@@ -30,6 +29,7 @@ from gateway.routing.queue_lists import (
     previous_text,
 )
 from gateway.routing.route_cache import PERM_READ, PERM_WRITE, Route, RouteCache
+from gateway.routing.topic_types import read_message_type
 
 POLL_SECONDS = 0.02
 
@@ -125,12 +125,8 @@ class TopicAdmin:
         return TopicView(topic, kind, holders, bounds, sorted({*missing, *absent}))
 
     async def message_type(self, topic: str) -> str:
-        """Return the topic's attribute `message.type`, of the first broker that responds; "" if it has none. Raises 404, 503."""
-        route = await self._routes.get(topic)
-        for broker, address in sorted(route.addresses.items()):
-            with suppress(PeerAway, StoreRefused):
-                return (await self._stores.at(broker, address).topic(topic)).message_type
-        return ""
+        """Return the topic's attribute `message.type`; "" if it has none, or no broker responds. Raises 404, 503."""
+        return await read_message_type(await self._routes.get(topic), self._stores) or ""
 
     async def all(self, *, with_system: bool) -> tuple[dict[str, dict[str, TopicSettings]], list[str]]:
         """Return every topic by name, with its settings by broker (none if only a nameserver knows it); and the missing brokers."""

@@ -36,6 +36,7 @@ class Route:
         "brokers",
         "holders",
         "lately",
+        "message_type",
         "next_queue",
         "slaves",
         "topic",
@@ -58,6 +59,8 @@ class Route:
         """The queues that take messages; those of brokers that have no leader now, only if no other broker takes any."""
         self.next_queue = first_queue
         self.used = now
+        self.message_type: str | None = None
+        """What type of messages the topic takes: RocketMQ's attribute, "" if it has none, None if nobody has asked yet."""
 
     def is_replicated(self, broker: str) -> bool:
         """Whether another replica of the broker may lead after this one."""

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_store.delays.recall_handle import RecallHandle, parse_handle
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.messages.recall_handle import RecallHandle, parse_handle
 
 NAMES = st.text("abcXYZ019_-%|", min_size=1, max_size=40)
 
