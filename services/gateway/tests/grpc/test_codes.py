@@ -43,6 +43,18 @@ def test_every_code_of_the_gateway_and_its_stores_is_listed_and_no_other() -> No
     assert set(CODES) - slaves == documented()
 
 
+def test_the_guide_lists_every_code() -> None:
+    text = (ROOT / "docs/grpc.md").read_text().partition("## Codes")[2]
+    rows = [line.split("|")[1:4] for line in text.splitlines() if re.match(r"\| \d{5} ", line)]
+    listed = {
+        name: Code(int(number))
+        for number, shown, names in rows
+        for name in re.findall("`([A-Z_]+)`", names)
+        if Code(int(number)).name == shown.strip()
+    }
+    assert listed == CODES
+
+
 def test_no_problem_looks_like_success() -> None:
     assert SUCCESS.isdisjoint(CODES.values())
     for status_code in (400, 404, 409, 429, 500, 503, 504):
