@@ -157,6 +157,7 @@ GOALS: dict[str, Goal] = {
     "spark_report.first count": most("the same, first table counted in the log", 15),
     "spark_report.all": most("the same, all of it", 40),
     "virtual_time.idle": least("simulation: seven idle processes", 200.0),
+    "hot_grpc.changing": most("gRPC: CPU of HTTP/2 and gRPC for a unary call, headers spelled out", 40),
     "replicated_java.1 follower, 128 B": least(
         "RocketMQ's Producer, 128 B, sync flush, one follower relative to a single store", floors=0.75
     ),

@@ -46,6 +46,7 @@ PLAN = (
     Step("access_decisions", "", 40, "--users 200 --policies 2000 --count 2000", 10),
     Step("access_door", "", 20, "--users 100 --count 1000", 10),
     Step("hot_http", "", 40, "--turns 8", 15),
+    Step("hot_grpc", "", 20, "--seconds 0.5", 8),
     Step("virtual_time", "", 25, "--seconds 20 --lives 3", 5),
     Step("spark_decode", "", 120, "--megabytes 64 --rounds 1 --bodies 80", 20, SPARK),
     Step("spark_query", "", 120, "--megabytes 20 --rounds 1", 60, SPARK),

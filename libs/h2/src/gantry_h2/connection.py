@@ -370,9 +370,14 @@ class Connection:
         if stream is None or stream.is_begun or stream.end is not None:
             return
         stream.is_begun = True
-        self._sending.headers(number, encode_block(headers), is_end=False)
+        begin, end = encode_block(headers), encode_block(trailers) if trailers else b""
+        if self._sending.whole(stream, begin, data, end):
+            self._budget.earn(len(data) / CONTENT_BYTES + 1)
+            self._answered(stream)
+            return
+        self._sending.headers(number, begin, is_end=False)
         self._sending.content(stream, data)
-        stream.end = encode_block(trailers) if trailers else b""
+        stream.end = end
         self._push(stream)
 
     def reset(self, number: int, code: ErrorCode) -> None:
@@ -428,15 +433,18 @@ class Connection:
         is_answered = self._sending.push(stream)
         self._earn_content(before)
         if is_answered:
-            self._budget.earn(PER_CALL)
-            if not stream.has_ended:  # nobody reads the rest (RFC 9113, 8.1)
-                self._sending.write(frame(FrameType.RST_STREAM, 0, stream.id, U32.pack(ErrorCode.NO_ERROR)))
-            self._close(stream, is_reset=not stream.has_ended)
+            self._answered(stream)
         elif stream.pending:
             stream.is_waiting = True
         elif stream.is_waiting:
             stream.is_waiting = False
             self._events.append(Sent(stream.id))
+
+    def _answered(self, stream: Stream) -> None:
+        self._budget.earn(PER_CALL)
+        if not stream.has_ended:  # nobody reads the rest (RFC 9113, 8.1)
+            self._sending.write(frame(FrameType.RST_STREAM, 0, stream.id, U32.pack(ErrorCode.NO_ERROR)))
+        self._close(stream, is_reset=not stream.has_ended)
 
     def _reset(self, number: int, code: ErrorCode) -> None:
         self._sending.write(frame(FrameType.RST_STREAM, 0, number, U32.pack(code)))

@@ -1,6 +1,6 @@
 """Frames of HTTP/2: their layout (RFC 9113, 4.1 and 6). Nothing here knows a state."""
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from struct import Struct
 from typing import Final
 
@@ -36,15 +36,15 @@ class FrameType(IntEnum):
     CONTINUATION = 9
 
 
-class Flag(IntFlag):
-    """Flags of frames. ACK and END_STREAM are one bit, of different types."""
+class Flag:
+    """Flags of frames. ACK and END_STREAM are one bit, of different types. Plain numbers: an IntFlag takes a microsecond for each `&`."""
 
-    NONE = 0
-    END_STREAM = 1
-    ACK = 1
-    END_HEADERS = 4
-    PADDED = 8
-    PRIORITY = 32
+    NONE: Final = 0
+    END_STREAM: Final = 1
+    ACK: Final = 1
+    END_HEADERS: Final = 4
+    PADDED: Final = 8
+    PRIORITY: Final = 32
 
 
 class Setting(IntEnum):

@@ -1,7 +1,6 @@
 """Which headers a request may have (RFC 9113, 8.2 and 8.3)."""
 
 import re
-from functools import lru_cache
 from typing import Final
 
 from gantry_h2.hpack.static_table import Header
@@ -13,6 +12,7 @@ HEADER_BYTES_KEPT_MAX: Final = 256
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _BAD_VALUE: Final = re.compile(rb"[\x00\r\n]|^[ \t]|[ \t]$")
 _PSEUDO: Final = frozenset((b":method", b":scheme", b":authority", b":path"))
+_passed: Final = set[Header]()
 _OF_HTTP1: Final = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 )
@@ -26,24 +26,30 @@ def check_request(headers: tuple[Header, ...]) -> int:
     """Return the content length that a request announces, NO_LENGTH for none. Raises Malformed."""
     pseudo: dict[bytes, bytes] = {}
     length = NO_LENGTH
-    for place, (name, value) in enumerate(headers):
+    for place, header in enumerate(headers):
+        if header in _passed:
+            continue
+        name, value = header
         if name[:1] == b":":
             if name not in _PSEUDO or name in pseudo or place != len(pseudo):
                 raise Malformed(f"{name!r} is unknown, there twice, or behind other headers")
             pseudo[name] = value
             _check_value(name, value)
             continue
-        _check_regular(name, value)
         if name == b"content-length":
             length = _content_length(value, length)
+            _check_header(name, value)
+        else:
+            _check_regular(header)
     _check_pseudo(pseudo)
     return length
 
 
 def check_trailers(headers: tuple[Header, ...]) -> None:
     """Raise Malformed where what follows the content is malformed."""
-    for name, value in headers:
-        _check_regular(name, value)
+    for header in headers:
+        if header not in _passed:
+            _check_regular(header)
 
 
 def _check_pseudo(pseudo: dict[bytes, bytes]) -> None:
@@ -57,16 +63,13 @@ def _check_pseudo(pseudo: dict[bytes, bytes]) -> None:
         raise Malformed(":scheme or :path is missing")
 
 
-def _check_regular(name: bytes, value: bytes) -> None:
-    if len(name) + len(value) <= HEADER_BYTES_KEPT_MAX:
-        _check_known(name, value)
-    else:
-        _check_header(name, value)
-
-
-@lru_cache(HEADERS_KEPT_MAX)
-def _check_known(name: bytes, value: bytes) -> None:
+def _check_regular(header: Header) -> None:
+    name, value = header
     _check_header(name, value)
+    if name != b"content-length" and len(name) + len(value) <= HEADER_BYTES_KEPT_MAX:
+        if len(_passed) >= HEADERS_KEPT_MAX:
+            _passed.clear()
+        _passed.add(header)
 
 
 def _check_header(name: bytes, value: bytes) -> None:

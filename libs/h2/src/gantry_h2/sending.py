@@ -1,10 +1,11 @@
 """What leaves: frames in their order, and content as the client's windows allow (RFC 9113, 5.2)."""
 
-from typing import cast
+from typing import Final, cast
 
 from gantry_h2.errors import ConnectionFault, ErrorCode, StreamFault
 from gantry_h2.frames import (
     FRAME_BYTES_MIN,
+    FRAME_HEADER,
     WINDOW_DEFAULT,
     WINDOW_MAX,
     Flag,
@@ -13,6 +14,11 @@ from gantry_h2.frames import (
     frame_header,
 )
 from gantry_h2.streams import Stream
+
+DATA: Final = int(FrameType.DATA)
+HEADERS: Final = int(FrameType.HEADERS)
+END_HEADERS: Final = Flag.END_HEADERS
+END_STREAM: Final = Flag.END_STREAM
 
 
 class Sending:
@@ -58,6 +64,26 @@ class Sending:
             is_last = at + size >= len(block)
             end = Flag.END_HEADERS if is_last else Flag.NONE
             self._output.append(frame(FrameType.CONTINUATION, end, stream, block[at : at + size]))
+
+    def whole(self, stream: Stream, begin: bytes, data: bytes, end: bytes) -> bool:
+        """Add a whole answer with its two blocks of headers, if it needs no more than a frame for each part and the windows have room for it. Return whether it did."""
+        size = len(data)
+        if not 0 < size <= min(self.window, stream.send_window, self.frame_bytes_max):
+            return False
+        if len(begin) > FRAME_BYTES_MIN or not 0 < len(end) <= FRAME_BYTES_MIN:
+            return False
+        self.window -= size
+        self.content_bytes += size
+        number = stream.id
+        self._output += (
+            FRAME_HEADER.pack(len(begin) >> 8, len(begin) & 0xFF, HEADERS, END_HEADERS, number),
+            begin,
+            FRAME_HEADER.pack(size >> 8, size & 0xFF, DATA, 0, number),
+            data,
+            FRAME_HEADER.pack(len(end) >> 8, len(end) & 0xFF, HEADERS, END_HEADERS | END_STREAM, number),
+            end,
+        )
+        return True
 
     def content(self, stream: Stream, data: bytes) -> None:
         """Add content of an answer; what no window allows waits. Call `push` afterwards."""

@@ -111,3 +111,25 @@ def test_any_bytes_are_decoded_or_refused(blocks: list[bytes]) -> None:
             continue
         except HpackError:
             return
+
+
+@given(st.tuples(NAMES, st.text(max_size=200)), st.booleans())
+def test_a_header_that_is_spelled_out_is_decoded_and_a_part_of_it_is_refused(
+    header: tuple[bytes, str], is_coded: bool
+) -> None:
+    theirs = hpack.NeverIndexedHeaderTuple(header[0].decode(), header[1])
+    block = hpack.Encoder().encode([("x-a-name-of-its-own", "1"), theirs], huffman=is_coded)
+    whole = decoder().decode(block)
+    assert whole[1] == (header[0], header[1].encode())
+    first = len(hpack.Encoder().encode([("x-a-name-of-its-own", "1")], huffman=is_coded))
+    for end in range(first + 1, len(block)):
+        with pytest.raises(HpackError):
+            decoder().decode(block[:end])
+
+
+@given(st.binary(min_size=1, max_size=126), st.binary(max_size=126), st.sampled_from([0x00, 0x10]))
+def test_a_header_with_a_new_name_and_without_codes_is_read(name: bytes, value: bytes, first: int) -> None:
+    block = bytes((first, len(name))) + name + bytes((len(value),)) + value
+    assert decoder().decode(block) == ((name, value),)
+    with pytest.raises(HpackError):
+        decoder().decode(block[:-1])

@@ -6,11 +6,13 @@ from gantry_h2.hpack import huffman
 from gantry_h2.hpack.dynamic_table import DynamicTable
 from gantry_h2.hpack.errors import HeadersTooLarge, HpackError
 from gantry_h2.hpack.integers import decode_integer
-from gantry_h2.hpack.static_table import Header, size_of
+from gantry_h2.hpack.static_table import ENTRY_OVERHEAD, Header
 
 KEPT_BLOCKS_MAX: Final = 16
 KEPT_BYTES_MAX: Final = 512
 """Longer blocks are not kept: the same call again sends indexes."""
+_LONG: Final = 0x7F
+"""The first byte of a length that continues, or, from 0x80 on, of a text with the Huffman code."""
 
 
 class HeaderDecoder:
@@ -54,6 +56,8 @@ class HeaderDecoder:
                 else:
                     index, at = decode_integer(block, at, 7)
                 header = table.get(index)
+            elif (first & 0xEF) == 0 and (plain := _plain_literal(block, at)) is not None:
+                header, at = plain
             elif first >= 0x40:
                 header, at = self._literal(block, at, 6)
                 table.add(*header)
@@ -61,7 +65,7 @@ class HeaderDecoder:
                 raise HpackError("the size of the table changes within a block")
             else:
                 header, at = self._literal(block, at, 4)
-            size += size_of(*header)
+            size += len(header[0]) + len(header[1]) + ENTRY_OVERHEAD
             if size <= self._list_size_max:
                 headers.append(header)
         if size > self._list_size_max:
@@ -88,6 +92,23 @@ class HeaderDecoder:
             name, at = _text(block, at)
         value, at = _text(block, at)
         return (name, value), at
+
+
+def _plain_literal(block: bytes, at: int) -> tuple[Header, int] | None:
+    """Return a header whose short name and value are spelled out, and the place behind it. None for any other form, and for one that is cut short.
+
+    gRPC's C core sends metadata in this form with each call.
+    """
+    try:
+        name_size = block[at + 1]
+        value_at = at + 2 + name_size
+        value_size = block[value_at]
+    except IndexError:
+        return None
+    end = value_at + 1 + value_size
+    if name_size >= _LONG or value_size >= _LONG or end > len(block):
+        return None
+    return (block[at + 2 : value_at], block[value_at + 1 : end]), end
 
 
 def _text(block: bytes, at: int) -> tuple[bytes, int]:
