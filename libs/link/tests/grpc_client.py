@@ -113,8 +113,7 @@ class Client(asyncio.Protocol):
         self.h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
         )
-        if window is not None:
-            self.h2.local_settings.initial_window_size = window
+        self._window = window
         self.answers = {}
         self.acknowledges = True
         self.goodbyes = []
@@ -140,6 +139,8 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport):
         self.transport = transport
         self.h2.initiate_connection()
+        if self._window is not None:
+            self.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: self._window})
         self.flush()
         if not self._reads:
             transport.pause_reading()

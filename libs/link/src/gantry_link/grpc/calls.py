@@ -40,7 +40,7 @@ class Stream(Protocol):
         ...
 
     async def send(self, message: bytes) -> None:
-        """Send a message. Waits while the client's windows are closed, or its socket is full; returns when the message has left. Raises GrpcError after the end of the call."""
+        """Send a message. Waits while the client's windows are closed, or its socket is full; returns when the windows have let all of it leave. Raises GrpcError after the end of the call."""
         ...
 
 

@@ -124,7 +124,7 @@ class OneCall(ABC):
             return
         self._end()
         status, message = _status_of(error, self.info)
-        if self._link.is_blocked(self.stream):  # the client may never take the rest
+        if self._link.is_held_back(self.stream):  # the client may never take the rest
             self._link.reset(self.stream, ErrorCode.CANCEL)
         elif self.begun:
             self._link.finish(self.stream, trailers(status, message))

@@ -211,9 +211,17 @@ class Http2Connection(asyncio.Protocol):
         if self._h2.has_output:
             self._soon()
 
+    def is_held_back(self, stream: int) -> bool:
+        """Whether a part of an answer waits for the client's windows."""
+        return self._h2.pending_bytes(stream) > 0
+
     def is_blocked(self, stream: int) -> bool:
-        """Whether a part of an answer waits for the client's windows or its socket."""
-        return self.is_paused or self._h2.pending_bytes(stream) > 0
+        """Whether a part of an answer waits for the client's windows, or more waits for its socket than should."""
+        return (
+            self.is_paused
+            or self._gathered_bytes > self._limits.output_pause_bytes
+            or self._h2.pending_bytes(stream) > 0
+        )
 
     # --- what a client makes us hold -----------------------------------------------------------------------------
 
@@ -347,6 +355,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _write(self) -> None:
         output = self._h2.take_output()
+        is_much = self._gathered_bytes > self._limits.output_pause_bytes
         self._gathered_bytes, self._counted_at = 0, COUNTED_BYTES
         if self._transport is None:
             return
@@ -356,6 +365,8 @@ class Http2Connection(asyncio.Protocol):
         if self._written_bytes > self._watched_at or self._h2.held_bytes > COUNTED_BYTES:
             self._watched_at = self._written_bytes + COUNTED_BYTES
             self._owner.watch.soon(self)
+        if is_much and not self.is_paused and self._handler is not None:
+            self._handler.writable()
 
     def _gathered(self, size: int) -> None:
         """Count output of this turn, each time it is COUNTED_BYTES more."""
