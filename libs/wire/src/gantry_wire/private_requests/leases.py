@@ -28,6 +28,8 @@ ATTEMPT_MAX = 65_535
 """Highest reported attempt number: its field has two bytes. Later attempts report this number."""
 FILTER_CONFLICT = "FILTER_CONFLICT"
 """gantryCode of a receive whose filter differs from the group's."""
+EARLIEST, LATEST = "earliest", "latest"
+"""Where a new group begins in a queue (`start` of a receive): at its first message, or where RocketMQ's new groups begin."""
 
 _RUN = Struct(">HqH")
 _ITEM = Struct(">BBiqqq")
@@ -47,6 +49,10 @@ class ReceiveHeader(Header, kw_only=True, rename="camel", gc=False):
     expression: str | None = None
     change_filter: bool | None = None
     """Replace the group's filter with this one."""
+    start: str | None = None
+    """EARLIEST or LATEST: where a group begins that has neither an offset nor a configured start. If absent, at the first message."""
+    attempt_id: str | None = None
+    """Repeated with the receive whose answer was lost: while its leases are valid, the same messages under the same lease."""
 
 
 class ReceiveReplyHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -131,6 +137,8 @@ class ItemKind(IntEnum):
     EXTEND = 3
     RELEASE = 4
     """The message reached no consumer: it is due again at once and the attempt does not count."""
+    DEAD = 5
+    """Move the message to the group's dead letters now."""
 
 
 class ItemStatus(IntEnum):

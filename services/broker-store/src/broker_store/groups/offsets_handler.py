@@ -6,11 +6,11 @@ A commit that wants an answer gets it once it is durable.
 from dataclasses import dataclass
 
 from broker_store.groups.clients import ClientTable
+from broker_store.groups.first_offset import is_whole_in_memory
 from broker_store.groups.groups import GroupTable
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.pending_resets import PendingResets
-from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer, QueueTable, TopicTable
 from gantry_wire.bodies.cluster import ConsumerOffsetTable
 from gantry_wire.bodies.json_body import encode_body
@@ -20,7 +20,6 @@ from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.headers.messages import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from gantry_wire.names import GATEWAY_GROUP
-from gantry_wire.records.units import CONSUME_QUEUE_UNIT
 
 _NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 _NOT_ZERO = "Not found, do not set to zero, maybe this group boot first"
@@ -108,13 +107,4 @@ class OffsetHandlers:
         queue = self.queues.find(topic, queue_id)
         if queue is None or queue.max_offset == 0:
             return queue_id >= 0 and self.topics.find(topic) is not None
-        if queue.min_offset > 0:
-            return False
-        units = queue.read(0, 1)
-        if not units:
-            return False
-        position, size, _ = CONSUME_QUEUE_UNIT.unpack(units)
-        try:
-            return self.log.read_nowait(position, size) is not None
-        except LogError:
-            return False
+        return is_whole_in_memory(queue, self.log)

@@ -48,6 +48,7 @@ ADOPTED_MS = 60_000
 """How long a lease that a restart forgot is kept for the consumer that still has its handle."""
 IN_PLACE_MS_MAX = 30_000
 """A message given back for longer waits in the system queue of delays, because it would hold up the group's offset here."""
+_WITH_REASON = frozenset({ItemKind.NACK, ItemKind.DEAD})
 REASONS_MAX = 1000
 """Reasons kept per queue, for dead letters."""
 _DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
@@ -55,8 +56,21 @@ _DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
 Send = Callable[[bytes], object]
 Item = tuple[int, int, int, int, int]
 """Offset, lease, place in the request, kind, delay in ms."""
-Postponed = tuple[Subscription, QueueLeases, int, int, int]
-"""A message to be redelivered later than `IN_PLACE_MS_MAX`: subscription, queue leases, offset, delay in ms, place in the request."""
+_FOR_GOOD = frozenset({ItemKind.ACK, ItemKind.DEAD})
+"""Kinds that end a message: to repeat one changes nothing."""
+_LEFT = frozenset({SettleStatus.ALREADY, SettleStatus.REMOVED, SettleStatus.BAD_ITEM})
+"""Why no dead letter is written: there is one from before a reset, or the message is gone."""
+
+
+class Moved(NamedTuple):
+    """A message to be moved: to the delays, for longer than `IN_PLACE_MS_MAX`, or with no delay to the dead letters."""
+
+    subscription: Subscription
+    leases: QueueLeases
+    offset: int
+    delay_ms: int | None
+    place: int
+    """Its item in the request."""
 
 
 class Earlier(NamedTuple):
@@ -85,12 +99,12 @@ class Change(NamedTuple):
 class Request:
     """One request in flight."""
 
-    __slots__ = ("changes", "postponed", "statuses")
+    __slots__ = ("changes", "moved", "statuses")
 
     def __init__(self, count: int) -> None:
         self.statuses = bytearray(count)
         self.changes: list[Change] = []
-        self.postponed: list[Postponed] = []
+        self.moved: list[Moved] = []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +167,7 @@ class Acker:
                 was_acked = request.statuses[earlier.place] == _DONE and earlier.kind == ItemKind.ACK
                 is_done = was_acked or self._is_done(leases, offset, lease, now_ms)
                 request.statuses[place] = _DONE if is_done and kind == ItemKind.ACK else _EXPIRED
-        if not request.changes and not request.postponed:
+        if not request.changes and not request.moved:
             return _reply(command, request)
         self._write(send, command, request)
         return None
@@ -182,7 +196,7 @@ class Acker:
                 )
                 if handle_state is not HandleState.HELD:
                     request.statuses[place] = (
-                        _DONE if handle_state is HandleState.DONE and kind == ItemKind.ACK else _EXPIRED
+                        _DONE if handle_state is HandleState.DONE and kind in _FOR_GOOD else _EXPIRED
                     )
                     at += 1
                     continue
@@ -207,10 +221,12 @@ class Acker:
             elif kind == ItemKind.ACK:
                 request.changes.append(Change(subscription, leases, first, mask, is_nack=False))
             else:
-                wait_ms = self._wait_ms(subscription, run.attempt, delay_ms)
-                if self._waits_elsewhere(subscription, leases, run.attempt, wait_ms):
-                    request.postponed += [
-                        (subscription, leases, item[0], wait_ms, item[2]) for item in items[begin:at]
+                wait_ms = (
+                    None if kind == ItemKind.DEAD else self._wait_ms(subscription, run.attempt, delay_ms)
+                )
+                if wait_ms is None or self._waits_elsewhere(subscription, leases, run.attempt, wait_ms):
+                    request.moved += [
+                        Moved(subscription, leases, item[0], wait_ms, item[2]) for item in items[begin:at]
                     ]
                     continue
                 change = Change(subscription, leases, first, mask, True, now_ms + wait_ms, run.attempt)
@@ -243,7 +259,7 @@ class Acker:
         work: dict[str, tuple[Subscription, list[Change]]] = {}
         for change in request.changes:
             work.setdefault(change.subscription.topic, (change.subscription, []))[1].append(change)
-        left = len(work) + len(request.postponed)
+        left = len(work) + len(request.moved)
         failed: list[RefusedRequest] = []
 
         def answered(refusal: RefusedRequest | None) -> None:
@@ -261,18 +277,21 @@ class Acker:
 
         for subscription, changes in work.values():
             self._write_changes(subscription, changes, answered)
-        for postponed in request.postponed:
-            subscription, leases, offset, delay_ms, _place = postponed
-            self.moves.send_later(
-                subscription, leases, offset, delay_ms, self._sent(request, postponed, answered)
-            )
+        for moved in request.moved:
+            subscription, leases, offset, delay_ms, _place = moved
+            self.moves.send(subscription, leases, offset, delay_ms, self._sent(request, moved, answered))
 
-    def _sent(self, request: Request, postponed: Postponed, answered: Answered) -> Callable[[str], None]:
-        subscription, leases, offset, delay_ms, place = postponed
+    def _sent(self, request: Request, moved: Moved, answered: Answered) -> Callable[[str], None]:
+        subscription, leases, offset, delay_ms, place = moved
 
         def sent(failure: str) -> None:
             run = leases.table.runs.find(offset)
-            if failure == SettleStatus.ALREADY and run is not None:
+            if delay_ms is None and failure in _LEFT and run is not None:
+                self._write_changes(
+                    subscription, [Change(subscription, leases, offset, 1, is_nack=False)], answered
+                )
+                return
+            if delay_ms is not None and failure == SettleStatus.ALREADY and run is not None:
                 # It was sent on before the group was reset, and an item is settled once: this time it waits
                 # in its place.
                 due_ms = self.steady_ms() + delay_ms
@@ -428,7 +447,7 @@ def _by_queue(items: list[tuple[int, int, int, int, int, int]]) -> dict[tuple[in
 
 def _note_reasons(leases: QueueLeases, items: list[Item], reasons: dict[int, str]) -> None:
     for offset, _lease, place, kind, _delay in items if reasons else ():
-        if kind == ItemKind.NACK and place in reasons and len(leases.reasons) < REASONS_MAX:
+        if kind in _WITH_REASON and place in reasons and len(leases.reasons) < REASONS_MAX:
             leases.reasons[offset] = reasons[place][:REASON_CHARS_MAX]
 
 

@@ -21,7 +21,7 @@ from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.log.errors import LogError, PositionRemoved
 from broker_store.ports import InThread
-from broker_store.retrying.retries import Retries, readable_reason, used_up
+from broker_store.retrying.retries import Retries, moved_after, readable_reason, used_up
 from broker_store.settling.settling import Settling
 from gantry_chassis.logs.structured import get_logger
 from gantry_wire.errors import RefusedRequest, WireError
@@ -105,10 +105,13 @@ class MessageMoves:
                 self._bury(subscription, leases, run)
         self.on_due(subscription)
 
-    def send_later(
-        self, subscription: Subscription, leases: QueueLeases, offset: int, delay_ms: int, sent: Sent
+    def send(
+        self, subscription: Subscription, leases: QueueLeases, offset: int, delay_ms: int | None, sent: Sent
     ) -> None:
-        """Move a message to the system queue of delays. It returns through the group's retry topic."""
+        """Move a leased message: with a delay to the system queue of delays, from where it returns through the group's retry topic.
+
+        Without one to the dead letters. It stays on lease when that fails.
+        """
         run = leases.table.runs.find(offset)
         assert run is not None
         leases.table.hold_for(offset, 1)
@@ -116,13 +119,14 @@ class MessageMoves:
 
         def done(status: str) -> None:
             if status == SettleStatus.SETTLED:
+                self.dead_letters += delay_ms is None
                 self._left(place)
                 sent("")
             else:
                 leases.table.withdraw(offset, 1)
                 sent(status)
 
-        self._begin(self._settle(place, delay_ms, done))
+        self._begin(self._settle(place, delay_ms, done, lambda: True))
 
     async def close(self) -> None:
         """Wait for running writes."""
@@ -133,7 +137,10 @@ class MessageMoves:
         for start, end in stretches_of(run.first, run.mask):
             for offset in range(start, end):
                 place = Place(subscription, leases, offset, run.attempt)
-                self._begin(self._settle(place, None, self._buried(place)))
+                self._begin_burial(place)
+
+    def _begin_burial(self, place: Place) -> None:
+        self._begin(self._settle(place, None, self._buried(place), partial(self._is_dead, place)))
 
     def _buried(self, place: Place) -> Callable[[str], None]:
         def done(status: str) -> None:
@@ -182,7 +189,7 @@ class MessageMoves:
 
     def _again(self, place: Place) -> None:
         if self._is_dead(place):
-            self._begin(self._settle(place, None, self._buried(place)))
+            self._begin_burial(place)
         else:  # reset, or its dead letter was flushed late
             self._left(place)
 
@@ -209,8 +216,17 @@ class MessageMoves:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, place: Place, delay_ms: int | None, done: Callable[[str], None]) -> None:
-        """Settle one message: with a delay to the delay queue, else to the dead letters. Calls `done` with the status."""
+    async def _settle(
+        self,
+        place: Place,
+        delay_ms: int | None,
+        done: Callable[[str], None],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Settle one message: with a delay to the delay queue, else to the dead letters. Calls `done` with the status.
+
+        Does nothing if `is_wanted` denies it once the message is read.
+        """
         try:
             item = await self._item(place, delay_ms)
             if item is None:
@@ -219,7 +235,7 @@ class MessageMoves:
         except (WireError, OSError) as error:
             done(str(error) or type(error).__name__)
             return
-        if delay_ms is None and not self._is_dead(place):
+        if not is_wanted():
             return
         if place.leases.is_reset(place.offset):
             done("the group's offset is being reset")
@@ -272,7 +288,8 @@ class MessageMoves:
         put = {
             GANTRY_DLQ_ATTEMPTS: str(place.attempt),
             **_origin(record),
-            GANTRY_DLQ_REASON: reason or used_up(place.attempt),
+            GANTRY_DLQ_REASON: reason
+            or (used_up(place.attempt) if self._is_dead(place) else moved_after(place.attempt)),
         }
         put = _that_fit(record, put)
         return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)

@@ -8,7 +8,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.topics import PRIORITY_TYPE, TYPE_ATTRIBUTE, TopicTable
@@ -16,6 +18,7 @@ from broker_store.leases.lease_table.runs import Run
 from broker_store.leases.note_bodies import LeaseNote
 from broker_store.leases.note_writer import NoteWriter
 from broker_store.leases.queue_scan import LOOK_STEPS_MAX, Cold, Repairs, Scanner, Wanted
+from broker_store.leases.receive_attempts import ATTEMPT_ID_CHARS_MAX, Attempt, Attempts, Held, Taken
 from broker_store.leases.subscription_opening import Opener, attempts_max, is_in_order
 from broker_store.leases.subscriptions import QueueLeases, Subscription, Subscriptions
 from broker_store.log.errors import LogError
@@ -31,7 +34,9 @@ from gantry_wire.frames.encode import encode_response
 from gantry_wire.names import retry_topic
 from gantry_wire.private_requests.leases import (
     ATTEMPT_MAX,
+    EARLIEST,
     INVISIBLE_MS_MAX,
+    LATEST,
     RECEIVE_MESSAGES_MAX,
     LeasedRun,
     ReceiveHeader,
@@ -39,6 +44,7 @@ from gantry_wire.private_requests.leases import (
     pack_runs,
 )
 
+ALL_QUEUES = -1
 REPLY_BYTES_MAX = 4 * 1024 * 1024
 """Record bytes per reply. One message is always allowed."""
 
@@ -46,28 +52,57 @@ REPLY_BYTES_MAX = 4 * 1024 * 1024
 class Batch:
     """What one receive has collected."""
 
-    __slots__ = ("count_left", "lease", "parts", "runs", "size", "steps_left", "taken", "until_ms")
+    __slots__ = (
+        "count_left",
+        "has_more",
+        "lease",
+        "parts",
+        "runs",
+        "size",
+        "steps_left",
+        "taken",
+        "until_ms",
+    )
 
     def __init__(self, count: int, lease: int, until_ms: int) -> None:
         self.count_left = count
         self.lease = lease
         self.until_ms = until_ms
+        """When its leases end (steady ms)."""
+        self.has_more = False
+        """Whether another receive may find more messages at once."""
         self.runs: list[LeasedRun] = []
         self.parts: list[bytes] = []
         self.size = 0
         self.steps_left = LOOK_STEPS_MAX
-        self.taken: list[tuple[QueueLeases, int, int]] = []
-        """Queue, first offset and mask of the leased messages."""
+        self.taken: list[Taken] = []
+        """The leased messages."""
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more fits the reply."""
         return self.count_left <= 0 or self.size >= REPLY_BYTES_MAX
 
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return sum([run.records for run in self.runs])
+
     def give_back(self) -> None:
         """End all its leases: they reach no consumer."""
-        for leases, first, mask in self.taken:
+        for _subscription, leases, first, mask in self.taken:
             leases.table.give_back(first, mask, self.lease)
+
+
+class Ask(NamedTuple):
+    """A receive of one protocol."""
+
+    peer: Peer
+    command: Command
+    header: ReceiveHeader
+    reply: Callable[[Batch], bytes | None]
+    """Returns the answer in the protocol's form, None if it is sent later."""
+    queue_id: int = ALL_QUEUES
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +130,8 @@ class Receiver:
     """Set when there is something to check as time passes."""
     active: dict[QueueLeases, Subscription] = field(default_factory=dict[QueueLeases, Subscription])
     """Queues with leases or delays, to be checked as time passes."""
+    attempts: Attempts = field(default_factory=Attempts)
+    """Receives that clients may repeat."""
     messages: int = 0
     """Messages delivered. For metrics."""
     _leases: int = 0
@@ -115,100 +152,122 @@ class Receiver:
 
     def handle(self, peer: Peer, command: Command) -> bytes | None:
         """Answer a receive. Raises RefusedRequest."""
-        return self._handle(peer, command, command.read(ReceiveHeader), is_noted=False)
+        header = command.read(ReceiveHeader)
+        return self.receive(Ask(peer, command, header, partial(self._reply, command)))
 
-    def _handle(self, peer: Peer, command: Command, header: ReceiveHeader, *, is_noted: bool) -> bytes | None:
-        """Answer by the current filter.
+    def receive(self, ask: Ask, *, is_noted: bool = False) -> bytes | None:
+        """Lease by the current filter. None: the answer follows. Raises RefusedRequest.
 
         With `is_noted` the request's own filter was logged, and another may have been since.
         """
-        if not 0 <= header.max_messages <= RECEIVE_MESSAGES_MAX:  # 0 only sets the filter
-            raise _out_of_bounds("maxMessages", header.max_messages, 0, RECEIVE_MESSAGES_MAX)
-        if not 1 <= header.invisible_ms <= INVISIBLE_MS_MAX:
-            raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
+        header = ask.header
+        _check(header)
         config = self.opener.group(header.group)
         topic = self.opener.topic(header.topic)
         subscription = self.subscriptions.open(header.group, header.topic)
         asked = None if is_noted else self.opener.filter_to_note(subscription, header)
-        note = self.opener.to_note(subscription, config, topic.read_queue_nums, asked)
+        note = self.opener.to_note(subscription, config, topic.read_queue_nums, asked, header.start)
         if note is not None:
-            self._note_first(peer, command, header, subscription, note)
+            self._note_first(ask, subscription, note)
             return None
         try:
-            return self._receive(command, header, config, subscription, may_wait=False)
+            return self._answer(ask, config, subscription, may_wait=False)
         except Cold as cold:
-            self.deferred.answer(peer, command, self._receive_slowly(command, header, subscription, cold))
+            self.deferred.answer(ask.peer, ask.command, self._receive_slowly(ask, subscription, cold))
             return None
 
-    def _note_first(
-        self, peer: Peer, command: Command, header: ReceiveHeader, subscription: Subscription, note: LeaseNote
-    ) -> None:
+    def _note_first(self, ask: Ask, subscription: Subscription, note: LeaseNote) -> None:
         """Log a group's filter and start, then answer: what it receives must hold after a crash too."""
-        subscription.coming = note.filter
+        if note.queues and subscription.starting is not None:
+            subscription.starting.append(partial(self._receive_later, ask, is_noted=False))
+            return
 
         def answered(refusal: RefusedRequest | None) -> None:
             if subscription.coming is note.filter:
                 subscription.coming = None
-            try:
-                if refusal is not None:
-                    raise refusal
-                reply = self._handle(peer, command, header, is_noted=True)
-            except RefusedRequest as error:
-                reply = encode_response(error.code, command.opaque, error.fields, remark=error.remark)
-            if reply is not None:
-                peer.send(reply)
+            waiting: list[Callable[[], None]] = []
+            if note.queues:
+                waiting, subscription.starting = subscription.starting or [], None
+            self._receive_later(ask, refusal, is_noted=True)
+            for again in waiting:
+                again()
 
         self.notes.write(note, lambda: self.subscriptions.apply(note), answered)
+        subscription.coming = note.filter
+        if note.queues:
+            subscription.starting = []
 
-    def _receive(
-        self,
-        command: Command,
-        header: ReceiveHeader,
-        config: SubscriptionGroupConfig,
-        subscription: Subscription,
-        *,
-        may_wait: bool,
-    ) -> bytes:
-        now_ms = self.steady_ms()
-        if header.max_messages == 0:
-            nothing = ReceiveReplyHeader(runs=0, until_ms=self.now_ms(), more=False)
-            return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
-        self._leases += 1
-        batch = Batch(header.max_messages, self.boot << 32 | self._leases, now_ms + header.invisible_ms)
+    def _receive_later(self, ask: Ask, refusal: RefusedRequest | None = None, *, is_noted: bool) -> None:
+        """Receive outside of the request's handler, and send the answer."""
         try:
-            more = self._gather_retries(header, config, batch, now_ms, may_wait=may_wait)
-            more |= self._gather(subscription, config, batch, now_ms, "", may_wait=may_wait)
-        except Exception:
-            batch.give_back()
-            raise
-        reply = ReceiveReplyHeader(
-            runs=len(batch.runs), until_ms=self.now_ms() + header.invisible_ms, more=more
-        )
-        body = b"".join([pack_runs(batch.runs), *batch.parts])
-        count = sum([run.records for run in batch.runs])
+            if refusal is not None:
+                raise refusal
+            reply = self.receive(ask, is_noted=is_noted)
+        except RefusedRequest as error:
+            reply = encode_response(error.code, ask.command.opaque, error.fields, remark=error.remark)
+        if reply is not None:
+            ask.peer.send(reply)
+
+    def _answer(
+        self, ask: Ask, config: SubscriptionGroupConfig, subscription: Subscription, *, may_wait: bool
+    ) -> bytes | None:
+        header, now_ms = ask.header, self.steady_ms()
+        if header.max_messages == 0:
+            return ask.reply(Batch(0, 0, now_ms))
+        key = (header.group, header.topic, header.attempt_id or "")
+        known = self.attempts.find(key, now_ms) if header.attempt_id else None
+        if known is not None:
+            batch = self._again(*known, may_wait=may_wait)
+        else:
+            self._leases += 1
+            batch = Batch(header.max_messages, self.boot << 32 | self._leases, now_ms + header.invisible_ms)
+            try:
+                self._gather_all(ask, config, subscription, batch, now_ms, may_wait=may_wait)
+            except Exception:
+                batch.give_back()
+                raise
+            if header.attempt_id and batch.taken:
+                self.attempts.keep(key, Attempt(batch.lease, batch.until_ms, batch.taken), now_ms)
+        count = batch.count
         self.messages += count
         if count:
             self.metrics.on_get(header.topic, header.group, count, batch.size, 0)
+        return ask.reply(batch)
+
+    def _reply(self, command: Command, batch: Batch) -> bytes:
+        """Return the answer to 9030."""
+        until_ms = self.now_ms() + batch.until_ms - self.steady_ms()
+        reply = ReceiveReplyHeader(runs=len(batch.runs), until_ms=until_ms, more=batch.has_more)
+        body = b"".join([pack_runs(batch.runs), *batch.parts])
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, body)
 
-    async def _receive_slowly(
-        self, command: Command, header: ReceiveHeader, subscription: Subscription, cold: Cold
-    ) -> bytes:
+    def _again(self, lease: int, held: list[Held], *, may_wait: bool) -> Batch:
+        """Return the messages of an earlier receive that are still on its lease. Raises Cold."""
+        batch = Batch(RECEIVE_MESSAGES_MAX, lease, min(one.run.time_ms for one in held))
+        for (subscription, leases, _first, _mask), run in held:
+            queue = self.queues.find(subscription.topic, leases.queue_id)
+            if queue is not None:
+                self._read(queue, leases, run, batch, may_wait=may_wait)
+        return batch
+
+    async def _receive_slowly(self, ask: Ask, subscription: Subscription, cold: Cold) -> bytes | None:
         """Read the bytes in a thread, then receive again: they are in memory by then, and repaired where they were damaged.
 
         Leases nothing if the group or the topic was deleted meanwhile. The next receive begins with new tables.
         """
+        header = ask.header
         repairs = Repairs() if self.can_repair else None
         while True:
             await self.warm(cold, repairs)
             config = self.opener.group(header.group)
             self.opener.topic(header.topic)
             if self.subscriptions.find(header.group, header.topic) is not subscription:
-                nothing = ReceiveReplyHeader(runs=0, until_ms=self.now_ms(), more=True)
-                return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
+                nothing = Batch(0, 0, self.steady_ms())
+                nothing.has_more = True
+                return ask.reply(nothing)
             self.scanner.repairs = repairs
             try:
-                return self._receive(command, header, config, subscription, may_wait=True)
+                return self._answer(ask, config, subscription, may_wait=True)
             except Cold as another:  # damaged, too
                 cold = another
             finally:
@@ -227,21 +286,23 @@ class Receiver:
             if repairs is not None:
                 repairs.tried.add(cold.position)
 
-    def _gather_retries(
+    def _gather_all(
         self,
-        header: ReceiveHeader,
+        ask: Ask,
         config: SubscriptionGroupConfig,
+        subscription: Subscription,
         batch: Batch,
         now_ms: int,
         *,
         may_wait: bool,
-    ) -> bool:
-        """Take messages of this topic that came back to the group's retry topic."""
+    ) -> None:
+        """Fill the batch: with messages of the topic that came back to the group's retry topic, then from its own queues."""
+        header = ask.header
         name = retry_topic(header.group)
-        if name == header.topic or not self.queues.of_topic(name):
-            return False
-        retries = self.subscriptions.open(header.group, name)
-        return self._gather(retries, config, batch, now_ms, header.topic, may_wait=may_wait)
+        if name != header.topic and self.queues.of_topic(name):
+            retries = self.subscriptions.open(header.group, name)
+            self._gather(retries, config, batch, now_ms, header.topic, may_wait=may_wait)
+        self._gather(subscription, config, batch, now_ms, "", may_wait=may_wait, queue_id=ask.queue_id)
 
     def _gather(
         self,
@@ -252,23 +313,24 @@ class Receiver:
         route: str,
         *,
         may_wait: bool,
-    ) -> bool:
-        """Fill the batch from a topic's queues. Returns whether there is more."""
+        queue_id: int = ALL_QUEUES,
+    ) -> None:
+        """Fill the batch from a topic's queues."""
         wanted = self.opener.wanted(subscription, config, is_retry=bool(route))
-        for place in self._queue_order(subscription):
+        for place in self._queue_order(subscription) if queue_id < 0 else (queue_id,):
             if batch.is_full:
-                return True
+                break
             opened = self.opener.queue(subscription, place, in_order=is_in_order(config) and not route)
             if opened is None:
                 continue
             queue, leases = opened
             if leases.table.is_timed_out(now_ms):
                 leases.table.expire(now_ms, attempts_max(config))
-            self._gather_queue(queue, leases, wanted, batch, route, may_wait=may_wait)
+            self._gather_queue(queue, subscription, leases, wanted, batch, route, may_wait=may_wait)
             if len(leases.table.runs):
                 self.watch(leases, subscription)
             self.opener.keep_in_step(subscription, leases)
-        return batch.is_full
+        batch.has_more |= batch.is_full
 
     def _queue_order(self, subscription: Subscription) -> Iterable[int]:
         """Return the queues of a topic in the order of this receive: in turn, or from the highest priority down.
@@ -286,6 +348,7 @@ class Receiver:
     def _gather_queue(
         self,
         queue: QueueReader,
+        subscription: Subscription,
         leases: QueueLeases,
         wanted: Wanted,
         batch: Batch,
@@ -303,7 +366,7 @@ class Receiver:
                 for run in table.take(batch.count_left, batch.lease, batch.until_ms, way)
             ]
             for run in runs:
-                batch.taken.append((leases, run.first, run.mask))
+                batch.taken.append(Taken(subscription, leases, run.first, run.mask))
             for run in runs:
                 self._read(queue, leases, run, batch, may_wait=may_wait)
             if not runs:
@@ -356,6 +419,19 @@ def bits_of(first: int, offsets: list[int]) -> int:
     for offset in offsets:
         mask |= 1 << (offset - first)
     return mask
+
+
+def _check(header: ReceiveHeader) -> None:
+    """Raise RefusedRequest (INVALID_PARAMETER) for a receive that no store can serve."""
+    if not 0 <= header.max_messages <= RECEIVE_MESSAGES_MAX:  # 0 only sets the filter
+        raise _out_of_bounds("maxMessages", header.max_messages, 0, RECEIVE_MESSAGES_MAX)
+    if not 1 <= header.invisible_ms <= INVISIBLE_MS_MAX:
+        raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
+    if header.start is not None and header.start not in {EARLIEST, LATEST}:
+        remark = f"start is {header.start[:16]!r}, it may be {EARLIEST} or {LATEST}"
+        raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
+    if header.attempt_id is not None and len(header.attempt_id) > ATTEMPT_ID_CHARS_MAX:
+        raise _out_of_bounds("attemptId's length", len(header.attempt_id), 0, ATTEMPT_ID_CHARS_MAX)
 
 
 def _out_of_bounds(name: str, value: int, least: int, most: int) -> RefusedRequest:

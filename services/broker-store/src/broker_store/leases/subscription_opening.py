@@ -7,22 +7,23 @@ from functools import lru_cache
 
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.topics import TopicTable
+from broker_store.groups.first_offset import newest_start
 from broker_store.groups.groups import GroupTable
 from broker_store.groups.offsets import OffsetTable
 from broker_store.leases.note_bodies import GroupFilter, LeaseNote, QueueNote
 from broker_store.leases.queue_scan import Wanted, wanted_of
 from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.ports import LogReader
 from broker_store.reading.read_settings import PERM_READ, ReadSettings
 from gantry_wire.bodies.cluster import SubscriptionGroupConfig, TopicConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import GATEWAY_GROUP
-from gantry_wire.private_requests.leases import FILTER_CONFLICT, ReceiveHeader
+from gantry_wire.private_requests.leases import FILTER_CONFLICT, LATEST, ReceiveHeader
 
 ORDER_ATTRIBUTE = "gantry.receive.order"
 START_ATTRIBUTE = "gantry.receive.start"
 SHARDING_KEY_ORDER = "shardingKey"
-LATEST = "latest"
 
 _compiled = lru_cache(maxsize=1024)(wanted_of)
 
@@ -37,12 +38,14 @@ class Opener:
         settings: ReadSettings,
         queues: QueueTable,
         offsets: OffsetTable,
+        log: LogReader,
     ) -> None:
         self._groups = groups
         self._topics = topics
         self._settings = settings
         self._queues = queues
         self._offsets = offsets
+        self._log = log
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """Return a group that may receive; create it if allowed. Raises RefusedRequest."""
@@ -101,21 +104,37 @@ class Opener:
         config: SubscriptionGroupConfig,
         count: int,
         asked: GroupFilter | None,
+        start: str | None,
     ) -> LeaseNote | None:
-        """Return the note that must be durable before the group's first delivery: its new filter, or its start at the end."""
-        starts = self._starts(subscription, count) if config.attributes.get(START_ATTRIBUTE) == LATEST else []
+        """Return the note that must be durable before the group's first delivery: its new filter, or its start.
+
+        `start` is that of the receive. The group's configured one precedes it.
+        """
+        configured = config.attributes.get(START_ATTRIBUTE)
+        starts: list[QueueNote] = []
+        if LATEST in (configured, start if configured is None else None):
+            starts = self._starts(subscription, count, is_configured=configured is not None)
         if not starts and asked is None:
             return None
         return LeaseNote(subscription.group, subscription.topic, starts, asked or subscription.filter)
 
-    def _starts(self, subscription: Subscription, count: int) -> list[QueueNote]:
+    def _starts(self, subscription: Subscription, count: int, *, is_configured: bool) -> list[QueueNote]:
+        """Return where a group begins in the queues of a topic, once: what is sent afterwards it gets, also in a queue that is used later."""
+        if subscription.queues:
+            return []
+        offsets, group, topic = self._offsets, subscription.group, subscription.topic
         return [
-            QueueNote(queue_id, queue.max_offset)
+            QueueNote(queue_id, self._newest(topic, queue_id, is_configured=is_configured))
             for queue_id in range(count)
-            if queue_id not in subscription.queues
-            and (queue := self._queues.find(subscription.topic, queue_id)) is not None
-            and self._offsets.find(subscription.group, subscription.topic, queue_id) is None
+            if offsets.find(group, topic, queue_id) is None
         ]
+
+    def _newest(self, topic: str, queue_id: int, *, is_configured: bool) -> int:
+        """Return the start in one queue: behind its last message where the group is configured so, else where RocketMQ's clients begin."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        return queue.max_offset if is_configured else newest_start(queue, self._log)
 
     def queue(
         self, subscription: Subscription, queue_id: int, *, in_order: bool
@@ -162,8 +181,8 @@ class Opener:
 
 
 def is_in_order(config: SubscriptionGroupConfig) -> bool:
-    """Whether a group receives messages of one sharding key one after the other."""
-    return config.attributes.get(ORDER_ATTRIBUTE) == SHARDING_KEY_ORDER
+    """Whether a group receives messages of one sharding key one after the other: by its attribute, or RocketMQ's `consumeMessageOrderly`."""
+    return config.consume_message_orderly or config.attributes.get(ORDER_ATTRIBUTE) == SHARDING_KEY_ORDER
 
 
 def attempts_max(config: SubscriptionGroupConfig | None) -> int:

@@ -4,7 +4,7 @@ Acknowledgements, failed deliveries, filters and starts are replayed. Leases are
 everything that is not done is due at once. Retention may delete the records of all but filters, which it appends again. Pure.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -73,7 +73,7 @@ class QueueLeases:
 class Subscription:
     """One group in one topic."""
 
-    __slots__ = ("coming", "filter", "filter_at", "group", "queues", "topic", "turn")
+    __slots__ = ("coming", "filter", "filter_at", "group", "queues", "starting", "topic", "turn")
 
     def __init__(self, group: str, topic: str) -> None:
         self.group = group
@@ -84,6 +84,8 @@ class Subscription:
         self.coming: GroupFilter | None = None
         """The filter that is being logged. In force once the log has it."""
         self.queues: dict[int, QueueLeases] = {}
+        self.starting: list[Callable[[], None]] | None = None
+        """While the start is being logged: the receives that wait for it. A second start would skip what arrives meanwhile."""
         self.turn = 0
         """The queue with which the next receive begins."""
 

@@ -22,8 +22,8 @@ class DeferredReplies:
         self._now_ms = now_ms
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def answer(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
-        """Send what `reply` returns. A WireError becomes the error reply. Raises SYSTEM_BUSY when the class is full."""
+    def answer(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes | None]) -> None:
+        """Send what `reply` returns, unless it is None. A WireError becomes the error reply. Raises SYSTEM_BUSY when the class is full."""
         try:
             self._requests.enter(self._now_ms())
         except WireError:
@@ -44,7 +44,7 @@ class DeferredReplies:
             task.cancel()
         await self.close()
 
-    async def _run(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
+    async def _run(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes | None]) -> None:
         try:
             frame = await reply
         except WireError as error:
@@ -64,5 +64,5 @@ class DeferredReplies:
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         finally:
             self._requests.leave()
-        if not command.is_oneway:
+        if frame is not None and not command.is_oneway:
             peer.send(frame)

@@ -85,6 +85,11 @@ def used_up(tries_max: int) -> str:
     return f"its {tries_max} tries are used up"
 
 
+def moved_after(tries: int) -> str:
+    """Return why a message became a dead letter that its consumer moved there."""
+    return f"its consumer moved it here after {tries} tries"
+
+
 def readable_reason(text: str) -> str:
     """Return the client's error in a form that a property can hold."""
     kept = "".join(max(character, " ") for character in text[:REASON_CHARS_MAX])

@@ -16,6 +16,10 @@ class ReceiveAsk(NamedTuple):
     expression_type: str = ""
     expression: str = ""
     is_filter_new: bool = False
+    start: str = ""
+    """Where a group without an offset or a configured start begins: `earliest`, `latest`, or as HTTP clients do (the first message)."""
+    attempt_id: str = ""
+    """Of a receive that may be repeated: each store gives the same messages while their leases are valid."""
 
 
 class Leased(NamedTuple):
@@ -41,7 +45,7 @@ class LeaseStore(Protocol):
         reasons: dict[int, str],
         on_result: Callable[[bytes | Exception], None],
     ) -> None:
-        """Acknowledge and give back packed items. Passes a durable ItemStatus for each, or the error, to the callback."""
+        """Acknowledge packed items, give them back, or move them to the dead letters. Passes a durable ItemStatus for each, or the error, to the callback."""
         ...
 
     async def release(self, topic: str, group: str, items: Sequence[LeaseItem]) -> None:

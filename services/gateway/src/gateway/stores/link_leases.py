@@ -53,7 +53,9 @@ class LinkLeaseStore:
         """9030."""
         pattern = self._patterns.get(ask)
         if pattern is None:
-            pattern = self._keep(ask, CallPattern(GantryCode.RECEIVE, _receive_header(ask)))
+            pattern = CallPattern(GantryCode.RECEIVE, _receive_header(ask))
+            if not ask.attempt_id:  # it names one call
+                self._keep(ask, pattern)
         self._client.start_receive(pattern, Waiting(_leased, self._failure, on_result))
 
     def settle(
@@ -135,4 +137,6 @@ def _receive_header(ask: ReceiveAsk) -> ReceiveHeader:
         expression_type=ask.expression_type or None,
         expression=ask.expression or None,
         change_filter=True if ask.is_filter_new else None,
+        start=ask.start or None,
+        attempt_id=ask.attempt_id or None,
     )

@@ -59,6 +59,7 @@ LIMITED: Names = {
     "gantry_wire.bounded_cache:BoundedCache": "_entries<=._limit _keys<=._limit",
     "broker_store.filters.table:FilterTable": "_topics<=ENTRIES_MAX _topics_of<=ENTRIES_MAX",
     "broker_store.leases.lease_table.unseen:Unseen": "attempts<=ATTEMPTS_MAX",
+    "broker_store.leases.receive_attempts:Attempts": "_known<=ATTEMPTS_MAX",
     "broker_store.log.commit_log.first_read:FirstReadCheck": "_starts<=INTERVALS_MAX _ends<=INTERVALS_MAX",
     "broker_store.log.files.file_pool:FilePool": "_open<=._open_max",
     "broker_store.opening.restore:Restore": "_codes<=CODES_KEPT_MAX",

@@ -46,7 +46,7 @@ def build_leasing(around: Surroundings, store: OpenedStore, base: ReadingBase, s
     """Return the leases, with their metrics."""
     queues, topics, groups, subscriptions = store.queues, store.topics, base.groups, store.states.leases
     now_ms, steady_ms = around.now_ms, store.clock.steady_ms
-    opener = Opener(groups, topics, base.settings, queues, base.offsets)
+    opener = Opener(groups, topics, base.settings, queues, base.offsets, store.log)
     notes = NoteWriter(sending.appends, sending.targets, topics, queues, subscriptions, now_ms)
     work = asyncio.Event()
     waits = Waits(subscriptions, queues, topics, opener, work)
