@@ -31,6 +31,7 @@ _load("gateway_memory_leases", "memory_leases.py")
 _load("gateway_fast_line", "fast_line.py")
 memory = _load("gateway_memory", "memory.py")
 _load("gateway_guarded", "guarded.py")
+_load("gateway_grpc_peers", "grpc_peers.py")
 
 
 @pytest.fixture(scope="session")

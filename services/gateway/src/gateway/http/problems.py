@@ -255,6 +255,19 @@ def unanswered(error: PeerAway, *, is_write: bool) -> Problem:
     return broker_away(error.peer)
 
 
+def problem_of(error: Exception) -> Problem | None:
+    """Return the problem of an expected exception; None for an unexpected one."""
+    match error:
+        case Problem():
+            return error
+        case StoreRefused():
+            return refused(error)
+        case PeerAway():
+            return unanswered(error, is_write=False)
+        case _:
+            return None
+
+
 def code_name(code: int) -> str:
     """Return RocketMQ's name of a response code."""
     try:

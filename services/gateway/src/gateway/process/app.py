@@ -15,8 +15,8 @@ from gateway.http.access import OPEN_PATHS, Access, Gate, Route
 from gateway.http.call import Call, ClientGone, Receive, Reply, Scope, Send, json_reply
 from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import CallMetrics
-from gateway.http.problems import Problem, cut_off, rate_limited, refused, unanswered
-from gateway.ports.stores import PeerAway, RateLimits, StoreRefused
+from gateway.http.problems import Problem, cut_off, problem_of, rate_limited
+from gateway.ports.stores import RateLimits
 from gateway.process import openapi
 from gateway.pull.routes import PullRoute, pull_operation
 from gateway.receive.routes import LEASES, LeaseRoutes
@@ -213,19 +213,6 @@ class GatewayApp:
         if problem.status >= 500:
             _log.debug("request not answered", path=call.path, code=problem.code, detail=problem.detail)
         return problem
-
-
-def problem_of(error: Exception) -> Problem | None:
-    """Return the problem of an expected exception; None for an unexpected one."""
-    match error:
-        case Problem():
-            return error
-        case StoreRefused():
-            return refused(error)
-        case PeerAway():
-            return unanswered(error, is_write=False)
-        case _:
-            return None
 
 
 def _description(document: Callable[[], Document]) -> list[Operation]:

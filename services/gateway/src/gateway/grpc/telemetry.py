@@ -1,0 +1,198 @@
+"""The Telemetry stream: clients' settings and the answers to them, and commands for clients.
+
+The server never ends a stream while its client is there: Python's client opens no other one for minutes. A refusal is a command with nothing
+but its status.
+"""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from gantry_link.grpc.calls import Stream
+from gateway.grpc.calls import Admit, Caller, Calls, caller_of, read_caller
+from gateway.grpc.clients import Clients
+from gateway.grpc.codes import Refused, status
+from gateway.grpc.group_settings import KnownGroups
+from gateway.grpc.names import full_name
+from gateway.grpc.proto.enums import ClientType, Code
+from gateway.grpc.proto.message import Message
+from gateway.grpc.proto.settings import Settings
+from gateway.grpc.proto.telemetry import (
+    PrintThreadStackTraceCommand,
+    TelemetryCommand,
+    VerifyMessageCommand,
+)
+from gateway.grpc.settings_answers import consumer_settings, producer_settings
+
+METHOD: Final = "Telemetry"
+WAITING_MAX: Final = 1000
+"""Commands that wait for a client to read."""
+SETTINGS_BYTES_MAX: Final = 1024 * 1024
+"""They are kept as long as the client lives."""
+ANSWER_SECONDS: Final = 5.0
+"""How long a client may take to answer a command."""
+
+
+class Talk:
+    """One stream. Commands leave it in order, as the client takes them."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._waiting: asyncio.Queue[TelemetryCommand] = asyncio.Queue(WAITING_MAX)
+
+    def push(self, command: TelemetryCommand) -> bool:
+        """Have a command written; False if too many wait already."""
+        try:
+            self._waiting.put_nowait(command)
+        except asyncio.QueueFull:
+            return False
+        return True
+
+    async def write(self) -> None:
+        """Write what is pushed, until cancelled."""
+        while True:
+            command = await self._waiting.get()
+            await self._stream.send(command.SerializeToString())
+
+
+class Commands:
+    """Questions to clients, and their answers by nonce."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._nonces = count(1)
+        self._open: dict[str, tuple[str, asyncio.Future[TelemetryCommand]]] = {}
+
+    async def stack_trace(self, client_id: str) -> str:
+        """Return the stack traces of a client. Raises Refused if it is not connected, refuses, or does not answer."""
+
+        def command(nonce: str) -> TelemetryCommand:
+            return TelemetryCommand(
+                print_thread_stack_trace_command=PrintThreadStackTraceCommand(nonce=nonce)
+            )
+
+        return (await self._ask(client_id, command)).thread_stack_trace.thread_stack_trace
+
+    async def verify(self, client_id: str, message: Message) -> None:
+        """Have a consumer consume a message. Raises Refused as `stack_trace`, and with the client's code if consuming failed."""
+
+        def command(nonce: str) -> TelemetryCommand:
+            return TelemetryCommand(verify_message_command=VerifyMessageCommand(nonce=nonce, message=message))
+
+        await self._ask(client_id, command)
+
+    def answered(self, client_id: str, nonce: str, answer: TelemetryCommand) -> None:
+        """Take a client's answer; one that nobody waits for is ignored."""
+        asked, waiting = self._open.get(nonce, ("", None))
+        if waiting is not None and asked == client_id and not waiting.done():
+            waiting.set_result(answer)
+
+    async def _ask(self, client_id: str, command: Callable[[str], TelemetryCommand]) -> TelemetryCommand:
+        nonce = str(next(self._nonces))
+        waiting: asyncio.Future[TelemetryCommand] = asyncio.get_running_loop().create_future()
+        self._open[nonce] = client_id, waiting
+        try:
+            if not self._clients.push(client_id, command(nonce)):
+                raise Refused(Code.NOT_FOUND, f"client {client_id} is not connected")
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await waiting
+        except TimeoutError:
+            raise Refused(Code.REQUEST_TIMEOUT, f"client {client_id} does not answer") from None
+        finally:
+            del self._open[nonce]
+        if answer.HasField("status") and answer.status.code != Code.OK:
+            code = _code(answer.status.code)
+            raise Refused(code, answer.status.message or code.name)
+        return answer
+
+
+class Telemetry:
+    """Serves the streams."""
+
+    def __init__(
+        self, calls: Calls, admit: Admit, clients: Clients, groups: KnownGroups, commands: Commands
+    ) -> None:
+        self._calls, self._admit, self._clients = calls, admit, clients
+        self._groups, self._commands = groups, commands
+
+    async def serve(self, stream: Stream) -> None:
+        """Serve one stream until its client ends it."""
+        talk = Talk(stream)
+        client_id = read_caller(stream.info).client_id
+        writing = asyncio.ensure_future(talk.write())
+        try:
+            while (data := await stream.receive()) is not None:
+                started = self._calls.now()
+                answer = await self._answer(stream, talk, data)
+                if answer is not None:
+                    talk.push(answer)
+                self._calls.count(METHOD, Code.OK if answer is None else answer.status.code, started)
+        finally:
+            writing.cancel()
+            self._clients.closed(client_id, talk)
+
+    async def _answer(self, stream: Stream, talk: Talk, data: bytes) -> TelemetryCommand | None:
+        try:
+            command = TelemetryCommand.FromString(data)
+            self._admit(METHOD, read_caller(stream.info), command)
+            return await self._take(caller_of(stream.info), talk, command)
+        except asyncio.CancelledError:
+            raise
+        except DecodeError:
+            return TelemetryCommand(status=status(Code.BAD_REQUEST, "the command cannot be read"))
+        except Exception as error:  # noqa: BLE001 - a stream must not end because of one command
+            return TelemetryCommand(status=self._calls.failure(METHOD, error))
+
+    async def _take(self, caller: Caller, talk: Talk, command: TelemetryCommand) -> TelemetryCommand | None:
+        client = self._clients.seen(caller.client_id, caller.language)
+        match command.WhichOneof("command"):
+            case "settings":
+                settings = command.settings
+                if settings.ByteSize() > SETTINGS_BYTES_MAX:
+                    raise Refused(Code.PAYLOAD_TOO_LARGE, f"settings may have {SETTINGS_BYTES_MAX} bytes")
+                answer = await self._settings(caller, settings)
+                self._clients.describe(client, *_described(caller, settings), settings)
+                self._clients.opened(client, talk)
+                return TelemetryCommand(status=status(Code.OK), settings=answer)
+            case "thread_stack_trace":
+                self._commands.answered(caller.client_id, command.thread_stack_trace.nonce, command)
+            case "verify_message_result":
+                self._commands.answered(caller.client_id, command.verify_message_result.nonce, command)
+            case "verify_message_command":  # Node sends the command back, with a status, as it cannot verify
+                self._commands.answered(caller.client_id, command.verify_message_command.nonce, command)
+            case _:
+                pass
+        return None
+
+    async def _settings(self, caller: Caller, settings: Settings) -> Settings:
+        match settings.WhichOneof("pub_sub"):
+            case "publishing":
+                return producer_settings(settings)
+            case "subscription":
+                group = full_name(settings.subscription.group, caller.namespace)
+                return consumer_settings(settings, await self._groups.get(group))
+            case _:
+                raise Refused(
+                    Code.UNRECOGNIZED_CLIENT_TYPE, "settings have neither publishing nor subscription"
+                )
+
+
+def _code(number: int) -> Code:
+    try:
+        return Code(number)
+    except ValueError:
+        return Code.INTERNAL_SERVER_ERROR
+
+
+def _described(caller: Caller, settings: Settings) -> tuple[int, str, set[str]]:
+    """Return kind, group and topics of a client with these settings."""
+    if settings.WhichOneof("pub_sub") == "subscription":
+        subscription = settings.subscription
+        topics = {full_name(one.topic, caller.namespace) for one in subscription.subscriptions}
+        kind = settings.client_type or ClientType.SIMPLE_CONSUMER
+        return kind, full_name(subscription.group, caller.namespace), topics
+    topics = {full_name(one, caller.namespace) for one in settings.publishing.topics}
+    return settings.client_type or ClientType.PRODUCER, "", topics
