@@ -3,6 +3,8 @@
 A client counts OK, MULTIPLE_RESULTS and MESSAGE_NOT_FOUND as success, so no problem has one of these.
 """
 
+from collections.abc import Sequence
+
 from gantry_wire.private_requests.access_change import CONFLICT
 from gantry_wire.private_requests.leading import NO_LEASE, NOT_LEADER
 from gantry_wire.private_requests.leases import FILTER_CONFLICT
@@ -104,6 +106,12 @@ def code_of(problem: Problem) -> Code:
 def status(code: Code, message: str = "") -> Status:
     """Return a status; its text is the code's name by default."""
     return Status(code=code, message=message or code.name)
+
+
+def common_status(statuses: Sequence[Status]) -> Status:
+    """Return the status of a call with a result for each of its entries: theirs if they agree on the code."""
+    first = statuses[0]
+    return first if all(one.code == first.code for one in statuses) else status(Code.MULTIPLE_RESULTS)
 
 
 def status_of(error: Problem | Refused) -> Status:
