@@ -16,6 +16,7 @@ from gantry_link.grpc.server import GrpcServer
 from gantry_link.serving.budget import NoBudget
 
 HEADERS = ((":method", "POST"), (":scheme", "http"), (":authority", "test"), ("te", "trailers"), ("content-type", "application/grpc"))  # fmt: skip
+FRAME_BYTES = 9
 
 
 def framed(message, flag=0):
@@ -120,7 +121,7 @@ class Client(asyncio.Protocol):
         self.pieces = []
         """Sizes of what arrived, each as one read."""
         self.is_lost = False
-        self._reads = reads
+        self._reads, self._rest = reads, bytearray()
         self._changed = asyncio.Event()
 
     @classmethod
@@ -147,8 +148,14 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data):
         self.pieces.append(len(data))
-        for event in self.h2.receive_data(data):
-            self._take(event)
+        self._rest += data
+        while len(self._rest) >= FRAME_BYTES + int.from_bytes(self._rest[:3]):
+            end = FRAME_BYTES + int.from_bytes(self._rest[:3])
+            for event in self.h2.receive_data(bytes(self._rest[:end])):
+                self._take(event)
+            del self._rest[:end]
+            if self.goodbyes:  # the package ends all calls then, which RFC 9113 does not ask for
+                self.h2.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
         self.flush()
         self._changed.set()
 
