@@ -36,6 +36,7 @@ Show = Callable[[ReceiveAsk, str, Leased, Receipts], Shown]
 class Taken(NamedTuple):
     """Messages of one broker, formatted, and the store that takes them back."""
 
+    broker: str
     store: LeaseStore
     shown: Shown
 
@@ -160,7 +161,7 @@ class LeasePass:
     def _taken(self, broker: str, store: LeaseStore, leased: Leased) -> Taken:
         """Return what a broker leased."""
         try:
-            return Taken(store, self._show(self._ask, broker, leased, self._receipts))
+            return Taken(broker, store, self._show(self._ask, broker, leased, self._receipts))
         except MalformedRecord as error:
             detail = f"broker {broker} answered damaged records: {error}"
             raise Problem(503, "SYSTEM_ERROR", detail, retryable=True) from error

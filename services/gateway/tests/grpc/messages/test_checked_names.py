@@ -27,7 +27,20 @@ def test_an_illegal_topic_and_one_of_the_system(name, namespace):
     assert caught.value.code == Code.ILLEGAL_TOPIC
 
 
-@pytest.mark.parametrize("name", ["", "a b", "g" * 121, "TOOLS_CONSUMER", "CID_RMQ_SYS_x", "GANTRY_GATEWAY"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "a b",
+        "g" * 121,
+        "TOOLS_CONSUMER",
+        "CID_RMQ_SYS_x",
+        "GANTRY_GATEWAY",
+        "GANTRY_SYS_x",
+        "%RETRY%g",
+        "%DLQ%g",
+    ],
+)
 def test_an_illegal_group_and_one_of_the_system(name):
     with pytest.raises(Refused) as caught:
         group_of(Resource(name=name), "")

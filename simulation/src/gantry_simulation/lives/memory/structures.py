@@ -76,6 +76,7 @@ LIMITED: Names = {
     ),
     "broker_store.transactions.producer_checks:Relays": "halves<=RELAYS_MAX",
     "gantry_chassis.nats_hints:Hints": "_waiting<=WAITING_HINTS_MAX",
+    "gateway.grpc.renewals:Renewals": "_by_client<=RENEWED_MAX _due<=RENEWED_MAX",
     "gateway.receive.receiving:Receiver": "_filters<=FILTERS_MAX",
     "gateway.routing.brokers:KnownBrokers": "_seen<=BROKERS_MAX",
     "gateway.routing.route_cache:RouteCache": "_routes<=TOPICS_MAX _stale<=TOPICS_MAX",

@@ -14,6 +14,13 @@ _SYSTEM_TOPICS = wire_names.SEND_FORBIDDEN_TOPICS | {
     "CHECKPOINT_TOPIC",
 }
 _SYSTEM_TOPIC_PREFIXES = (wire_names.SYSTEM_TOPIC_PREFIX, wire_names.GANTRY_SYSTEM_PREFIX)
+_SYSTEM_GROUP_PREFIXES = (
+    wire_names.SYSTEM_GROUP_PREFIX,
+    wire_names.GANTRY_SYSTEM_PREFIX,
+    wire_names.RETRY_PREFIX,
+    wire_names.DLQ_PREFIX,
+)
+"""Groups of the system, and names that only topics of groups have."""
 _SYSTEM_GROUPS = frozenset({*wire_names.PRESET_GROUPS, wire_names.GATEWAY_GROUP, wire_names.REDRIVE_GROUP})
 
 
@@ -36,7 +43,7 @@ def topic_of(resource: Resource, namespace: str) -> str:
 def group_of(resource: Resource, namespace: str) -> str:
     """Return a consumer group's full name. Raises Refused with ILLEGAL_CONSUMER_GROUP."""
     name = resource.name
-    if name in _SYSTEM_GROUPS or name.startswith(wire_names.SYSTEM_GROUP_PREFIX):
+    if name in _SYSTEM_GROUPS or name.startswith(_SYSTEM_GROUP_PREFIXES):
         raise Refused(Code.ILLEGAL_CONSUMER_GROUP, f"group {name} belongs to the system")
     full = full_name(resource, namespace)
     try:
