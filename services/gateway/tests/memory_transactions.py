@@ -25,8 +25,9 @@ class MemoryChecker:
         self.incomplete: set[str] = set()
         self.away = False
         self.is_old = False
-        """Whether it knows no rights, as a checker of an earlier version."""
+        """Whether it knows neither rights nor taken checks, as a checker of an earlier version."""
         self.queries = []
+        self.taken: dict[str, int] = {}
         self.returned: list[str] = []
         """Keys of the checks of all answers: they had their turn."""
         self.news = asyncio.Event()
@@ -59,6 +60,7 @@ class MemoryChecker:
 
     async def receive_checks(self, query):
         self._enter(query)
+        self.taken |= {one.key: one.attempt for one in query.taken or ()}
         end = asyncio.get_running_loop().time() + query.wait_ms / 1000
         while True:
             self.news.clear()
@@ -66,6 +68,7 @@ class MemoryChecker:
                 PendingCheck(key=key, broker=broker, attempt=attempt, record=self._half(broker, key))
                 for (broker, key), attempt in self.due.items()
                 if (broker, key) not in self._parties.decided
+                and (query.taken is None or self.is_old or self.taken.get(key) != attempt)
                 and self._parties.view(broker, key).producer_group == query.producer_group
             ]
             topics = {self._parties.view(check.broker, check.key).topic for check in checks}

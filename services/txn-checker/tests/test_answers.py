@@ -10,7 +10,7 @@ from checker_memory_store import CheckerMemoryStore
 
 from gantry_wire.frames.encode import encode_response
 from gantry_wire.limits import BODY_BYTES_MAX, FRAME_BYTES_MAX
-from gantry_wire.private_requests.transactions import CHECKS_MAX, ListTransactions, ReceiveChecks
+from gantry_wire.private_requests.transactions import CHECKS_MAX, ListTransactions, ReceiveChecks, TakenCheck
 from txn_checker.answers import AGAIN_SECONDS, Answers
 from txn_checker.asking import Producers
 from txn_checker.check_policy import Policy
@@ -186,3 +186,48 @@ async def test_a_list_names_a_broker_whose_claim_is_lost_meanwhile(is_held_again
     store.read = lose_the_claim
     page = await Answers(lambda: [watch]).transactions(ListTransactions(state="open"))
     assert (page.brokers, page.incomplete) == (["broker-a"], ["broker-a"])
+
+
+async def test_a_taken_check_goes_to_nobody_else_until_the_next_one():
+    store = CheckerMemoryStore()
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
+    watch.hold(store.epoch)
+    store.begin("U0")
+    store.now_ms += 7_000
+    await watch.turn()
+    answers = Answers(lambda: [watch])
+
+    async def ask(*taken, **fields):
+        query = ReceiveChecks(producer_group="pg", taken=list(taken), **fields)
+        return [(check.key, check.attempt) for check in (await answers.receive_checks(query)).checks]
+
+    assert await ask() == [("U0", 1)]
+    assert await ask() == [("U0", 1)], "its answer may have been lost"
+    others = asyncio.ensure_future(ask(wait_ms=30_000))
+    await asyncio.sleep(0)
+    assert await ask(TakenCheck(key="U0", attempt=1)) == []
+    assert (await answers.receive_checks(ReceiveChecks(producer_group="pg"))).checks, (
+        "who polls gets it again"
+    )
+    assert await ask(TakenCheck(key="U0", attempt=1)) == []
+    await asyncio.sleep(0)
+    assert not others.done()
+    store.now_ms += 31_000
+    await watch.turn()
+    answers.news()
+    assert await others == [("U0", 2)]
+
+
+async def test_the_oldest_taken_checks_are_forgotten(monkeypatch):
+    monkeypatch.setattr("txn_checker.answers.TAKEN_MAX", 2)
+    store = CheckerMemoryStore()
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
+    watch.hold(store.epoch)
+    for number in range(3):
+        store.begin(f"U{number}")
+    store.now_ms += 7_000
+    await watch.turn()
+    answers = Answers(lambda: [watch])
+    taken = [TakenCheck(key=f"U{number}", attempt=1) for number in range(3)]
+    page = await answers.receive_checks(ReceiveChecks(producer_group="pg", taken=taken))
+    assert [check.key for check in page.checks] == ["U0"]

@@ -31,6 +31,8 @@ HANDED_MAX = 10_000
 """Number of deliveries kept before expired ones are dropped."""
 GROUPS_MAX = 10_000
 """Producer groups whose last position is kept. The least recently used one starts at its oldest half again."""
+TAKEN_MAX = 100_000
+"""Checks that are known as taken. The oldest is forgotten: it may be passed to a second producer before its next check."""
 TOPICS_MAX = 256
 """Topics in one answer about which the caller is to find out whether it may decide them."""
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX // 2
@@ -77,6 +79,8 @@ class Answers:
         self._is_stopping = False
         self._handed_s: dict[str, float] = {}
         """Loop time of the last delivery, by transaction key."""
+        self._taken: dict[str, int] = {}
+        """Number of the last check that a caller passed to a producer, by transaction key."""
         self._last: dict[_Turns, _Place] = {}
         """The last half delivered, by group and topics. The next answer continues after it, so that every half gets a turn."""
 
@@ -107,6 +111,7 @@ class Answers:
 
     async def receive_checks(self, ask: ReceiveChecks) -> ChecksPage:
         """9022: held until a check is due, its time is over, or a topic waits that the caller has to look up. That one changes no turn."""
+        self._take(ask)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + min(max(ask.wait_ms / 1000, 0.0), HOLD_SECONDS_MAX)
         while True:
@@ -132,6 +137,16 @@ class Answers:
             }
         self._handed_s.update((check.key, now_s) for check in page.checks)
 
+    def _take(self, ask: ReceiveChecks) -> None:
+        for one in ask.taken or ():
+            self._taken.pop(one.key, None)
+            self._taken[one.key] = one.attempt
+            if len(self._taken) > TAKEN_MAX:
+                del self._taken[next(iter(self._taken))]
+
+    def _is_untaken(self, one: _Waiting) -> bool:
+        return self._taken.get(one.half.key) != one.half.checks
+
     def _go_on_behind(self, turns: _Turns, last: _Place) -> None:
         self._last.pop(turns, None)
         if last != _FIRST:
@@ -143,6 +158,8 @@ class Answers:
         """Return the checks to decide after the last delivered half, as many as one answer holds, and the last one."""
         page, last = ChecksPage(), _FIRST
         waiting = _allowed(await self._waiting(ask.producer_group, page), ask, page)
+        if ask.taken is not None:
+            waiting = list(filter(self._is_untaken, waiting))
         start = bisect_right(waiting, self._last.get(_turns(ask), _FIRST), key=_place)
         count_max = min(max(ask.max, 1), CHECKS_MAX)
         bytes_left = RECORDS_BYTES_MAX

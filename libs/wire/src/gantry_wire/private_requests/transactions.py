@@ -82,6 +82,13 @@ class DecideTransaction(_Plain, kw_only=True, rename="camel"):
     reason: str = ""
 
 
+class TakenCheck(_Plain, kw_only=True, rename="camel"):
+    """One check of a transaction, by its number."""
+
+    key: str
+    attempt: int
+
+
 class ReceiveChecks(_Plain, kw_only=True, rename="camel"):
     """9022, to the checker: get a producer group's transactions that are due for a check. Held up to `wait_ms` for the first."""
 
@@ -92,6 +99,9 @@ class ReceiveChecks(_Plain, kw_only=True, rename="camel"):
     """The topics that the caller may decide, as far as known; None: all. Only their transactions are returned, and get a turn."""
     refused: list[str] = field(default_factory=list[str])
     """The topics that the caller may not decide, as far as known."""
+    taken: list[TakenCheck] | None = None
+    """None: the caller gets a transaction again until it is decided. Else it gets each check only while no caller has taken it; those in
+    the list it takes, having passed them to a producer."""
 
 
 class PendingCheck(_Plain, kw_only=True, rename="camel"):

@@ -17,7 +17,7 @@ from gateway.http.call import Call
 from gateway.http.problems import rate_limited
 from gateway.http.trace import trace_properties
 from gateway.messages.examples import MESSAGE_EXAMPLE
-from gateway.messages.message_view import rfc3339
+from gateway.messages.message_view import message, rfc3339
 from gateway.ports.stores import RateLimits
 from gateway.requests.checks import group_of, sendable, topic_of
 from gateway.requests.fields import (
@@ -33,6 +33,7 @@ from gateway.requests.operations import Details, Operation, Operations
 from gateway.send.routes import EnsureTopic
 from gateway.transactions.schemas import (
     BeginRequest,
+    CheckOut,
     ChecksReply,
     DecideRequest,
     ReceiveChecksRequest,
@@ -235,7 +236,9 @@ def _add_checks(calls: Operations, transactions: Transactions, access: Access) -
         if rights is not None and access.moment != since:
             access.check_again(call, CHECKS, {"group": group}, since)
             checks = of_rights(checks, TopicRights(call.check_record))
-        return ChecksReply(checks)
+        return ChecksReply(
+            [CheckOut(one.transaction_id, message(one.record, one.broker), one.attempt) for one in checks]
+        )
 
 
 def _shown(view: TransactionView, wall_ms: Callable[[], int]) -> TransactionShown:

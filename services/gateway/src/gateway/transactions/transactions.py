@@ -19,15 +19,15 @@ from gantry_wire.private_requests.transactions import (
     ListTransactions,
     PendingCheck,
     ReceiveChecks,
+    TakenCheck,
     TransactionsPage,
     TransactionView,
     split_transaction_id,
     transaction_id,
 )
 from gantry_wire.records.half_message import sent_message
-from gantry_wire.records.message_record import decode_record
+from gantry_wire.records.message_record import Record, decode_record
 from gateway.http.problems import Problem, broker_away, refused
-from gateway.messages.message_view import message
 from gateway.messages.schemas import FieldNames, SendResult
 from gateway.ports.stores import Broker, PeerAway, StoreRefused
 from gateway.ports.transactions import TransactionParties
@@ -35,7 +35,7 @@ from gateway.routing.claim_holders import ClaimHolders, is_whole
 from gateway.routing.fleet import demand_all
 from gateway.send.drafts import Drafting
 from gateway.send.sending import Sender
-from gateway.transactions.schemas import BeginRequest, CheckOut
+from gateway.transactions.schemas import BeginRequest
 
 TURN_SECONDS = 5.0
 """Interval at which a held receive checks whether another checker has taken over."""
@@ -48,6 +48,25 @@ class Pending(NamedTuple):
     transactions: list[TransactionView]
     truncated: bool
     missing: list[str]
+
+
+class Check(NamedTuple):
+    """A transaction that its producer has to decide; `record` is its message as it was sent."""
+
+    broker: str
+    key: str
+    attempt: int
+    record: Record
+
+    @property
+    def transaction_id(self) -> str:
+        """Its id outside its broker."""
+        return transaction_id(self.broker, self.key)
+
+    @property
+    def topic(self) -> str:
+        """The message's topic."""
+        return self.record.topic.decode()
 
 
 class _Found(NamedTuple):
@@ -169,29 +188,39 @@ class Transactions:
         return Pending(found[: query.limit], is_cut or len(found) > query.limit, sorted(set(gone)))
 
     async def receive_checks(
-        self, group: str, count_max: int, wait_seconds: float, rights: TopicRights | None
-    ) -> list[CheckOut]:
+        self,
+        group: str,
+        count_max: int,
+        wait_seconds: float,
+        rights: TopicRights | None,
+        taken: list[TakenCheck] | None = None,
+    ) -> list[Check]:
         """Return the transactions that a producer group has to decide; held while there are none, or no checker.
 
         Only those whose topics the caller may decide. Raises a problem if there are others only. `rights`: None for all topics.
+        With `taken`, each check is returned only while no caller has taken it: those in the list, the caller takes.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_seconds
         while True:
             left_s = max(end_s - loop.time(), 0.0)
-            found = await self._checks(group, count_max, left_s, rights)
+            query = ReceiveChecks(
+                producer_group=group,
+                max=count_max,
+                wait_ms=int(min(left_s, TURN_SECONDS) * 1000),
+                taken=taken,
+            )
+            found = await self._checks(query, left_s, rights)
             if rights is not None and rights.look_up(found.topics):
                 continue  # the checker has returned none of these yet, also if the time is over
             if found.checks or loop.time() >= end_s or self._draining.is_set():
-                return of_rights([_shown(check) for check in found.checks[:count_max]], rights)
+                return of_rights([_read(check) for check in found.checks[:count_max]], rights)
 
-    async def _checks(self, group: str, count_max: int, left_s: float, rights: TopicRights | None) -> _Found:
+    async def _checks(self, query: ReceiveChecks, left_s: float, rights: TopicRights | None) -> _Found:
         """Ask every checker once, held for one interval; return as soon as one has transactions, or topics to look up."""
         brokers, _gone = await self._claim_holders.brokers()
         holders = await asyncio.gather(*(self._holder(broker) for broker in brokers))
         addresses = {address for address in holders if address is not None}
-        turn_s = min(left_s, TURN_SECONDS)
-        query = ReceiveChecks(producer_group=group, max=count_max, wait_ms=int(turn_s * 1000))
         if rights is not None:
             query.topics, query.refused = [*rights.permitted], [*rights.refused]
 
@@ -261,25 +290,25 @@ def age_ms(view: TransactionView, wall_ms: Callable[[], int]) -> int:
     return max(wall_ms() - view.begun_ms, 0)
 
 
-def of_rights(checks: list[CheckOut], rights: TopicRights | None) -> list[CheckOut]:
+def of_rights(checks: list[Check], rights: TopicRights | None) -> list[Check]:
     """Return the checks whose messages the caller may decide. A checker of an earlier version returns others, too.
 
     Raises a problem if there are others only.
     """
     if rights is None:
         return checks
-    rights.look_up(check.message.topic for check in checks)
-    return [check for check in checks if check.message.topic in rights.permitted]
+    rights.look_up(check.topic for check in checks)
+    return [check for check in checks if check.topic in rights.permitted]
 
 
-def _shown(check: PendingCheck) -> CheckOut:
+def _read(check: PendingCheck) -> Check:
     try:
         record = decode_record(sent_message(check.record))
     except WireError as error:
         raise refused(
             StoreRefused(ResponseCode.SYSTEM_ERROR, f"a half message is damaged: {error}")
         ) from error
-    return CheckOut(transaction_id(check.broker, check.key), message(record, check.broker), check.attempt)
+    return Check(check.broker, check.key, check.attempt, record)
 
 
 def _missing(text: str) -> Problem:
