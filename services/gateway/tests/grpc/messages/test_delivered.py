@@ -16,13 +16,18 @@ from gantry_wire.records.message_record import (
     build_record,
     decode_record,
 )
-from gateway.grpc.messages.delivered import message_of
+from gateway.grpc.messages.delivered import Delivery, delivered_part, message_of, pulled_part
+from gateway.grpc.messages.protobuf_fields import varint
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.duration import duration
 from gateway.grpc.proto.enums import Encoding, MessageType
 from gateway.grpc.proto.message import DeadLetterQueue, Message, SystemProperties
+from gateway.grpc.proto.pulling import PullMessageResponse
+from gateway.grpc.proto.receiving import ReceiveMessageResponse
 from gateway.grpc.proto.timestamp import Timestamp, timestamp
 from gateway.messages.property_names import RESERVED
+
+from . import by_objects
 
 V4, V6 = pack_host("10.1.2.3", 40000), pack_host("::1", 10911)
 TOPIC = Resource(name="orders")
@@ -171,8 +176,47 @@ def test_hosts_of_version_6():
     assert (system.born_host, system.store_host) == ("::1", "::1:10911")
 
 
-@given(st.binary(max_size=60), st.binary(min_size=1, max_size=60), st.integers(0, 0x3FF))
-def test_any_record_can_be_delivered(properties, body, sys_flag):
-    """A consumer must not be stopped for ever by one message."""
-    message = shown(properties, body=body, sys_flag=sys_flag)
-    assert Message.FromString(message.SerializeToString()) == message
+NAMES = st.sampled_from(
+    [
+        "UNIQ_KEY", "TAGS", "KEYS", "__SHARDINGKEY", "TRACE_CONTEXT", "traceparent", "__BORNHOST", "TRAN_MSG", "DELAY",
+        "TIMER_DELIVER_MS", "TIMER_OUT_MS", "TIMER_DELAY_MS", "_SYS_MSG_PRIORITY_", "__LITE_TOPIC",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID",
+        "WAIT", "__GANTRY_KEY",
+    ]
+)  # fmt: skip
+VALUES = st.text(min_size=1, max_size=200) | st.sampled_from(["true", "0", "7", str(2**31), "9" * 18, "a  b"])
+INT64 = st.integers(-(2**63), 2**63 - 1)
+RECORDS = st.builds(
+    build_record,
+    st.sampled_from([b"orders", b"%RETRY%g", b"%DLQ%g"]),
+    st.integers(-(2**31), 2**31 - 1),
+    INT64,
+    st.integers(0, 2**63 - 1),
+    st.binary(max_size=60) | st.binary(max_size=60).map(gzip.compress) | st.just(b"x" * 20_000),
+    st.dictionaries(NAMES | st.text(max_size=200), VALUES, max_size=8).map(
+        lambda named: "".join(f"{name}\x01{value}\x02" for name, value in named.items()).encode()
+    )
+    | st.binary(max_size=60),
+    st.just(0),
+    st.integers(0, 0x3FF),
+    INT64,
+    st.sampled_from([V4, V6]),
+    INT64,
+    st.sampled_from([V4, V6]),
+).map(decode_record)
+
+
+@given(RECORDS, st.text(max_size=200), st.integers(1, 2**31 - 1), st.integers(0, 2**40))
+def test_any_record_is_delivered_as_the_objects_of_protobuf_say(record, handle, attempt, invisible_ms):
+    """One that cannot be delivered would stop a consumer for ever."""
+    delivery = Delivery(TOPIC, handle, attempt, duration(invisible_ms))
+    part = ReceiveMessageResponse.FromString(delivered_part(record, delivery))
+    assert part == ReceiveMessageResponse(message=by_objects.delivered(record, delivery))
+    pulled = PullMessageResponse.FromString(pulled_part(record, TOPIC))
+    assert pulled == PullMessageResponse(message=by_objects.message_of(record, TOPIC))
+    assert message_of(record, TOPIC) == pulled.message
+
+
+@given(st.integers(-(2**63), 2**63 - 1) | st.sampled_from([127, 128, 16_383, 16_384]))
+def test_a_varint_is_that_of_protobuf(value):
+    assert b"\x70" + varint(value) == SystemProperties(queue_offset=value).SerializeToString()

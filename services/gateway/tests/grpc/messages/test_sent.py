@@ -15,7 +15,7 @@ from gantry_wire.messages.ids import pack_host
 from gantry_wire.messages.properties import parse_properties
 from gantry_wire.records.message_record import SYS_COMPRESSED, Record, build_record, decode_record
 from gateway.grpc.codes import Refused, code_of
-from gateway.grpc.messages.delivered import Delivery, delivered, delivered_part
+from gateway.grpc.messages.delivered import Delivery, delivered_part
 from gateway.grpc.messages.property_rules import CONTROL, is_reserved
 from gateway.grpc.messages.sent import Origin, Sent, sent_messages
 from gateway.grpc.proto.common import Resource
@@ -55,7 +55,10 @@ def stored(one: Sent, topic: str = "orders") -> Record:
 
 
 def received(one: Sent, topic: Resource | None = None) -> Message:
-    return delivered(stored(one), Delivery(topic or Resource(name="orders"), "handle", 2, duration(30_500)))
+    delivery = Delivery(topic or Resource(name="orders"), "handle", 2, duration(30_500))
+    part = ReceiveMessageResponse.FromString(delivered_part(stored(one), delivery))
+    assert part.WhichOneof("content") == "message"
+    return part.message
 
 
 def properties_of(one: Sent) -> dict[str, str]:
@@ -140,13 +143,9 @@ def test_a_delivered_message_has_all_that_clients_need():
     assert system.body_digest.type == DigestType.MD5
 
 
-def test_a_part_is_a_response_with_the_message():
-    record = stored(sent(plain()))
-    delivery = Delivery(Resource(resource_namespace="ns", name="orders"), "h", 1, duration(1))
-    part = ReceiveMessageResponse.FromString(delivered_part(record, delivery))
-    assert part.WhichOneof("content") == "message"
-    assert part.message == delivered(record, delivery)
-    assert part.message.topic.resource_namespace == "ns"
+def test_a_consumer_sees_the_topic_as_it_names_it():
+    topic = Resource(resource_namespace="ns", name="orders")
+    assert received(sent(plain()), topic).topic == topic
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,22 @@ Bodies are decompressed, since clients differ in what they decompress, and carry
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from gantry_wire.limits import INT32_MAX
 from gantry_wire.messages import properties as p
+from gantry_wire.messages.ids import unpack_host
 from gantry_wire.names import DLQ_PREFIX, RETRY_PREFIX
 from gantry_wire.records.message_record import Record
 from gateway.grpc.messages.property_rules import is_reserved
+from gateway.grpc.messages.protobuf_fields import bytes_tag, int_tag, part, varint
 from gateway.grpc.messages.sent import TIME_MS_MAX, TRACEPARENT
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.duration import Duration, duration
 from gateway.grpc.proto.enums import DigestType, Encoding, MessageType
-from gateway.grpc.proto.message import DeadLetterQueue, Digest, Message, SystemProperties
-from gateway.grpc.proto.receiving import ReceiveMessageResponse
-from gateway.grpc.proto.timestamp import Timestamp, timestamp
+from gateway.grpc.proto.message import Message
+from gateway.grpc.proto.timestamp import timestamp
 from gateway.messages.message_view import unpacked
 
 _TIME_MS_MIN = -62_135_596_800_000
@@ -26,31 +28,31 @@ _TIME_MS_MIN = -62_135_596_800_000
 _DIGITS_MAX = 18
 _GZIP_HEAD = b"\x1f\x8b"
 _RETRY, _DEAD = RETRY_PREFIX.encode(), DLQ_PREFIX.encode()
-_TEXTS = (
-    (p.TAGS, "tag"),
-    (p.SHARDING_KEY, "message_group"),
-    (p.LITE_TOPIC, "lite_topic"),
-    (TRACEPARENT, "trace_context"),
-    (p.TRACE_CONTEXT, "trace_context"),
-)
-"""Properties that are fields as they are; the last of two for one field wins."""
 _DELAYS = frozenset({p.DELAY, p.TIMER_DELIVER_MS, p.TIMER_DELAY_SEC, p.TIMER_DELAY_MS})
 _TYPES = (
     (p.SHARDING_KEY, MessageType.FIFO),
     (p.PRIORITY, MessageType.PRIORITY),
     (p.LITE_TOPIC, MessageType.LITE),
 )
-_RARE = frozenset(
+_RESPONSE_MESSAGE = bytes_tag(2)
+"""Of ReceiveMessageResponse, and of PullMessageResponse."""
+_TOPIC, _USER_PROPERTY, _SYSTEM, _BODY = map(bytes_tag, (1, 2, 3, 4))
+_KEY, _VALUE = map(bytes_tag, (1, 2))
+_KEYS, _MESSAGE_ID, _BORN, _BORN_HOST, _STORED, _STORE_HOST = map(bytes_tag, (2, 3, 7, 8, 9, 10))
+_DELIVERY, _HANDLE, _INVISIBLE, _RECOVERY, _DEAD_LETTER = map(bytes_tag, (11, 12, 15, 19, 20))
+_ENCODING, _TYPE, _QUEUE_ID, _QUEUE_OFFSET, _ATTEMPT, _PRIORITY = map(int_tag, (5, 6, 13, 14, 16, 22))
+_MD5 = bytes_tag(4) + varint(36) + int_tag(1) + varint(DigestType.MD5) + bytes_tag(2) + varint(32)
+"""What stands before the 32 digits of a digest."""
+_TEXTS = ((p.TAGS, bytes_tag(1)), (p.SHARDING_KEY, bytes_tag(17)), (p.LITE_TOPIC, bytes_tag(21)))
+"""Properties that are fields as they are."""
+_TRACE = bytes_tag(18)
+_SPECIAL = frozenset(
     {
-        p.PRIORITY,
-        p.TIMER_DELIVER_MS,
-        p.TIMER_OUT_MS,
-        p.CHECK_IMMUNITY_TIME,
-        p.DLQ_ORIGIN_TOPIC,
-        p.ORIGIN_MESSAGE_ID,
+        *_DELAYS, *(name for name, _ in (*_TYPES, *_TEXTS)), p.TRANSACTION_PREPARED, p.KEYS, p.TRACE_CONTEXT, TRACEPARENT,
+        p.TIMER_OUT_MS, p.CHECK_IMMUNITY_TIME, p.DLQ_ORIGIN_TOPIC, p.ORIGIN_MESSAGE_ID,
     }
-)
-"""Properties that `_add_rare` reads."""
+)  # fmt: skip
+"""Properties that `_special` and `_type` read: most messages have none of them."""
 
 
 class Delivery(NamedTuple):
@@ -64,38 +66,48 @@ class Delivery(NamedTuple):
     invisible: Duration
 
 
-def delivered(record: Record, delivery: Delivery) -> Message:
-    """Return a leased message."""
-    message = message_of(record, delivery.topic)
-    system = message.system_properties
-    system.receipt_handle = delivery.receipt_handle
-    system.delivery_attempt = delivery.attempt
-    system.invisible_duration.CopyFrom(delivery.invisible)
-    return message
-
-
 def delivered_part(record: Record, delivery: Delivery) -> bytes:
-    """Return a leased message as one serialized part of a receive's response."""
-    return ReceiveMessageResponse(message=delivered(record, delivery)).SerializeToString()
+    """Return a leased message as a serialized ReceiveMessageResponse."""
+    lease = b"%b%b%b%b" % (
+        part(_HANDLE, delivery.receipt_handle.encode()),
+        part(_INVISIBLE, delivery.invisible.SerializeToString()),
+        _ATTEMPT,
+        varint(delivery.attempt),
+    )
+    return part(_RESPONSE_MESSAGE, _message(record, delivery.topic, lease))
+
+
+def pulled_part(record: Record, topic: Resource) -> bytes:
+    """Return a message without a lease as a serialized PullMessageResponse."""
+    return part(_RESPONSE_MESSAGE, _message(record, topic, b""))
 
 
 def message_of(record: Record, topic: Resource) -> Message:
-    """Return a stored message that is not leased: one that is pulled, or the half of a transaction.
+    """Return a message without a lease, such as the half of a transaction."""
+    return Message.FromString(_message(record, topic, b""))
+
+
+def _message(record: Record, topic: Resource, lease: bytes) -> bytes:
+    """Return a serialized Message.
 
     Bytes of properties that are not UTF-8 are replaced: such a message came from a client of another protocol.
     """
     properties = record.readable_properties()
     body, encoding = _body(record)
-    trace = properties.get(p.TRACE_CONTEXT)
-    hidden = TRACEPARENT if trace and properties.get(TRACEPARENT) == trace else ""
-    return Message(
-        topic=topic,
-        user_properties={
-            name: value for name, value in properties.items() if not is_reserved(name) and name != hidden
-        },
-        system_properties=_system(record, properties, body, encoding),
-        body=body,
-    )
+    parts = [part(_TOPIC, topic.SerializeToString())]
+    for name, value in properties.items():
+        if not is_reserved(name) and not (name == TRACEPARENT and properties.get(p.TRACE_CONTEXT) == value):
+            entry = part(_KEY, name.encode()) + part(_VALUE, value.encode())
+            parts.append(part(_USER_PROPERTY, entry))
+    digest = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+    is_plain = _SPECIAL.isdisjoint(properties)
+    kind = MessageType.NORMAL if is_plain else _type(record, properties)
+    flags = b"%b%b%b%b" % (_ENCODING, varint(encoding), _TYPE, varint(kind))
+    special = b"" if is_plain else _special(record, properties)
+    system = b"%b%b%b%b%b%b" % (_MD5, digest.encode(), flags, _system(record, properties), special, lease)
+    parts.append(part(_SYSTEM, system))
+    parts.append(part(_BODY, body))
+    return b"".join(parts)
 
 
 def _body(record: Record) -> tuple[bytes, Encoding]:
@@ -105,52 +117,56 @@ def _body(record: Record) -> tuple[bytes, Encoding]:
     return body, Encoding.GZIP if is_gzip else Encoding.IDENTITY
 
 
-def _system(
-    record: Record, properties: Mapping[str, str], body: bytes, encoding: Encoding
-) -> SystemProperties:
-    digest = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
-    system = SystemProperties(
-        keys=[key for key in properties.get(p.KEYS, "").split(" ") if key],
-        message_id=properties.get(p.UNIQ_KEY) or record.message_id,
-        body_digest=Digest(type=DigestType.MD5, checksum=digest),
-        body_encoding=encoding,
-        message_type=_type(record, properties),
-        born_timestamp=_time(record.born_timestamp),
-        born_host=properties.get(p.BORN_HOST) or record.born_address[0],
-        store_timestamp=_time(record.store_timestamp),
-        store_host="{}:{}".format(*record.store_address),
-        queue_id=record.queue_id,
-        queue_offset=record.queue_offset,
+def _system(record: Record, properties: Mapping[str, str]) -> bytes:
+    """Return what every message has."""
+    message_id = properties.get(p.UNIQ_KEY) or record.message_id
+    host = properties.get(p.BORN_HOST)
+    return b"".join(
+        (
+            part(_MESSAGE_ID, message_id.encode()),
+            _BORN,
+            _time(record.born_timestamp),
+            part(_BORN_HOST, host.encode() if host else _host(record.born_host)),
+            _STORED,
+            _time(record.store_timestamp),
+            part(_STORE_HOST, _address(record.store_host)),
+            _QUEUE_ID,
+            varint(record.queue_id),
+            _QUEUE_OFFSET,
+            varint(record.queue_offset),
+        )
     )
-    for name, field in _TEXTS:
-        if name in properties:
-            setattr(system, field, properties[name])
-    if not _RARE.isdisjoint(properties):
-        _add_rare(system, record, properties)
-    return system
 
 
-def _add_rare(system: SystemProperties, record: Record, properties: Mapping[str, str]) -> None:
+def _special(record: Record, properties: Mapping[str, str]) -> bytes:
+    """Return what only some messages have."""
+    parts = [part(tag, properties[name].encode()) for name, tag in _TEXTS if name in properties]
+    trace = properties.get(p.TRACE_CONTEXT) or properties.get(TRACEPARENT)
+    if trace:
+        parts.append(part(_TRACE, trace.encode()))
+    if p.KEYS in properties:
+        parts += [part(_KEYS, key.encode()) for key in properties[p.KEYS].split(" ") if key]
     priority = _number(properties.get(p.PRIORITY))
     if priority is not None and priority <= INT32_MAX:
-        system.priority = priority
+        parts.append(_PRIORITY + varint(priority))
     deliver_ms = _number(properties.get(p.TIMER_DELIVER_MS) or properties.get(p.TIMER_OUT_MS))
     if deliver_ms is not None and not _is_retry(record):
-        system.delivery_timestamp.CopyFrom(_time(deliver_ms))
+        parts.append(_DELIVERY + _time(deliver_ms))
     recovery_s = _number(properties.get(p.CHECK_IMMUNITY_TIME))
     if recovery_s is not None and recovery_s <= INT32_MAX:
-        system.orphaned_transaction_recovery_duration.CopyFrom(duration(recovery_s * 1000))
-    origin = _dead_letter_origin(record, properties)
-    if origin is not None:
-        system.dead_letter_queue.CopyFrom(origin)
+        parts.append(part(_RECOVERY, duration(recovery_s * 1000).SerializeToString()))
+    parts.append(_dead_letter_origin(record, properties))
+    return b"".join(parts)
 
 
-def _dead_letter_origin(record: Record, properties: Mapping[str, str]) -> DeadLetterQueue | None:
+def _dead_letter_origin(record: Record, properties: Mapping[str, str]) -> bytes:
     """Return where a dead letter came from: from RocketMQ's properties, or those of Gantry's stores."""
     topic, message_id = properties.get(p.DLQ_ORIGIN_TOPIC), properties.get(p.DLQ_ORIGIN_MESSAGE_ID)
     if not (topic and message_id) and record.topic.startswith(_DEAD):
         topic, message_id = properties.get(p.RETRY_TOPIC), properties.get(p.ORIGIN_MESSAGE_ID)
-    return DeadLetterQueue(topic=topic, message_id=message_id) if topic and message_id else None
+    if not (topic and message_id):
+        return b""
+    return part(_DEAD_LETTER, part(_KEY, topic.encode()) + part(_VALUE, message_id.encode()))
 
 
 def _type(record: Record, properties: Mapping[str, str]) -> MessageType:
@@ -166,9 +182,20 @@ def _is_retry(record: Record) -> bool:
     return record.topic.startswith(_RETRY)
 
 
-def _time(ms: int) -> Timestamp:
-    """Return a time; one outside the calendar is clamped, since clients refuse a whole batch for it."""
-    return timestamp(min(max(ms, _TIME_MS_MIN), TIME_MS_MAX))
+@lru_cache(maxsize=4096)
+def _time(ms: int) -> bytes:
+    """Return a Timestamp with its length. A time outside the calendar is clamped, since clients refuse a whole batch for it."""
+    return part(b"", timestamp(min(max(ms, _TIME_MS_MIN), TIME_MS_MAX)).SerializeToString())
+
+
+@lru_cache(maxsize=1024)
+def _host(packed: bytes) -> bytes:
+    return unpack_host(packed)[0].encode()
+
+
+@lru_cache(maxsize=1024)
+def _address(packed: bytes) -> bytes:
+    return "{}:{}".format(*unpack_host(packed)).encode()
 
 
 def _number(text: str | None) -> int | None:
