@@ -19,6 +19,7 @@ from gantry_guard.cluster_keys import ClusterKeys
 from gantry_guard.door import Door, TopicOfRecord
 from gantry_guard.failures import FailureLimits
 from gantry_guard.following import AccessFollower
+from gantry_guard.grpc_door import GrpcDoor
 from gantry_guard.http_callers import Callers, JwtCheck
 from gantry_guard.http_door import HttpDoor
 from gantry_guard.inner_door import InnerDoor
@@ -138,6 +139,13 @@ class Guard:
             self.now_ms,
             needs_token_when_off=needs_token_when_off,
         )
+
+    def grpc_door(
+        self, cluster: str, jwt: JwtCheck | None = None, *, needs_token_when_off: bool = False
+    ) -> GrpcDoor:
+        """Return the door of a gRPC port, as `http_door` with rows for gRPC's methods."""
+        http = self.http_door({}, cluster, jwt, needs_token_when_off=needs_token_when_off)
+        return GrpcDoor(http, self.table, self.failures, self.now_ms)
 
     def own_port_door(self, service: str, cluster: str) -> HttpDoor:
         """Return the door of a service's own HTTP port: health, metrics, snapshots."""

@@ -18,12 +18,10 @@ from gantry_access.tokens.errors import TokenRefused
 from gantry_access.tokens.scope import ScopeEntry
 from gantry_access.tokens.stored_token import verify_token
 from gantry_access.tokens.token_text import TOKEN_PREFIX, token_hash
-from gantry_chassis.http.authorizing import Certificate
 from gantry_chassis.http.web_pages import is_of_another_origin
 from gantry_guard.certificate_users import CertificateUsers
 from gantry_guard.failures import FailureLimits
 from gantry_guard.jwt_bearer.outcome import JwtRefused, VerifiedJwt
-from gantry_link.serving.tls_door import certificate_name
 from gantry_wire.bounded_cache import BoundedCache
 
 KNOWN_MAX = 10_000
@@ -37,7 +35,7 @@ class Caller(NamedTuple):
     """The user of a call, and what limits it further."""
 
     user: str
-    way: Literal["token", "secret", "jwt", "certificate", "inner", "permitted"]
+    way: Literal["token", "secret", "jwt", "certificate", "signature", "inner", "permitted"]
     token_id: str = ""
     scope: tuple[ScopeEntry, ...] | None = None
     """None: all that the user may do."""
@@ -132,10 +130,9 @@ class Callers:
             self._known.keep(digest, found)
         return found
 
-    def of_certificate(self, certificate: Certificate, headers: Mapping[bytes, bytes]) -> Caller:
-        """Return the user that the verified certificate of a connection names, for a call without the header. Raises NoHeader."""
-        name = certificate_name(certificate) if self._certificates.is_on else ""
-        if not name:
+    def of_certificate(self, name: str, headers: Mapping[bytes, bytes]) -> Caller:
+        """Return the user of the name in a connection's verified certificate, for a call without the header. Raises NoHeader."""
+        if not name or not self._certificates.is_on:
             raise NoHeader("", "no_credentials")
         if not self._certificates.is_user(name):
             raise NoHeader(name, "unknown_certificate")

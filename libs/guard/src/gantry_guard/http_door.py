@@ -36,6 +36,7 @@ from gantry_guard.http_callers import (
 from gantry_guard.inner_http import InnerHttp
 from gantry_guard.refusals import Refusals
 from gantry_guard.validators import REASON as VALIDATOR
+from gantry_link.serving.tls_door import certificate_name
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.errors import MalformedBody
 
@@ -209,29 +210,37 @@ class HttpDoor:
     def caller_of(
         self, headers: Mapping[bytes, bytes], address: str, certificate: Certificate | None, request: str
     ) -> Caller | Denial:
+        """Return the caller of a call, as `caller_named` with the name in its verified `certificate`."""
+        return self.caller_named(headers, address, certificate_name(certificate), request)
+
+    def caller_named(
+        self, headers: Mapping[bytes, bytes], address: str, name: str, request: str
+    ) -> Caller | Denial:
         """Return the caller of a call, or why it is refused. Before the first entries of a store were read it is 503.
 
-        A header `Authorization` alone decides about a call that has one. Without it, the verified `certificate` of the connection may
-        prove the user.
+        A header `Authorization` alone decides about a call that has one. Without it, the `name` in the verified certificate of the
+        connection may prove the user.
         PERMITTED_CALLER in the permissive mode, in place of a refusal.
         """
         header = headers.get(_AUTHORIZATION)
         if header is not None and self._inner.is_proof(header, request):
             return INNER_CALLER
         if not self._table.is_complete:
-            denial = Denial(503, "the users of the cluster are not read yet; try again")
-            return (
-                self._denied(None, Audited("", address, request), "not_read_yet", denial) or PERMITTED_CALLER
-            )
+            return self.not_read_yet(address, request) or PERMITTED_CALLER
         try:
-            if header is None and certificate is not None:
-                return self._callers.of_certificate(certificate, headers)
+            if header is None:
+                return self._callers.of_certificate(name, headers)
             return self._callers.caller_of(header, address)
         except NoHeader as refused:
             denial, user, reason = _WITHOUT_HEADER, refused.user, refused.reason
         except CallerRefused as refused:
             denial, user, reason = _WRONG, refused.user, refused.reason
-        return self._denied(None, Audited(user, address, request), reason, denial) or PERMITTED_CALLER
+        return self.denied(None, Audited(user, address, request), reason, denial) or PERMITTED_CALLER
+
+    def not_read_yet(self, address: str, request: str) -> Denial | None:
+        """Return the denial of a call that nothing can be decided about, before the first entries of a store were read."""
+        denial = Denial(503, "the users of the cluster are not read yet; try again")
+        return self.denied(None, Audited("", address, request), "not_read_yet", denial)
 
     def admit(
         self, caller: Caller, route: HttpRoute, fields: Mapping[str, str], body: bytes, address: str
@@ -245,7 +254,7 @@ class HttpDoor:
             needed, records = self._required(route, fields, body)
         except RightsRefused as refused:
             asked = Audited(caller.user, address, request, way=caller.proof)
-            denial = self._denied(caller, asked, "unreadable", Denial(403, refused.remark))
+            denial = self.denied(caller, asked, "unreadable", Denial(403, refused.remark))
             if denial is not None:
                 return denial
             needed, records = (), ()
@@ -271,7 +280,7 @@ class HttpDoor:
             caller.is_permitted
         ):  # noted when it proved no user; what it needs may be about access all the same
             if self._is_about_access(audited):
-                return self._denied(caller, audited, "no_user", _WITHOUT_HEADER)
+                return self.denied(caller, audited, "no_user", _WITHOUT_HEADER)
             return None
         source = self.source_of(address)
         verdict = self._table.state.decide(caller.user, needed, source, self._now_ms())
@@ -282,12 +291,12 @@ class HttpDoor:
                 else Denial(403, refusal_text(verdict, caller.user, source))
             )
             rule = verdict.deciding
-            return self._denied(
+            return self.denied(
                 caller, audited, verdict.reason.value, denial, "" if rule is None else rule.text
             )
         refused = self._narrowed(caller, audited)
         if refused is not None:
-            return self._denied(caller, audited, *refused)
+            return self.denied(caller, audited, *refused)
         self._audit.allowed(audited, verdict)
         return None
 
@@ -301,7 +310,7 @@ class HttpDoor:
         refused = None if validators is None else validators.refusal(audited)
         return None if refused is None else (VALIDATOR, Denial(403, refused.words), refused.validator)
 
-    def _denied(
+    def denied(
         self, caller: Caller | None, asked: Audited, reason: str, denial: Denial, rule: str = ""
     ) -> Denial | None:
         """Return the denial of a call, unless the mode permits it. `caller`: the user that it proved, if it did."""
