@@ -27,6 +27,7 @@ class MemoryLeaseStore:
         self.filters: dict[str, tuple[str, str]] = {}
         self.leased: dict[tuple[int, int], int] = {}
         self.done: set[tuple[int, int]] = set()
+        self.dead: set[tuple[int, int]] = set()
         self.attempts: dict[tuple[int, int], int] = {}
         self.released: list[LeaseItem] = []
         self.reasons: dict[int, str] = {}
@@ -104,7 +105,9 @@ class MemoryLeaseStore:
             if self.fails_later:
                 return ItemStatus.FAILED
         del self.leased[place]
-        if item.kind == ItemKind.ACK:
+        if item.kind == ItemKind.DEAD:
+            self.dead.add(place)
+        if item.kind in {ItemKind.ACK, ItemKind.DEAD}:
             self.done.add(place)
         return ItemStatus.DONE
 

@@ -16,6 +16,7 @@ from gateway.grpc.proto.receiving import (
     AckMessageEntry,
     AckMessageRequest,
     ChangeInvisibleDurationRequest,
+    ForwardMessageToDeadLetterQueueRequest,
     ReceiveMessageRequest,
     ReceiveMessageResponse,
 )
@@ -71,6 +72,15 @@ class Consumers:
     async def change(self, message: Message, ms: int, caller: Caller | None = None):
         request = change_request(handle_of(message), ms)
         return await self.acks.change_invisible(caller or caller_of(), request)
+
+    async def forward(self, message: Message, caller: Caller | None = None):
+        request = ForwardMessageToDeadLetterQueueRequest(
+            group=Resource(name="g1"),
+            topic=Resource(name="orders"),
+            receipt_handle=handle_of(message),
+            delivery_attempt=17,
+        )
+        return await self.acks.forward_to_dlq(caller or caller_of(), request)
 
 
 def caller_of(

@@ -155,6 +155,17 @@ async def test_a_change_of_an_invalid_handle_returns_it(consumers, topic, code):
     assert (response.status.code, response.receipt_handle) == (code, "h")
 
 
+async def test_a_message_is_forwarded_to_the_dead_letters(consumers):
+    (message,) = await received(consumers, "a")
+    assert (await consumers.forward(message)).status.code == Code.OK
+    assert consumers.store.dead == {(0, 0)}
+    assert list(consumers.store.reasons.values()) == ["forwarded by its consumer after 17 attempts"]
+    consumers.store.expire()
+    (other,) = await received(consumers, "bb")
+    consumers.store.expire()
+    assert (await consumers.forward(other)).status.code == Code.INVALID_RECEIPT_HANDLE
+
+
 async def test_a_rate_limit_holds_for_each_call(system):
     class Limits:
         wait_ms = 0

@@ -132,6 +132,12 @@ async def test_illegal_names_and_filters_are_refused(fields, code):
     assert refusal(**fields) == code
 
 
+async def test_a_new_group_starts_at_the_latest_message_and_an_attempt_can_be_repeated():
+    ask = wanted(attempt_id="try-1").ask
+    assert (ask.start, ask.attempt_id) == ("latest", "try-1")
+    assert not wanted().ask.attempt_id
+
+
 async def test_names_carry_their_namespace():
     ask = wanted(namespace="shop").ask
     assert (ask.topic, ask.group) == ("shop%orders", "shop%g1")

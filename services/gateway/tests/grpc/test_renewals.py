@@ -76,10 +76,11 @@ async def test_no_lease_ends_between_two_extensions(consumers, extensions):
 
 
 async def test_settled_messages_are_extended_no_longer(consumers, extensions):
-    acked, changed, kept = await push_messages(consumers, "a", "bb", "ccc")
+    acked, changed, forwarded, kept = await push_messages(consumers, "a", "bb", "ccc", "dddd")
     push = caller_of(PUSH)
     await consumers.ack(acked, caller=push)
     await consumers.change(changed, 5000, push)
+    await consumers.forward(forwarded, push)
     assert consumers.renewals.count == 1
     assert consumers.renewals.holds(PUSH, handle_of(kept))
     await pass_time(consumers, 51)

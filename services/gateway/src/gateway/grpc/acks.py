@@ -22,6 +22,8 @@ from gateway.grpc.proto.receiving import (
     AckMessageResultEntry,
     ChangeInvisibleDurationRequest,
     ChangeInvisibleDurationResponse,
+    ForwardMessageToDeadLetterQueueRequest,
+    ForwardMessageToDeadLetterQueueResponse,
 )
 from gateway.grpc.renewals import Renewals
 from gateway.http.problems import Problem, rate_limited
@@ -137,6 +139,23 @@ class Acks:
         else:
             (result,) = await self._acker.extend(topic, group, [wanted], ms)
         return _status(result)
+
+    async def forward_to_dlq(
+        self, caller: Caller, request: ForwardMessageToDeadLetterQueueRequest
+    ) -> ForwardMessageToDeadLetterQueueResponse:
+        """Move a message to the dead letter queue of its group."""
+        topic, group = _names(caller, request.topic, request.group)
+        await self._take(caller)
+        handle = request.receipt_handle
+        reason = f"forwarded by its consumer after {request.delivery_attempt} attempts"
+        try:
+            (result,) = await self._acker.settle(topic, group, [Wanted(handle, ItemKind.DEAD, 0, reason)])
+        except Problem as problem:
+            result = problem
+        answer = _status(result)
+        if answer.code in _SETTLED:
+            self._renewals.drop(caller.client_id, handle)
+        return ForwardMessageToDeadLetterQueueResponse(status=answer)
 
     async def _take(self, caller: Caller) -> None:
         """Take from the rate limit of the client's host. Raises Problem."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from gantry_wire.private_requests.leases import FILTER_CONFLICT, INVISIBLE_MS_MAX
+from gantry_wire.private_requests.leases import FILTER_CONFLICT, INVISIBLE_MS_MAX, LATEST
 from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import Refused, status, status_of
@@ -147,6 +147,8 @@ def read_request(caller: Caller, request: ReceiveMessageRequest, now: float) -> 
         _invisible_ms(request),
         kind,
         expression,
+        start=LATEST,
+        attempt_id=request.attempt_id,
     )
     return Wanted(ask, _poll_seconds(caller, request, now))
 

@@ -20,7 +20,7 @@ _new = cast("Callable[[type[LeaseItem], tuple[int, int, int, int, int, int]], Le
 
 ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
 _EXPIRED, _INVALID = AckResult("leaseExpired"), AckResult("invalidHandle")
-_DONE = {ItemKind.ACK: ACKED, ItemKind.NACK: _NACKED}
+_DONE = {ItemKind.ACK: ACKED, ItemKind.NACK: _NACKED, ItemKind.DEAD: _NACKED}
 
 
 class Wanted(NamedTuple):
