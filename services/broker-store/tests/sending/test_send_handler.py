@@ -3,6 +3,7 @@ import pytest
 from msgspec.structs import replace
 from sending_side import ScriptedPeer, SendingSide, send_header
 
+from gantry_wire.bodies.cluster import TopicConfig
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers.messages import SendHeader, SendReplyHeader
 from gantry_wire.messages.batch import BatchItem, encode_batch
@@ -321,3 +322,23 @@ async def test_ordered_topics_are_refused_as_soon_as_the_broker_may_not_be_writt
                 side.flush()
                 answers.append(next(answer.code for answer in peer.answers if answer.opaque == opaque))
     assert answers == [0, 0, 0, 0, ResponseCode.NO_PERMISSION, ResponseCode.NO_PERMISSION, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("properties", "queue_id"),
+    [
+        ({"_SYS_MSG_PRIORITY_": "0"}, 0),
+        ({"_SYS_MSG_PRIORITY_": "2"}, 2),
+        ({"_SYS_MSG_PRIORITY_": "99"}, 3),
+        ({"_SYS_MSG_PRIORITY_": "-1"}, 1),
+        ({"_SYS_MSG_PRIORITY_": "x"}, 1),
+        ({"_SYS_MSG_PRIORITY_": "2", "__SHARDINGKEY": "g"}, 1),
+        ({"_SYS_MSG_PRIORITY_": "2", "TIMER_DELIVER_MS": "1"}, 1),
+    ],
+)
+async def test_a_priority_selects_the_queue(side, peer, properties, queue_id):
+    side.topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
+    side.send(peer, queue_id=1, properties={"UNIQ_KEY": "U1", **properties})
+    side.flush()
+    assert reply(peer).queue_id == queue_id
+    assert len(side.records("orders", queue_id)) == 1

@@ -22,8 +22,21 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import FLAG_ONEWAY, Command
 from gantry_wire.headers.messages import SendHeader, SendHeaderV2
 from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX, PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
-from gantry_wire.messages.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_properties, tags_code
+from gantry_wire.messages.properties import (
+    GANTRY_KEY,
+    KEYS,
+    PRIORITY,
+    SHARDING_KEY,
+    TAGS,
+    WAIT,
+    parse_properties,
+    tags_code,
+)
 from gantry_wire.names import RETRY_PREFIX
+
+_NO_PRIORITY = SPECIAL | {SHARDING_KEY}
+"""Properties of messages that have no priority, whatever their property says: transactions, delayed and ordered ones."""
+_PRIORITY_DIGITS_MAX = 10
 
 
 @dataclass(eq=False)
@@ -77,11 +90,12 @@ class SendHandler:
         ):
             return
         properties = parse_properties(text)
-        queue_id = header.queue_id
         if target.topic.startswith(RETRY_PREFIX):
             target, queue_id, text, properties = self.retries.route(
                 header, command.version, target, text, properties
             )
+        else:
+            queue_id = _queue_of(properties, target.write_queues, header.queue_id)
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None:
             queue = self.targets.queue(target, queue_id, peer.remote)
@@ -194,6 +208,20 @@ def _check_batch_topic(target: Target) -> None:
         raise RefusedRequest(
             ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {group}"
         )
+
+
+def _queue_of(properties: dict[str, str], write_queues: int, queue_id: int) -> int:
+    """Return the queue of a message: the one that it names, or that of its priority.
+
+    A priority has a queue of its own, and all above the last queue share that, as in RocketMQ 5.4. A message with a priority that is
+    no number goes where it asks.
+    """
+    priority = properties.get(PRIORITY)
+    if priority is None or not write_queues or not _NO_PRIORITY.isdisjoint(properties):
+        return queue_id
+    if not (priority.isascii() and priority.isdigit() and len(priority) <= _PRIORITY_DIGITS_MAX):
+        return queue_id
+    return min(int(priority), write_queues - 1)
 
 
 def _too_large(body_size: int, body_bytes_max: int, properties_size: int) -> RefusedRequest:
