@@ -7,7 +7,7 @@ received any more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from gantry_h2.budget import CONTENT_BYTES, PER_CALL, RESET_COST, FloodBudget
 from gantry_h2.errors import ConnectionFault, ErrorCode, StreamFault
@@ -67,18 +67,6 @@ class Connection:
         self._sending = Sending()
         self._receiving = ReceiveWindows(limits, self._sending)
         self._events: list[Event] = []
-        self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
-            FrameType.DATA: self._on_data,
-            FrameType.HEADERS: self._on_headers,
-            FrameType.PRIORITY: self._on_priority,
-            FrameType.RST_STREAM: self._on_reset,
-            FrameType.SETTINGS: self._on_settings,
-            FrameType.PUSH_PROMISE: self._on_push,
-            FrameType.PING: self._on_ping,
-            FrameType.GOAWAY: self._on_goaway,
-            FrameType.WINDOW_UPDATE: self._on_window,
-            FrameType.CONTINUATION: self._on_continuation,
-        }
         self._sending.write(settings_frame(limits.settings()))
         self._sending.write(window_update(0, limits.connection_window - WINDOW_DEFAULT))
 
@@ -131,12 +119,12 @@ class Connection:
         awaited = self._blocks.awaited
         if awaited and (kind != FrameType.CONTINUATION or stream != awaited):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a frame within a block of headers")
-        handler = self._handlers.get(kind)
+        handler = self._HANDLERS.get(kind)
         if handler is None:
             self._spend(1, "frames of unknown types")
             return
         try:
-            handler(flags, stream, payload)
+            handler(self, flags, stream, payload)
         except StreamFault as fault:
             self._spend(RESET_COST, "streams that break rules")
             if fault.stream in self._streams.open:
@@ -407,6 +395,11 @@ class Connection:
         return len(self._streams.open)
 
     @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a frame, or a block of headers, that has not arrived whole."""
+        return len(self._buffer) + self._blocks.held_bytes
+
+    @property
     def has_output(self) -> bool:
         """Say whether there is something to write."""
         return self._sending.has_output
@@ -479,3 +472,17 @@ class Connection:
         self._streams.open.clear()
         self._ended = Ended(code, reason)
         self._events.append(self._ended)
+
+    _HANDLERS: ClassVar[dict[int, Callable[[Connection, int, int, bytes], None]]] = {
+        FrameType.DATA: _on_data,
+        FrameType.HEADERS: _on_headers,
+        FrameType.PRIORITY: _on_priority,
+        FrameType.RST_STREAM: _on_reset,
+        FrameType.SETTINGS: _on_settings,
+        FrameType.PUSH_PROMISE: _on_push,
+        FrameType.PING: _on_ping,
+        FrameType.GOAWAY: _on_goaway,
+        FrameType.WINDOW_UPDATE: _on_window,
+        FrameType.CONTINUATION: _on_continuation,
+    }
+    """A table of its own in each connection would be a cycle of references."""

@@ -30,6 +30,11 @@ class HeaderBlocks:
         """The stream whose next frame must be a CONTINUATION, 0 for none."""
         return self._first.stream if self._first is not None else 0
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a block that is not whole."""
+        return self._size if self._first is not None else 0
+
     def begin(self, stream: int, flags: int, payload: bytes) -> Block | None:
         """Take a HEADERS frame. Return its block if it is whole. Raises ConnectionFault."""
         content = unpadded(flags, payload)
@@ -59,7 +64,9 @@ class HeaderBlocks:
         if not flags & Flag.END_HEADERS:
             return None
         self._first = None
-        return first._replace(coded=b"".join(self._pieces))
+        coded = b"".join(self._pieces)
+        self._pieces.clear()
+        return first._replace(coded=coded)
 
 
 def unpadded(flags: int, payload: bytes) -> bytes:

@@ -9,8 +9,8 @@ from gantry_h2.hpack.integers import decode_integer
 from gantry_h2.hpack.static_table import ENTRY_OVERHEAD, Header
 
 KEPT_BLOCKS_MAX: Final = 16
-KEPT_BYTES_MAX: Final = 512
-"""Longer blocks are not kept: the same call again sends indexes."""
+KEPT_BYTES_MAX: Final = 128
+"""Longer blocks are not kept: the same call again sends indexes, and a call with headers of its own never comes again."""
 _LONG: Final = 0x7F
 """The first byte of a length that continues, or, from 0x80 on, of a text with the Huffman code."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantry_h2.events import Data, Ended, Event, Request, Reset, Sent
-from gantry_link.grpc.head import Heads, refused
+from gantry_h2.hpack.static_table import Header
+from gantry_link.grpc.head import Head, read_head, refused
 from gantry_link.grpc.one_call import OneCall, Serving
 from gantry_link.grpc.status import GrpcError, GrpcStatus
 from gantry_link.grpc.stream_call import StreamCall
@@ -21,7 +22,8 @@ class GrpcConnection:
     def __init__(self, server: Serving, link: Http2Connection) -> None:
         self.server, self.link = server, link
         self._open: dict[int, OneCall] = {}
-        self._heads = Heads()
+        self._last: tuple[tuple[Header, ...], Head] | None = None
+        """The headers of the last call, read: a client that repeats a call sends the same ones, which HTTP/2 decodes to one object."""
         self._held_bytes = 0
         self._is_ended = False
 
@@ -84,9 +86,16 @@ class GrpcConnection:
         self._held_bytes += more
         self.link.hold_input(self._held_bytes)
 
+    def _read(self, headers: tuple[Header, ...]) -> Head:
+        if self._last is not None and self._last[0] is headers:
+            return self._last[1]
+        head = read_head(headers)
+        self._last = headers, head
+        return head
+
     def _begin(self, request: Request) -> None:
         stream = request.stream
-        head = self._heads.read(request.headers)
+        head = self._read(request.headers)
         if head.refusal:
             self.link.finish(stream, head.refusal)
             return

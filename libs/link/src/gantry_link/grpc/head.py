@@ -8,7 +8,6 @@ from gantry_link.grpc.framing import GZIP
 from gantry_link.grpc.status import BEGIN, GrpcStatus, trailers
 
 CONTENT_TYPE: Final = b"application/grpc"
-HEADS_KEPT_MAX: Final = 32
 IDENTITY: Final = b"identity"
 
 _TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([HMSmun])")
@@ -26,24 +25,6 @@ class Head(NamedTuple):
     """How messages are compressed: empty, or gzip."""
     refusal: tuple[Header, ...]
     """The whole answer to a call that is refused for its headers; empty for any other."""
-
-
-class Heads:
-    """Reads the headers of one connection's calls. Clients repeat them, and the connection returns equal ones as one object."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, tuple[tuple[Header, ...], Head]] = {}
-
-    def read(self, headers: tuple[Header, ...]) -> Head:
-        """Return what these headers say."""
-        known = self._kept.get(id(headers))
-        if known is not None:
-            return known[1]
-        head = read_head(headers)
-        if len(self._kept) >= HEADS_KEPT_MAX:
-            self._kept.clear()
-        self._kept[id(headers)] = headers, head  # an id is theirs as long as they are kept
-        return head
 
 
 def read_head(headers: tuple[Header, ...]) -> Head:

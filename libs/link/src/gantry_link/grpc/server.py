@@ -47,7 +47,7 @@ class GrpcServer:
     async def close(self) -> None:
         """Drain, wait for running calls at most `drain_seconds`, end the others with UNAVAILABLE, and close all connections.
 
-        A stream whose client has not ended its side is no running call: it ends when the running ones are over.
+        A stream that may last for ever, as its client has not ended its side, or set no deadline, is no running call: it ends when the running ones are over.
         """
         await self._port.close()
         self.deadlines.close()

@@ -100,8 +100,8 @@ class StreamCall(OneCall):
 
     @property
     def is_running(self) -> bool:
-        """Whether a shutdown should wait for it: not for a conversation, which the client could continue for ever."""
-        return self.has_ended
+        """Whether a shutdown should wait for it: not if it may last for ever, as the client has not ended its side, or set no deadline."""
+        return self.has_ended and self.info.deadline is not None
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -124,6 +124,7 @@ class StreamCall(OneCall):
         self.sent()
 
     def _done(self, work: asyncio.Future[None]) -> None:
+        self._work = None  # an exception in it refers to this call: a cycle of references
         if self.is_over:
             if not work.cancelled():
                 work.exception()  # looked at: the call ended before

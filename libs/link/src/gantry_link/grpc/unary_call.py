@@ -82,6 +82,7 @@ class UnaryCall(OneCall):
         work.add_done_callback(self._done)
 
     def _done(self, work: asyncio.Future[bytes]) -> None:
+        self._work = None  # an exception in it refers to this call: a cycle of references
         if work.cancelled():
             self.fail(asyncio.CancelledError())
             return

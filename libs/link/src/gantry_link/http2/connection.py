@@ -68,6 +68,11 @@ class Owner(Protocol):
         """Checks connections with much output."""
         ...
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether it serves no new connections."""
+        ...
+
     def handler_of(self, connection: Http2Connection, /) -> Handler:
         """Return what serves its calls."""
         ...
@@ -104,6 +109,7 @@ class Http2Connection(asyncio.Protocol):
         self._output: Account | None = None
         self._is_scheduled = self._is_closing = self._is_active = False
         self._gathered_bytes = self._written_bytes = 0
+        self._buffered_bytes = self._calls_bytes = 0
         self._counted_at = self._watched_at = COUNTED_BYTES
         self._quiet_since = self._loop.time()
         """Since when there is no call."""
@@ -121,6 +127,9 @@ class Http2Connection(asyncio.Protocol):
         self.host = str(name[0]) if name else ""
         self.peer = (f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}") if name else ""
         sock = transport.get_extra_info("socket")
+        if self._owner.is_draining:  # it was being accepted
+            self.abort()
+            return
         refusal = self._owner.refusal_of(-1 if sock is None else int(sock.fileno()))
         if refusal is not None:
             self.cut(*refusal)
@@ -145,6 +154,10 @@ class Http2Connection(asyncio.Protocol):
             if type(last) is Ended:
                 self._fault(last, data)
                 return
+        buffered = self._h2.buffered_bytes
+        if buffered != self._buffered_bytes:
+            self._buffered_bytes = buffered
+            self._count_input()
         if self._leaving_since or self._h2.has_output:
             self._soon()
 
@@ -227,6 +240,11 @@ class Http2Connection(asyncio.Protocol):
 
     def hold_input(self, size: int) -> None:
         """Count the bytes of half requests that all calls hold."""
+        self._calls_bytes = size
+        self._count_input()
+
+    def _count_input(self) -> None:
+        size = self._buffered_bytes + self._calls_bytes
         if self._input is None:
             if size <= FREE_BYTES or self._is_closing:
                 return

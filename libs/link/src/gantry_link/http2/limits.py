@@ -9,8 +9,8 @@ from gantry_h2.limits import Limits
 class Http2Limits:
     """Limits of a port and its connections. Tests use small values."""
 
-    connection: Limits = field(default_factory=Limits)
-    """What the client may send."""
+    connection: Limits = field(default_factory=lambda: Limits(header_list_bytes_max=16 * 1024))
+    """What the client may send. gRPC's own servers accept 8 to 16 KiB of headers."""
     output_pause_bytes: int = 1024 * 1024
     """Bytes in the socket's buffer at which reading from the client stops, and streams wait, until the buffer drains to a quarter."""
     idle_seconds: float = 120.0

@@ -50,7 +50,7 @@ class Http2Server:
         self._accepting: Accepting | None = None
         self._open_door: OpenDoor | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self._is_draining = False
+        self.is_draining = False
         self._changed = asyncio.Event()
         """A call or a connection ended while the server drains."""
 
@@ -70,7 +70,7 @@ class Http2Server:
 
     def drain(self) -> None:
         """Accept no more connections, and let clients begin no more calls. Those that they have begun continue."""
-        self._is_draining = True
+        self.is_draining = True
         for listener in (self._listener, self._accepting, self._open_door):
             if listener is not None:
                 listener.close()
@@ -106,8 +106,6 @@ class Http2Server:
 
     def refusal_of(self, descriptor: int) -> tuple[str, str] | None:
         """Return why a new connection is refused as one word and as a message, or None."""
-        if self._is_draining:
-            return "closing", "the server shuts down"
         if self.budget.has_descriptor(descriptor):
             return None
         return "descriptors", self.budget.descriptor_refusal()
