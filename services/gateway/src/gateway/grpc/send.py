@@ -12,6 +12,7 @@ from gantry_wire.messages.recall_handle import RecallHandle, parse_handle
 from gantry_wire.names import DLQ_PREFIX, RETRY_PREFIX
 from gantry_wire.private_requests.scheduling import ScheduleOrder
 from gantry_wire.private_requests.transactions import transaction_id
+from gateway.grpc.accepted_types import accepted_types
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import Refused, common_status, status, status_of
 from gateway.grpc.messages.checked_names import topic_of
@@ -35,7 +36,6 @@ from gateway.send.sending import Result, Sender
 BindTopic = Callable[[str, str], None]
 """Notes that a client, by its id, sends transactions to a topic."""
 
-_EVERY_TYPE = frozenset({"", "MIXED"})
 _GROUPS_OWN = (RETRY_PREFIX, DLQ_PREFIX)
 """Topics of consumer groups take messages of every type."""
 
@@ -164,8 +164,8 @@ class Recalls:
 
 
 def takes(topic: str, kind: str, message_type: MessageType) -> bool:
-    """Return whether a topic takes messages of a type. `kind` is its attribute: without one it takes every type."""
-    return kind in _EVERY_TYPE or kind == message_type.name or topic.startswith(_GROUPS_OWN)
+    """Return whether a topic takes messages of a type. `kind` is its attribute."""
+    return message_type in accepted_types(kind) or topic.startswith(_GROUPS_OWN)
 
 
 def _entry(topic: str, one: Sent, result: Result) -> SendResultEntry:
