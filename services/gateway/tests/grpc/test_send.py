@@ -98,6 +98,28 @@ async def test_a_group_goes_to_the_queue_of_its_sharding_key_over_http(system, c
         assert over_http.queue_id == slow.queue_id == fast.queue_id
 
 
+@pytest.mark.parametrize("path", ["send", "send_fast"])
+async def test_a_repeat_with_an_idempotency_key_is_stored_once_over_both_protocols(system, client, path):
+    producers, message = Producers(system), plain()
+    message.user_properties["__GANTRY_KEY"] = "order-7"
+    first = await getattr(producers, path)(message)
+    assert await getattr(producers, path)(message) == first
+    body = {"messages": [{"body": "hi", "idempotencyKey": "order-7"}]}
+    (result,) = (await client.post("/v1/topics/orders/messages", json=body)).json()["results"]
+    assert (result["duplicate"], result["messageId"]) == (True, "01AB")
+    assert len(records(system)) == 1
+    message.body = b"other"
+    (entry,) = (await getattr(producers, path)(message)).entries
+    assert entry.status.code == Code.PRECONDITION_FAILED
+
+
+async def test_a_repeat_without_one_is_stored_again(system):
+    producers = Producers(system)
+    await producers.send(plain())
+    await producers.send(plain())
+    assert len(records(system)) == 2
+
+
 async def test_several_messages_have_results_in_their_order(system):
     typed(system, "")
     parts = Producers(system)

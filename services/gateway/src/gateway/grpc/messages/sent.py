@@ -20,7 +20,7 @@ from gateway.grpc.proto.message import Digest, Message, SystemProperties
 from gateway.grpc.proto.sending import SendMessageRequest
 from gateway.grpc.proto.timestamp import timestamp_ms
 from gateway.http.trace import trace_properties
-from gateway.messages.schemas import MessageIn
+from gateway.messages.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
 from gateway.requests.limits import CLIENT_PROPERTIES_BYTES_MAX, MESSAGES_MAX
 from gateway.send.delays import checked_instant
 from gateway.send.drafts import SHORT_CHARS, Draft
@@ -94,6 +94,8 @@ def _sent(message: Message, place: int, topic: str, origin: Origin) -> Sent:
     if not message_id or message_id.isspace() or CONTROL.search(message_id):
         raise Refused(Code.ILLEGAL_MESSAGE_ID, "the message id is blank or holds a control character")
     kind, item, typed = _typed(system, topic, origin)
+    if key := message.user_properties.get(p.GANTRY_KEY, ""):
+        item = _keyed(item, key)
     text = f"{p.UNIQ_KEY}\x01{message_id}\x02{users}{typed}{_origin(message, system, origin)}"
     if len(text) > SHORT_CHARS and len(text.encode()) > CLIENT_PROPERTIES_BYTES_MAX:
         detail = f"the properties take over {CLIENT_PROPERTIES_BYTES_MAX} bytes with those of the system"
@@ -153,7 +155,7 @@ def _user_properties(users: dict[str, str], system: SystemProperties) -> str:
         raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, detail)
     text, size = "", 0
     for name, value in users.items():
-        if is_reserved(name):
+        if is_reserved(name) and name != p.GANTRY_KEY:
             raise Refused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property {name} belongs to the system")
         if CONTROL.search(name) or CONTROL.search(value):
             detail = f"property {name!r} holds a control character"
@@ -222,6 +224,14 @@ def _transaction(system: SystemProperties, topic: str) -> str:
         limit = f"0 to {RECOVERY_SECONDS_MAX} s"
         raise Refused(Code.BAD_REQUEST, f"orphaned_transaction_recovery_duration is {seconds} s, not {limit}")
     return f"{text}{p.CHECK_IMMUNITY_TIME}\x01{seconds}\x02" if seconds else text
+
+
+def _keyed(item: MessageIn, key: str) -> MessageIn:
+    """Return what chooses the queue of a message with an idempotency key: a repeat has to find its original."""
+    if len(key.encode()) > IDEMPOTENCY_KEY_BYTES_MAX:
+        detail = f"the idempotency key {p.GANTRY_KEY} has over {IDEMPOTENCY_KEY_BYTES_MAX} bytes of UTF-8"
+        raise Refused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, detail)
+    return MessageIn(sharding_key=item.sharding_key, idempotency_key=key)
 
 
 def _checked_group(group: str) -> str:
