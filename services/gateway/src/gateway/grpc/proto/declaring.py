@@ -1,7 +1,7 @@
 """Builds protobuf message classes from class declarations, in a descriptor pool of their own.
 
 A declaration is the field table and the static type at once. `build` makes a class of the protobuf runtime for each, and puts it
-in the declaration's place. The default pool stays empty, so RocketMQ's own generated modules can live in the same process.
+in the declaration's place. None of them enters the default pool, so RocketMQ's own generated modules can live in the same process.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,17 +20,29 @@ from typing import (
     get_type_hints,
 )
 
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    MessageOptions,
+    MethodDescriptorProto,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from gateway.grpc.proto import descriptors
-from gateway.grpc.proto.descriptors import FieldSpec, FieldType
+Int32 = Annotated[int, FieldDescriptorProto.TYPE_INT32]
+Int64 = Annotated[int, FieldDescriptorProto.TYPE_INT64]
+Float = Annotated[float, FieldDescriptorProto.TYPE_FLOAT]
 
-Int32 = Annotated[int, FieldType.INT32]
-Int64 = Annotated[int, FieldType.INT64]
-Float = Annotated[float, FieldType.FLOAT]
-
-_SCALARS: dict[object, FieldType] = {str: FieldType.STRING, bytes: FieldType.BYTES, bool: FieldType.BOOL}
+_TEXT = FieldDescriptorProto.TYPE_STRING
+_ENUM, _MESSAGE = FieldDescriptorProto.TYPE_ENUM, FieldDescriptorProto.TYPE_MESSAGE
+_ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
+_SCALARS: dict[object, FieldDescriptorProto.Type.ValueType] = {
+    str: _TEXT,
+    bytes: FieldDescriptorProto.TYPE_BYTES,
+    bool: FieldDescriptorProto.TYPE_BOOL,
+}
 
 
 class Spec(NamedTuple):
@@ -133,7 +145,7 @@ def build(files: Sequence[File]) -> list[bytes]:
     """
     names = _Names({}, {})
     pool = DescriptorPool()
-    described = [_described(file, names) for file in files]
+    described = [_described(file, names).SerializeToString() for file in files]
     for one in described:
         pool.AddSerializedFile(one)
     made = {
@@ -158,18 +170,20 @@ class _Names(NamedTuple):
         self.full[declared], self.files[declared] = full_name, file
 
 
-def _described(file: File, names: _Names) -> bytes:
+def _described(file: File, names: _Names) -> FileDescriptorProto:
+    described = FileDescriptorProto(name=file.name, package=file.package, syntax="proto3")
     used: set[str] = set()
-    messages, enums = list[bytes](), list[bytes]()
     for declared in _declared(file.modules):
         names.add(declared, f".{file.package}.{declared.__name__}", file.name)
         if issubclass(declared, IntEnum):
-            enums.append(descriptors.enum(declared))
+            described.enum_type.append(_enum(declared))
         else:
-            messages.append(_Declaration(declared, names, used).encoded())
-    services = [_service(file.package, file.service)] if file.service else []
-    parts = descriptors.FileParts(sorted(used - {file.name}), messages, enums, services)
-    return descriptors.file(file.name, file.package, parts)
+            described.message_type.append(_Declaration(declared, names, used).described())
+    if file.service is not None:
+        methods = [_method(file.package, rpc) for rpc in file.service.rpcs]
+        described.service.add(name=file.service.name, method=methods)
+    described.dependency.extend(sorted(used - {file.name}))
+    return described
 
 
 def _declared(modules: Iterable[ModuleType]) -> Iterator[type[IntEnum | ProtoMessage]]:
@@ -184,18 +198,21 @@ def _is_declaration(value: object) -> TypeGuard[type[IntEnum | ProtoMessage]]:
     return isinstance(value, type) and issubclass(value, (IntEnum, ProtoMessage))
 
 
-def _service(package: str, service: Service) -> bytes:
-    methods = (
-        descriptors.method(
-            rpc.name,
-            f".{package}.{rpc.request}",
-            f".{package}.{rpc.response}",
-            streams_requests=rpc.streams_requests,
-            streams_responses=rpc.streams_responses,
-        )
-        for rpc in service.rpcs
+def _enum(declared: type[IntEnum]) -> EnumDescriptorProto:
+    described = EnumDescriptorProto(name=declared.__name__)
+    for name, value in declared.__members__.items():
+        described.value.add(name=name, number=value)
+    return described
+
+
+def _method(package: str, rpc: Rpc) -> MethodDescriptorProto:
+    return MethodDescriptorProto(
+        name=rpc.name,
+        input_type=f".{package}.{rpc.request}",
+        output_type=f".{package}.{rpc.response}",
+        client_streaming=rpc.streams_requests,
+        server_streaming=rpc.streams_responses,
     )
-    return descriptors.service(service.name, methods)
 
 
 class _Declaration:
@@ -204,42 +221,54 @@ class _Declaration:
     def __init__(self, declared: type[ProtoMessage], names: _Names, used: set[str]) -> None:
         self._declared, self._names, self._used = declared, names, used
         self._full, self._file = names.full[declared], names.files[declared]
-        self._nested, self._enums = list[bytes](), list[bytes]()
+        self._into = DescriptorProto(name=declared.__name__)
 
-    def encoded(self) -> bytes:
-        """Return the DescriptorProto; add the files of its fields' types to the used ones."""
+    def described(self) -> DescriptorProto:
+        """Return the descriptor; add the files of its fields' types to the used ones."""
         members = vars(self._declared)
         for value in members.values():
             if _is_declaration(value) and issubclass(value, IntEnum):
                 self._names.add(value, f"{self._full}.{value.__name__}", self._file)
-                self._enums.append(descriptors.enum(value))
+                self._into.enum_type.append(_enum(value))
         hints = get_type_hints(self._declared, include_extras=True)
         specs = {name: value for name, value in members.items() if isinstance(value, Spec)}
         oneofs = list(dict.fromkeys(spec.oneof for spec in specs.values() if spec.oneof))
         oneofs += [f"_{name}" for name, spec in specs.items() if spec.is_optional]
-        fields = [self._field(name, spec, hints[name], oneofs) for name, spec in specs.items()]
-        return descriptors.message(self._declared.__name__, fields, oneofs, self._nested, self._enums)
+        for oneof in oneofs:
+            self._into.oneof_decl.add(name=oneof)
+        for name, spec in specs.items():
+            one = self._into.field.add(name=name, number=spec.number, label=_ONE)
+            self._set_type(one, hints[name])
+            oneof = f"_{name}" if spec.is_optional else spec.oneof
+            if oneof:
+                one.oneof_index = oneofs.index(oneof)
+            if spec.is_optional:
+                one.proto3_optional = True
+        return self._into
 
-    def _field(self, name: str, spec: Spec, hint: object, oneofs: list[str]) -> FieldSpec:
-        oneof = f"_{name}" if spec.is_optional else spec.oneof
-        place = oneofs.index(oneof) if oneof else None
-        origin = get_origin(hint)
-        if origin is dict:
-            entry = f"{name.title().replace('_', '')}Entry"
-            self._nested.append(descriptors.map_entry(entry))
-            type_name = f"{self._full}.{entry}"
-            return FieldSpec(name, spec.number, FieldType.MESSAGE, type_name, is_repeated=True)
-        is_repeated = origin is list
-        kind, type_name = self._type(get_args(hint)[0] if is_repeated else hint)
-        return FieldSpec(name, spec.number, kind, type_name, is_repeated, place, spec.is_optional)
+    def _set_type(self, one: FieldDescriptorProto, hint: object) -> None:
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is list:
+            one.label = _MANY
+            self._set_type(one, arguments[0])
+        elif origin is dict:
+            one.label, one.type, one.type_name = _MANY, _MESSAGE, self._map_entry(one.name)
+        elif origin is Annotated and isinstance(arguments[1], type):
+            one.type, one.type_name = _ENUM, self._name_of(arguments[1])
+        elif origin is Annotated:
+            one.type = arguments[1]
+        elif hint in _SCALARS:
+            one.type = _SCALARS[hint]
+        else:
+            one.type, one.type_name = _MESSAGE, self._name_of(hint)
 
-    def _type(self, hint: object) -> tuple[FieldType, str]:
-        """Return a field's type, and the full name of its message or enum."""
-        if get_origin(hint) is Annotated:
-            of = get_args(hint)[1]
-            return (of, "") if isinstance(of, FieldType) else (FieldType.ENUM, self._name_of(of))
-        scalar = _SCALARS.get(hint)
-        return (scalar, "") if scalar else (FieldType.MESSAGE, self._name_of(hint))
+    def _map_entry(self, field_name: str) -> str:
+        """Add the entry of a map of strings; return its full name."""
+        name = f"{field_name.title().replace('_', '')}Entry"
+        entry = self._into.nested_type.add(name=name, options=MessageOptions(map_entry=True))
+        entry.field.add(name="key", number=1, label=_ONE, type=_TEXT)
+        entry.field.add(name="value", number=2, label=_ONE, type=_TEXT)
+        return f"{self._full}.{name}"
 
     def _name_of(self, declared: object) -> str:
         if not isinstance(declared, type) or declared not in self._names.full:
