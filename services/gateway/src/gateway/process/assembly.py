@@ -26,6 +26,7 @@ from gateway.http.access import Access
 from gateway.http.clocks import ReplyStamps
 from gateway.http.metrics import CallMetrics
 from gateway.http.problems import Problem
+from gateway.messages.schemas import MessageOut
 from gateway.ports.access_changes import AccessChanges
 from gateway.ports.histories import Histories
 from gateway.ports.leases import LeaseStores
@@ -41,6 +42,7 @@ from gateway.pull.pulling import Puller
 from gateway.pull.queries import Queries
 from gateway.pull.query_routes import message_routes
 from gateway.pull.routes import PullRoute
+from gateway.pull.routes import shown as pulled_shown
 from gateway.receive.acking import Acker
 from gateway.receive.received_view import shown
 from gateway.receive.receiving import Receiver
@@ -110,7 +112,7 @@ class Gateway(NamedTuple):
 
     app: GatewayApp
     routes: RouteCache
-    puller: Puller
+    puller: Puller[MessageOut]
     drain: Callable[[], None]
     workers: Workers
     known: KnownBrokers
@@ -138,7 +140,7 @@ def assemble(
     fleet = Fleet(names, stores, known, clocks.monotonic)
     topics = _topics(settings, ports, fleet, routes)
     groups = GroupAdmin(fleet, routes, stores, clocks.wall_ms)
-    puller = Puller(routes, stores, known, clocks.monotonic)
+    puller = Puller(routes, stores, known, pulled_shown, clocks.monotonic)
     leader_waits = LeaderWaits(routes, clocks.monotonic, settings.leader_wait_seconds)
     window_ms = settings.idempotency_window_seconds * 1000
     sender = Sender(routes, stores, known, clocks, leader_waits, window_ms)
@@ -199,7 +201,7 @@ def _checkers(settings: GatewaySettings, ports: Ports, fleet: Fleet) -> ClaimHol
 
 
 def _health_routes(
-    ports: Ports, fleet: Fleet, workers: Workers, puller: Puller, parts: AccessParts | None
+    ports: Ports, fleet: Fleet, workers: Workers, puller: Puller[MessageOut], parts: AccessParts | None
 ) -> list[Operation]:
     """Return the calls of probes and monitoring."""
     probe = Probe(fleet, ports.ids, ports.clocks.wall_ms, ports.clocks.monotonic)
@@ -271,7 +273,7 @@ def _fast_path(
     return FastPath(app.answer, stamps, app.is_hot, fast_routes, answers.fail, app.gate_of)
 
 
-def _drain(*held: Puller | Receiver | Transactions) -> None:
+def _drain(*held: Puller[MessageOut] | Receiver | Transactions) -> None:
     """Answer all held calls now."""
     for one in held:
         one.drain()
@@ -282,7 +284,7 @@ def _call_metrics(
     clock: Callable[[], float],
     send: SendRoute,
     pull: PullRoute,
-    puller: Puller,
+    puller: Puller[MessageOut],
     leases: LeaseRoutes,
     receiver: Receiver,
 ) -> CallMetrics:

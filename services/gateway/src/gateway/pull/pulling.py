@@ -5,7 +5,7 @@ At shutdown, held pulls return at once with the messages found by then.
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import ResponseCode
@@ -23,8 +23,6 @@ from gateway.http.problems import (
     topic_missing,
     unanswered,
 )
-from gateway.messages.message_view import messages
-from gateway.messages.schemas import MessageOut, PullReply
 from gateway.ports.stores import PeerAway, Pulled, Store, StoreRefused, Stores
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.route_cache import RouteCache
@@ -40,6 +38,9 @@ LEADER_SECONDS = 1.0
 LEADER_PAUSE_SECONDS = 0.1
 """Pause before another try while no replica leads. A hint ends it at once."""
 TRIES_MAX = 1000
+
+M = TypeVar("M")
+"""A message in the form of a protocol."""
 
 Status = Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
 _STATUS: dict[int, Status] = {
@@ -71,6 +72,20 @@ class Selection(NamedTuple):
     as_base64: bool = False
 
 
+Show = Callable[[Pulled, str, Selection], list[M]]
+"""Returns the selected ones of the messages that a broker gave, in the form of a protocol. Raises MalformedRecord."""
+
+
+class Found(NamedTuple, Generic[M]):
+    """The messages of a pull, and the offset to continue at."""
+
+    status: Status
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[M]
+
+
 class _Place(NamedTuple):
     """A queue."""
 
@@ -79,13 +94,20 @@ class _Place(NamedTuple):
     queue_id: int
 
 
-class Puller:
-    """Pulls on behalf of clients; tracks held pulls."""
+class Puller(Generic[M]):
+    """Pulls on behalf of the clients of one protocol; tracks held pulls."""
 
     def __init__(
-        self, routes: RouteCache, stores: Stores, known: KnownBrokers, now: Callable[[], float]
+        self,
+        routes: RouteCache,
+        stores: Stores,
+        known: KnownBrokers,
+        show: Show[M],
+        now: Callable[[], float],
     ) -> None:
+        """`show` formats messages as the protocol needs them. A store filters by the hash of a tag: it removes those that only share the hash."""
         self._routes, self._stores, self._known, self._now = routes, stores, known, now
+        self._show = show
         self._held: set[asyncio.Task[Pulled]] = set()
         self._suggested: BoundedCache[_Place, int] = BoundedCache(SUGGESTIONS_MAX)
         """The broker id of the slave that a broker suggested for a queue."""
@@ -118,7 +140,7 @@ class Puller:
         wait_ms: int,
         selection: Selection,
         client: Client,
-    ) -> PullReply:
+    ) -> Found[M]:
         """Return the messages at `offset` of a queue; raises the problem if topic, broker or queue do not exist.
 
         A held pull raises ClientGone when its client disconnects. While another replica takes over the broker, it is repeated.
@@ -144,11 +166,11 @@ class Puller:
         wait_ms: int,
         selection: Selection,
         client: Client,
-    ) -> PullReply:
+    ) -> Found[M]:
         """Pull once. Raises LeaderAway if another replica of the broker may answer soon."""
         topic, broker, queue_id = place
         store = await self._store(place)
-        queue = _Wanted(store, topic, queue_id, selection)
+        queue = _Wanted(store, topic, queue_id, selection, self._show)
         try:
             pulled = await self._held_pull(queue, offset, count_max, wait_ms, client)
             found = queue.messages(pulled)
@@ -193,7 +215,7 @@ class Puller:
         return history is not None and history.current.only(broker) is not None
 
     async def _held_pull(
-        self, queue: "_Wanted", offset: int, count_max: int, wait_ms: int, client: Client
+        self, queue: "_Wanted[M]", offset: int, count_max: int, wait_ms: int, client: Client
     ) -> Pulled:
         if wait_ms == 0 or self._is_draining:
             return await queue.pull(offset, count_max, 0)
@@ -214,34 +236,28 @@ class Puller:
             self._held.discard(task)
 
 
-class _Wanted:
+class _Wanted(Generic[M]):
     """The queue of a pull, and its filter."""
 
-    __slots__ = ("_as_base64", "_expression", "_queue_id", "_sql", "_store", "_tags", "_topic")
+    __slots__ = ("_expression", "_queue_id", "_selection", "_show", "_store", "_topic")
 
-    def __init__(self, store: Store, topic: str, queue_id: int, selection: Selection) -> None:
-        self._store, self._topic, self._queue_id, self._as_base64 = (
-            store,
-            topic,
-            queue_id,
-            selection.as_base64,
-        )
-        self._tags, self._sql = selection.tags.names, selection.sql
-        self._expression = "||".join(sorted(self._tags))
+    def __init__(self, store: Store, topic: str, queue_id: int, selection: Selection, show: Show[M]) -> None:
+        self._store, self._topic, self._queue_id = store, topic, queue_id
+        self._selection, self._show = selection, show
+        self._expression = "||".join(sorted(selection.tags.names))
 
     async def pull(self, offset: int, count_max: int, wait_ms: int) -> Pulled:
         """Pull from the store once."""
         return await self._store.pull(
-            self._topic, self._queue_id, offset, count_max, wait_ms, self._expression, sql=self._sql
+            self._topic, self._queue_id, offset, count_max, wait_ms, self._expression, sql=self._selection.sql
         )
 
-    def messages(self, pulled: Pulled) -> list[MessageOut]:
-        """Return the pulled messages. A store filters by the hash of a tag; messages that only share the hash are removed here."""
-        found = messages(pulled.records, self._store.broker, as_base64=self._as_base64)
-        return [message for message in found if message.tag in self._tags] if self._tags else found
+    def messages(self, pulled: Pulled) -> list[M]:
+        """Return the pulled messages."""
+        return self._show(pulled, self._store.broker, self._selection)
 
 
-async def _fill(queue: _Wanted, pulled: Pulled, found: list[MessageOut], count_max: int) -> Pulled:
+async def _fill(queue: _Wanted[M], pulled: Pulled, found: list[M], count_max: int) -> Pulled:
     """Add messages to `found` until there are enough; keeps the messages found if a later pull fails."""
     size = len(pulled.records)
     for _ in range(ROUNDS_MAX):
@@ -268,8 +284,8 @@ def _pull_refused(topic: str, error: StoreRefused) -> Problem:
     return problem
 
 
-def _reply(pulled: Pulled, found: list[MessageOut]) -> PullReply:
+def _reply(pulled: Pulled, found: list[M]) -> Found[M]:
     status = _STATUS.get(pulled.code, "NO_NEW_MSG")
     if status == "FOUND" and not found:
         status = "NO_MATCHED_MSG"
-    return PullReply(status, pulled.next_offset, pulled.min_offset, pulled.max_offset, found)
+    return Found(status, pulled.next_offset, pulled.min_offset, pulled.max_offset, found)

@@ -12,9 +12,10 @@ from gateway.http.access import Access
 from gateway.http.call import Call, Reply, json_reply
 from gateway.http.problems import invalid, rate_limited
 from gateway.messages.examples import MESSAGE_EXAMPLE
-from gateway.messages.schemas import PullReply
+from gateway.messages.message_view import messages
+from gateway.messages.schemas import MessageOut, PullReply
 from gateway.messages.sql_filters import checked_sql
-from gateway.ports.stores import RateLimits
+from gateway.ports.stores import Pulled, RateLimits
 from gateway.pull.pulling import Puller, Selection
 from gateway.requests.checks import topic_of
 from gateway.requests.fields import QueueId, TopicName
@@ -54,7 +55,7 @@ class PullQuery(Struct, rename="camel"):
 class PullRoute:
     """Handles pull requests."""
 
-    def __init__(self, puller: Puller, limits: RateLimits | None, access: Access) -> None:
+    def __init__(self, puller: Puller[MessageOut], limits: RateLimits | None, access: Access) -> None:
         self._puller, self._limits, self._access = puller, limits, access
         self.messages = 0
         """How many messages were returned."""
@@ -70,7 +71,7 @@ class PullRoute:
             if wait_ms:
                 raise rate_limited(wait_ms)
         since = self._access.moment
-        reply = await self._puller.pull(
+        found = await self._puller.pull(
             topic,
             broker,
             queue_id,
@@ -81,8 +82,17 @@ class PullRoute:
             client=call,
         )
         self._access.check_again(call, PULL, {"topic": topic}, since)
-        self.messages += len(reply.messages)
-        return json_reply(reply)
+        self.messages += len(found.messages)
+        return json_reply(
+            PullReply(found.status, found.next_offset, found.min_offset, found.max_offset, found.messages)
+        )
+
+
+def shown(pulled: Pulled, broker: str, selection: Selection) -> list[MessageOut]:
+    """Return pulled messages in the HTTP form. Raises MalformedRecord."""
+    found = messages(pulled.records, broker, as_base64=selection.as_base64)
+    tags = selection.tags.names
+    return [message for message in found if message.tag in tags] if tags else found
 
 
 def _selected(query: PullQuery) -> Selection:

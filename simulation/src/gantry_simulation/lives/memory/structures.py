@@ -76,7 +76,6 @@ LIMITED: Names = {
     ),
     "broker_store.transactions.producer_checks:Relays": "halves<=RELAYS_MAX",
     "gantry_chassis.nats_hints:Hints": "_waiting<=WAITING_HINTS_MAX",
-    "gateway.grpc.renewals:Renewals": "_by_client<=RENEWED_MAX _due<=RENEWED_MAX",
     "gateway.receive.receiving:Receiver": "_filters<=FILTERS_MAX",
     "gateway.routing.brokers:KnownBrokers": "_seen<=BROKERS_MAX",
     "gateway.routing.route_cache:RouteCache": "_routes<=TOPICS_MAX _stale<=TOPICS_MAX",
@@ -247,8 +246,9 @@ OFF_IN_LIVES = (
     "broker_store.ha.server:HaServer",
     "gantry_chassis.nats_connection:NatsRequests",
     "gantry_link.serving.tls_door:OpenDoor",
+    "gateway.grpc.renewals:Renewals",
 )
-"""Classes of access control, TLS, RocketMQ's slaves and the register in JetStream, which are off in lives: no census sees them."""
+"""Classes of access control, TLS, gRPC, RocketMQ's slaves and the register in JetStream, which are off in lives: no census sees them."""
 
 SMALL: Mapping[str, Mapping[str, int]] = {
     "broker_store.log.commit_log.first_read": {"INTERVALS_MAX": 4},

@@ -1,0 +1,13 @@
+"""SyncLiteSubscription: lite topics are not served, and their consumers are told so."""
+
+from gateway.grpc.calls import Caller
+from gateway.grpc.codes import status
+from gateway.grpc.proto.enums import Code
+from gateway.grpc.proto.routing import SyncLiteSubscriptionRequest, SyncLiteSubscriptionResponse
+
+
+async def sync_lite_subscription(
+    _caller: Caller, _request: SyncLiteSubscriptionRequest
+) -> SyncLiteSubscriptionResponse:
+    """Refuse every subscription of lite topics."""
+    return SyncLiteSubscriptionResponse(status=status(Code.NOT_IMPLEMENTED, "lite topics are not served"))
