@@ -375,3 +375,28 @@ async def test_changed_files_of_outgoing_connections_that_are_refused_are_counte
 
     with pytest.raises(StartRefused, match=r"TLS: /c/client\.pem"):
         outgoing.open(refuses, "pool")
+
+
+@pytest.mark.parametrize(
+    ("offered", "wanted", "chosen"),
+    [((), ("h2", "http/1.1"), None), (("h2",), ("http/1.1", "h2"), "h2"), (("h2",), ("http/1.1",), None)],
+)
+async def test_a_port_chooses_only_protocols_that_it_offers_also_after_a_renewal(
+    tmp_path: Path, authority: Any, offered: tuple[str, ...], wanted: list[str], chosen: str | None
+) -> None:
+    put(tmp_path, authority.issue(["a"]))
+    certificate = ServerCertificate(settings(tmp_path), time.time)
+    for _ in range(2):
+        client = ssl.create_default_context(cadata=authority.certificate.decode())
+        client.set_alpn_protocols(wanted)
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ours = client.wrap_bio(back, there, server_hostname="a")
+        theirs = certificate.context(offered).wrap_bio(there, back, server_side=True)
+        for _ in range(3):
+            for one in (ours, theirs):
+                with suppress(ssl.SSLWantReadError):
+                    one.do_handshake()
+        assert ours.selected_alpn_protocol() == theirs.selected_alpn_protocol() == chosen
+        put(tmp_path, authority.issue(["a"]))
+        await looks(certificate)
+    assert certificate.reloads == 2

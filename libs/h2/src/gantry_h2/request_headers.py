@@ -1,7 +1,7 @@
 """Which headers a request may have (RFC 9113, 8.2 and 8.3)."""
 
 import re
-from typing import Final
+from typing import Final, TypeVar
 
 from gantry_h2.hpack.static_table import Header
 
@@ -12,7 +12,10 @@ HEADER_BYTES_KEPT_MAX: Final = 256
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _BAD_VALUE: Final = re.compile(rb"[\x00\r\n]|^[ \t]|[ \t]$")
 _PSEUDO: Final = frozenset((b":method", b":scheme", b":authority", b":path"))
+T = TypeVar("T")
 _passed: Final = set[Header]()
+_passed_values: Final = set[bytes]()
+"""Values of pseudo-headers."""
 _OF_HTTP1: Final = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 )
@@ -34,7 +37,9 @@ def check_request(headers: tuple[Header, ...]) -> int:
             if name not in _PSEUDO or name in pseudo or place != len(pseudo):
                 raise Malformed(f"{name!r} is unknown, there twice, or behind other headers")
             pseudo[name] = value
-            _check_value(name, value)
+            if value not in _passed_values:
+                _check_value(name, value)
+                _keep(_passed_values, value, len(value))
             continue
         if name == b"content-length":
             length = _content_length(value, length)
@@ -66,10 +71,15 @@ def _check_pseudo(pseudo: dict[bytes, bytes]) -> None:
 def _check_regular(header: Header) -> None:
     name, value = header
     _check_header(name, value)
-    if name != b"content-length" and len(name) + len(value) <= HEADER_BYTES_KEPT_MAX:
-        if len(_passed) >= HEADERS_KEPT_MAX:
-            _passed.clear()
-        _passed.add(header)
+    if name != b"content-length":
+        _keep(_passed, header, len(name) + len(value))
+
+
+def _keep(passed: set[T], one: T, size: int) -> None:
+    if size <= HEADER_BYTES_KEPT_MAX:
+        if len(passed) >= HEADERS_KEPT_MAX:
+            passed.clear()
+        passed.add(one)
 
 
 def _check_header(name: bytes, value: bytes) -> None:
