@@ -72,7 +72,7 @@ class Side:
 def gantry() -> Generator[Side]:
     """Run a Gantry system that has the topic."""
     with started("--flush", "async") as system:
-        url = f"http://{system.http}/v1/topics/{TOPIC}"
+        url = f"{system.http}/v1/topics/{TOPIC}"
         with urllib.request.urlopen(urllib.request.Request(url, method="PUT")) as answer:
             answer.read()
         pids = pids_of(system)
