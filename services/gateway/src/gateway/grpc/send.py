@@ -36,6 +36,7 @@ from gateway.send.sending import Result, Sender
 BindTopic = Callable[[str, str], None]
 """Notes that a client, by its id, sends transactions to a topic."""
 
+_OK = status(Code.OK)
 _GROUPS_OWN = (RETRY_PREFIX, DLQ_PREFIX)
 """Topics of consumer groups take messages of every type."""
 
@@ -99,9 +100,12 @@ class Sends:
 
     def response(self, sent: SentMessages, results: Sequence[Result]) -> SendMessageResponse:
         """Return the response with the results of the messages, in their order."""
+        self.messages += len(results) - sum([isinstance(one, Problem) for one in results])
+        if len(results) == 1:
+            entry = _entry(sent.topic, sent.messages[0], results[0])
+            return SendMessageResponse(status=entry.status, entries=[entry])
         pairs = zip(sent.messages, results, strict=True)
         entries = [_entry(sent.topic, one, result) for one, result in pairs]
-        self.messages += sum([entry.status.code == Code.OK for entry in entries])
         return SendMessageResponse(status=common_status([entry.status for entry in entries]), entries=entries)
 
 
@@ -171,9 +175,7 @@ def takes(topic: str, kind: str, message_type: MessageType) -> bool:
 def _entry(topic: str, one: Sent, result: Result) -> SendResultEntry:
     if isinstance(result, Problem):
         return SendResultEntry(status=status_of(result), message_id=one.draft.message_id)
-    entry = SendResultEntry(
-        status=status(Code.OK), message_id=result.message_id, offset=result.queue_offset or 0
-    )
+    entry = SendResultEntry(status=_OK, message_id=result.message_id, offset=result.queue_offset or 0)
     if one.type == MessageType.TRANSACTION:
         entry.transaction_id = transaction_id(result.broker, result.message_id)
     if result.deliver_at is not None:
