@@ -106,8 +106,9 @@ async def test_filters_select(pulling):
     await pulling.put("bb", tag="y")
     assert bodies(await pulling.pull(filter_=(FilterType.TAG, "y || z"))) == [b"bb"]
     assert bodies(await pulling.pull(filter_=(FilterType.TAG, "*"))) == [b"a", b"bb"]
-    first, *_ = await pulling.pull(filter_=(FilterType.SQL, "a >"))
-    assert first.status.code == Code.ILLEGAL_FILTER_EXPRESSION
+    with pytest.raises(Problem) as refused:
+        await pulling.pull(filter_=(FilterType.SQL, "a >"))
+    assert code_of(refused.value) == Code.ILLEGAL_FILTER_EXPRESSION
 
 
 async def test_a_pull_without_messages_says_where_to_continue(pulling):
@@ -149,9 +150,11 @@ async def test_a_cancelled_pull_is_held_no_longer(pulling):
         ({"queue_id": -1}, Code.BAD_REQUEST),
     ],
 )
-async def test_a_refused_pull_sends_its_status_alone(pulling, fields, code):
-    (only,) = await pulling.pull(**fields)
-    assert only.status.code == code
+async def test_a_pull_may_be_refused(pulling, fields, code):
+    with pytest.raises((Refused, Problem)) as refused:
+        await pulling.pull(**fields)
+    error = refused.value
+    assert (error.code if isinstance(error, Refused) else code_of(error)) == code
 
 
 async def test_a_groups_offset_is_set_and_read(pulling):

@@ -178,17 +178,19 @@ async def test_filters_that_replace_each_other_without_end_are_refused(consumers
         return await receive(ask)
 
     consumers.store._receive = meddle
-    status, _time = await consumers.receive(tags="x")
-    assert status.status.code == Code.ILLEGAL_FILTER_EXPRESSION
+    with pytest.raises(Refused) as refused:
+        await consumers.receive(tags="x")
+    assert refused.value.code == Code.ILLEGAL_FILTER_EXPRESSION
 
 
 async def test_a_missing_topic_and_a_paused_group_have_codes_of_their_own(consumers):
-    status, time = await consumers.receive(topic="missing")
-    assert status.status.code == Code.TOPIC_NOT_FOUND
-    assert time.WhichOneof("content") == "delivery_timestamp"
+    with pytest.raises(Problem) as missing:
+        await consumers.receive(topic="missing")
+    assert code_of(missing.value) == Code.TOPIC_NOT_FOUND
     consumers.system.stores["broker-a"].refuse = StoreRefused(16, "subscription group no permission")
-    status, _time = await consumers.receive()
-    assert status.status.code == Code.FORBIDDEN
+    with pytest.raises(Refused) as paused:
+        await consumers.receive()
+    assert paused.value.code == Code.FORBIDDEN
 
 
 async def test_a_rate_limit_refuses(system):
@@ -197,8 +199,9 @@ async def test_a_rate_limit_refuses(system):
             assert client == "127.0.0.1"
             return 5
 
-    status, _time = await Consumers(system, Limits()).receive()
-    assert status.status.code == Code.TOO_MANY_REQUESTS
+    with pytest.raises(Problem) as limited:
+        await Consumers(system, Limits()).receive()
+    assert code_of(limited.value) == Code.TOO_MANY_REQUESTS
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3])

@@ -1,4 +1,4 @@
-"""SyncLiteSubscription: lite topics are not served, and their consumers are told so."""
+"""SyncLiteSubscription, which is refused: there are no lite topics here."""
 
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import status
@@ -10,4 +10,4 @@ async def sync_lite_subscription(
     _caller: Caller, _request: SyncLiteSubscriptionRequest
 ) -> SyncLiteSubscriptionResponse:
     """Refuse every subscription of lite topics."""
-    return SyncLiteSubscriptionResponse(status=status(Code.NOT_IMPLEMENTED, "lite topics are not served"))
+    return SyncLiteSubscriptionResponse(status=status(Code.NOT_IMPLEMENTED, "there are no lite topics here"))

@@ -8,7 +8,7 @@ from gantry_wire.limits import PULL_MESSAGES_MAX
 from gantry_wire.subscription import EVERYTHING
 from gateway.admin.groups import GroupAdmin, OffsetChange
 from gateway.grpc.calls import Caller
-from gateway.grpc.codes import Refused, code_of, status, status_of
+from gateway.grpc.codes import Refused, code_of, status
 from gateway.grpc.messages.checked_names import group_of, topic_of
 from gateway.grpc.proto.common import FilterExpression, MessageQueue, Status
 from gateway.grpc.proto.duration import duration_ms
@@ -75,12 +75,8 @@ class Pulls:
         """How many messages were returned."""
 
     async def pull(self, caller: Caller, request: PullMessageRequest, send: Send) -> None:
-        """Send a status, the messages, and the offset to continue at, if it is known."""
-        try:
-            found = await self._found(caller, request)
-        except (Problem, Refused) as error:
-            await send(PullMessageResponse(status=status_of(error)).SerializeToString())
-            return
+        """Send a status, the messages, and the offset to continue at. Raises Problem and Refused."""
+        found = await self._found(caller, request)
         answer = status(_CODES[found.status], "" if found.messages else found.status)
         await send(PullMessageResponse(status=answer).SerializeToString())
         for part in found.messages:

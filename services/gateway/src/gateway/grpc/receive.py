@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from gantry_wire.private_requests.leases import FILTER_CONFLICT, INVISIBLE_MS_MAX, LATEST
 from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
 from gateway.grpc.calls import Caller
-from gateway.grpc.codes import Refused, status, status_of
+from gateway.grpc.codes import Refused, status
 from gateway.grpc.messages.checked_names import group_of, topic_of
-from gateway.grpc.proto.common import FilterExpression, Status
+from gateway.grpc.proto.common import FilterExpression
 from gateway.grpc.proto.duration import duration_ms
 from gateway.grpc.proto.enums import Code, FilterType
 from gateway.grpc.proto.receiving import ReceiveMessageRequest, ReceiveMessageResponse
@@ -64,18 +64,15 @@ class Receives:
         """How many messages were delivered."""
 
     async def receive(self, caller: Caller, request: ReceiveMessageRequest, send: Send) -> None:
-        """Send a status, the messages, and the time. Messages that cannot be sent are given back at once."""
-        try:
-            wanted = read_request(caller, request, asyncio.get_running_loop().time())
-            await self._take(caller)
-            batch = await self._batch(wanted)
-        except (Problem, Refused) as error:
-            await self._end(send, status_of(error))
-            return
+        """Send a status, the messages, and the time. Messages that cannot be sent are given back at once. Raises Problem and Refused."""
+        wanted = read_request(caller, request, asyncio.get_running_loop().time())
+        await self._take(caller)
+        batch = await self._batch(wanted)
         if batch.count:
             await self._deliver(caller, wanted.ask, batch, send, renew=request.auto_renew)
         else:
-            await self._end(send, status(Code.MESSAGE_NOT_FOUND, "no new message"))
+            await send(_NOTHING)
+            await send(end_of_receive(self._clocks.wall_ms()))
 
     async def _deliver(
         self, caller: Caller, ask: ReceiveAsk, batch: Batch, send: Send, *, renew: bool
@@ -87,7 +84,7 @@ class Receives:
             await send(_OK)
             for part in batch.parts:
                 await send(part)
-            await self._send_time(send)
+            await send(end_of_receive(self._clocks.wall_ms()))
         except BaseException:  # the client drops the whole batch, too
             if held is not None:
                 self._renewals.drop_all(held)
@@ -113,15 +110,6 @@ class Receives:
             f"consumers of group {ask.group} subscribe to topic {ask.topic} with different filters",
         )
 
-    async def _end(self, send: Send, answer: Status) -> None:
-        await send(ReceiveMessageResponse(status=answer).SerializeToString())
-        await self._send_time(send)
-
-    async def _send_time(self, send: Send) -> None:
-        """Send the time of the delivery. The Python client drops a batch without one."""
-        now = timestamp(self._clocks.wall_ms())
-        await send(ReceiveMessageResponse(delivery_timestamp=now).SerializeToString())
-
     async def _take(self, caller: Caller) -> None:
         """Take from the rate limit of the client's host. Raises Problem."""
         if self._limits is not None:
@@ -131,6 +119,14 @@ class Receives:
 
 
 _OK: Final = ReceiveMessageResponse(status=status(Code.OK)).SerializeToString()
+_NOTHING: Final = ReceiveMessageResponse(
+    status=status(Code.MESSAGE_NOT_FOUND, "no new message")
+).SerializeToString()
+
+
+def end_of_receive(now_ms: int) -> bytes:
+    """Return the last response of every receive: the time of the delivery. The Python client drops a batch without one."""
+    return ReceiveMessageResponse(delivery_timestamp=timestamp(now_ms)).SerializeToString()
 
 
 def read_request(caller: Caller, request: ReceiveMessageRequest, now: float) -> Wanted:
