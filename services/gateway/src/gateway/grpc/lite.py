@@ -1,4 +1,4 @@
-"""SyncLiteSubscription, which is refused: there are no lite topics here."""
+"""SyncLiteSubscription: lite topics are not served, and the answer says so."""
 
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import status
