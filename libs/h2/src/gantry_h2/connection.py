@@ -45,6 +45,8 @@ FRAME_HEADER_BYTES: Final = FRAME_HEADER.size
 SMALL_CONTENT: Final = 256
 """Content in smaller pieces costs like a frame without any, unless it ends its call."""
 _DRAINING: Final = b"draining"
+_ALIVE: Final = b"is alive"
+"""Contents of our own PINGs."""
 _DEBUG_BYTES_MAX: Final = 200
 
 
@@ -412,6 +414,11 @@ class Connection:
     def take_output(self) -> bytes:
         """Return what there is to write, once."""
         return self._sending.take()
+
+    def ping(self) -> None:
+        """Ask the client whether it is there. Any bytes that it sends are the answer."""
+        if self._ended is None:
+            self._sending.write(frame(FrameType.PING, 0, 0, _ALIVE))
 
     def drain(self) -> None:
         """Let the client begin no more calls; those that it has begun are served (RFC 9113, 6.8: two GOAWAY with a round trip between)."""

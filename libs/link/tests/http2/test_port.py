@@ -210,6 +210,30 @@ async def test_a_connection_with_an_open_stream_is_not_idle():
         assert (await client.over(stream)).messages == [b"x"]
 
 
+async def test_a_client_with_a_call_that_is_gone_is_cut_and_a_silent_one_is_not():
+    limits = quick(ping_seconds=0.05, silent_seconds=0.5)
+    budget, cancelled = Noted(), asyncio.Event()
+
+    async def conversation(stream):
+        try:
+            await chat(stream)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    serving = grpc_serving({ECHO: echo}, {CHAT: conversation}, limits=limits, budget=budget)
+    async with serving as (server, port), Client.connected(port) as gone, Client.connected(port) as silent:
+        stream = silent.begin(CHAT)
+        gone.begin(CHAT)
+        await eventually(lambda: server.connections == 2)
+        gone.transport.pause_reading()
+        await cancelled.wait()
+        assert budget.reasons == {"silent": 1}
+        assert server.connections == 1
+        silent.send(stream, framed(b"here"), is_end=True)
+        assert (await silent.over(stream)).messages == [b"here"]
+
+
 async def test_a_client_that_never_answers_the_goodbye_is_closed():
     limits = quick(idle_seconds=0.05, closing_seconds=0.1)
     async with serving(limits=limits) as (server, port):

@@ -20,6 +20,9 @@ from gantry_link.serving.budget import Account, Budget
 from gantry_link.serving.output_watch import OutputWatch
 from gantry_link.serving.tls_door import TLS_RECORD, certificate_name
 
+PINGS_MIN = 3
+"""A client is gone only if it left as many PINGs without an answer: this process may have been paused, too."""
+
 
 class Handler(Protocol):
     """What serves the calls of one connection."""
@@ -107,12 +110,13 @@ class Http2Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._input: Account | None = None
         self._output: Account | None = None
-        self._is_scheduled = self._is_closing = self._is_active = False
+        self._is_scheduled = self._is_closing = self._is_active = self._has_heard = False
         self._gathered_bytes = self._written_bytes = 0
-        self._buffered_bytes = self._calls_bytes = 0
+        self._buffered_bytes = self._calls_bytes = self._pings = 0
         self._counted_at = self._watched_at = COUNTED_BYTES
         self._quiet_since = self._loop.time()
         """Since when there is no call."""
+        self._heard_at = self._quiet_since
         self._leaving_since = 0.0
         """Since when the client should close, or we do; 0 while nobody should."""
         self._taken = (0, self._quiet_since)
@@ -146,6 +150,7 @@ class Http2Connection(asyncio.Protocol):
         """Handle the calls in it."""
         if self._is_closing or self._handler is None:
             return
+        self._has_heard = True
         events = self._h2.receive(data, self._loop.time())
         if events:
             self._is_active = True
@@ -328,11 +333,25 @@ class Http2Connection(asyncio.Protocol):
             )
         elif self._is_active or self._h2.open_calls:
             self._is_active, self._quiet_since = False, now
+            self._look_for_client(now)
         elif self._leaving_since:
             if now - self._leaving_since > limits.closing_seconds:
                 self.close()
         elif now - self._quiet_since > limits.idle_seconds:
             self.drain()
+
+    def _look_for_client(self, now: float) -> None:
+        """Ask a client with open calls whether it is there. One whose machine is gone closes nothing."""
+        if self._has_heard or self.is_paused:
+            self._has_heard, self._heard_at, self._pings = False, now, 0
+            return
+        silent = now - self._heard_at
+        if silent > self._limits.silent_seconds and self._pings >= PINGS_MIN:
+            self.cut("silent", f"it sent nothing within {silent:.0f} s, not even the answer to a PING")
+        elif silent > self._limits.ping_seconds:
+            self._pings += 1
+            self._h2.ping()
+            self._soon()
 
     def _is_stalled(self, now: float) -> bool:
         if self._transport is None or not self._unsent_bytes:

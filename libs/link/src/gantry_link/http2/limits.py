@@ -19,6 +19,10 @@ class Http2Limits:
     """Time for a message to arrive whole. Beyond, its call ends."""
     unsent_seconds: float = 60.0
     """Longest time in which a client may take nothing of an answer. Beyond, its connection is cut."""
+    ping_seconds: float = 60.0
+    """A client with open calls that sends nothing for this time gets a PING with each sweep."""
+    silent_seconds: float = 100.0
+    """A client with open calls is gone if it sends nothing for this time. Its connection is cut."""
     closing_seconds: float = 10.0
     """Longest time between the goodbye and the end of a connection."""
     sweep_seconds: float = 10.0
