@@ -215,7 +215,7 @@ class Gateway:
             cast("Any", OneTopic()), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, unique_ids("127.0.0.1", machine()),
             ReplyStamps(machine().wall_ns, machine().secret_bytes(6).hex()), nobody, LinkLeaseStores(pool, 3.0), nobody, nobody, nobody,
         )  # fmt: skip
-        settings = GatewaySettings(access_key_file="" if access_parts is None else "given")
+        settings = GatewaySettings(grpc_port=-1, access_key_file="" if access_parts is None else "given")
         gateway = assemble(settings, ports, fast_paths=True, access_parts=access_parts, metrics=Metrics())
         fast_path = gateway.fast_path
         assert fast_path is not None

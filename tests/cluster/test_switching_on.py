@@ -67,8 +67,7 @@ class System:
     def settings(self, name: str, mode: str) -> list[str]:
         port, data = self.ports[name], self.folder / name
         found = [f"port={port}"]
-        if name != "gateway":
-            found.append(f"http_port={port + 1}")
+        found.append("grpc_port=-1" if name == "gateway" else f"http_port={port + 1}")
         if name != "nameserver":
             found.append(f"nameservers={self.nameserver}")
         if name in "ab":

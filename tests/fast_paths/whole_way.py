@@ -154,7 +154,9 @@ class WholeWay:
             Names(), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, self.ids, SameStamps(lambda: 0, ""), nobody,
             LinkLeaseStores(pool, 3.0), nobody, nobody, nobody,
         )  # fmt: skip
-        return assemble(GatewaySettings(), ports, fast_paths=fast_paths, access_parts=None, metrics=Metrics())
+        return assemble(
+            GatewaySettings(grpc_port=-1), ports, fast_paths=fast_paths, access_parts=None, metrics=Metrics()
+        )
 
     def connects(self) -> None:
         """Open the clients' connections."""

@@ -244,7 +244,12 @@ def is_whole(state: dict[str, Any]) -> bool:
 @contextlib.contextmanager
 def impatient_gateway(state: dict[str, Any], log: Path) -> Iterator[str]:
     """Run another gateway of the system, which gives a store half a second instead of five; yield its address."""
-    settings = {"nameservers": state["nameserver"], "port": "0", "request_timeout_ms": "500"}
+    settings = {
+        "nameservers": state["nameserver"],
+        "port": "0",
+        "grpc_port": "-1",
+        "request_timeout_ms": "500",
+    }
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     sources = [*SOURCES, ROOT / "services/gateway/src"]
     with log.open("wb") as output:

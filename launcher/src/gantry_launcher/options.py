@@ -51,6 +51,8 @@ class UpOptions:
     replicas: int | None = None
     """Stores that keep the same log, for each broker; None: as many as the data directory has, 1 in a new one."""
     gateway_workers: int = 1
+    grpc_advertise: str = ""
+    """`host:port` where gRPC clients reach the gateways; empty: where each client says that it came to."""
     flush: str = "sync"
     replication: str = "sync"
     """With replicas: whether a send waits for the others (`sync`), or for the leader alone."""
@@ -132,6 +134,7 @@ def parse_up(words: list[str]) -> UpOptions:
     parser.add_argument("--brokers", type=_between(1, BROKERS_MAX), default=1)
     parser.add_argument("--replicas", choices=tuple(map(str, REPLICAS)))
     parser.add_argument("--gateway-workers", type=_between(1, GATEWAY_WORKERS_MAX), default=1)
+    parser.add_argument("--grpc-advertise", default="")
     parser.add_argument("--flush", choices=("sync", "async"), default="sync")
     parser.add_argument("--replication", choices=("sync", "async"), default="sync")
     parser.add_argument("--listen", default="127.0.0.1")

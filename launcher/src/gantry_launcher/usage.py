@@ -10,6 +10,7 @@ usage: ./gantry COMMAND [options]
               --brokers N          number of broker-stores (default 1)
               --replicas N         stores that keep the same log, for each broker: 1, 2, 3 or 5 (default: as the data directory has, 1 in a new one)
               --gateway-workers N  number of gateway processes on the HTTP port (default 1)
+              --grpc-advertise HOST:PORT   where gRPC clients reach the gateways (default: where each client says that it came to)
               --flush sync|async   acknowledge sends after fdatasync (default) or after the write
               --replication sync|async   with replicas: acknowledge sends when every store in sync has them (default), or the leader alone
               --listen ADDR        address to bind instead of 127.0.0.1; needs --access or --insecure

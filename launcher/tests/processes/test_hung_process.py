@@ -59,7 +59,7 @@ class System(Stepped):
         command = (sys.executable, "-c", SERVICE, str(port))
         check, log = Check("http", "127.0.0.1", port), str(folder / "logs" / "trial.log")
         plan = ProcessPlan("trial", "broker", command, str(folder / "trial"), check, 0, 5, log)
-        system = SystemPlan((plan,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF, {})
+        system = SystemPlan((plan,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF, {}, "")
         self.output = Output(folder / "gantry.log", echo=False)
         self.lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
         self.listener = control.listen(folder)

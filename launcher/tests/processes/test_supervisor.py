@@ -41,7 +41,7 @@ def make(tmp_path: Path):
     def supervisor(*names: tuple[str, str]) -> Supervisor:
         processes = tuple(process(tmp_path, *name) for name in names)
         store = StorePlan("broker-a", "", "", str(tmp_path), names[0][0], processes[0].check)
-        plan = SystemPlan(processes, "", "", (), "", (store,), "127.0.0.1", AccessControl.OFF, {})
+        plan = SystemPlan(processes, "", "", (), "", (store,), "127.0.0.1", AccessControl.OFF, {}, "")
         made.append(Supervisor(plan, output, lock, listener, 0.0, 30.0, Waiting([], 0.0)))
         return made[-1]
 

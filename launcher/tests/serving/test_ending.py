@@ -39,7 +39,7 @@ lock = claim(DataDir(data))
 check = Check("http", "127.0.0.1", 1)
 command = (sys.executable, "-c", service, str(data / "started"))
 process = ProcessPlan("trial", "broker", command, str(data / "trial"), check, 0, 1, str(data / "trial.log"))
-plan = SystemPlan((process,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF, {{}})
+plan = SystemPlan((process,), "", "", (), "", (), "127.0.0.1", AccessControl.OFF, {{}}, "")
 output = Output(data / "gantry.log", echo=False)
 listener = control.listen(data)
 class Deaf(Supervisor):

@@ -151,7 +151,7 @@ class Machines(Group):
 
     def _gateway(self) -> Part:
         settings = {
-            "listen": "127.0.0.1", "port": GATEWAY_PORT, "nameservers": _nameserver_addresses(), **self._nats(NAMES[0])
+            "listen": "127.0.0.1", "port": GATEWAY_PORT, "grpc_port": -1, "nameservers": _nameserver_addresses(), **self._nats(NAMES[0])
         }  # fmt: skip
         return Part("gateway", _service("gateway", settings))
 

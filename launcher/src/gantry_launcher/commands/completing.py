@@ -39,7 +39,7 @@ OWN_COMMANDS = {
     "up": OwnWord(
         "start everything",
         {
-            **_DATA, "--free-ports": None, "--port-base": ANYTHING, "--brokers": ANYTHING, "--replicas": ("1", "2", "3", "5"), "--gateway-workers": ANYTHING,
+            **_DATA, "--free-ports": None, "--port-base": ANYTHING, "--brokers": ANYTHING, "--replicas": ("1", "2", "3", "5"), "--gateway-workers": ANYTHING, "--grpc-advertise": ANYTHING,
             "--flush": ("sync", "async"), "--replication": ("sync", "async"), "--listen": ANYTHING, "--access": None, "--insecure": None, "--hung-seconds": ANYTHING, "--timeout": ANYTHING, "--detach": None, "--json": None, "--set": ANYTHING,
         },
         frozenset({"--set"}),

@@ -165,6 +165,7 @@ def _table(state: dict[str, Any]) -> str:
             f"{process['name']:<14}{process['pid'] or '-':>8}  {memory:>9}  {process['restarts']:>8}  {process['health']}"
         )
     lines += [line for broker in state["brokers"] for line in lines_of(broker)]
-    lines += [f"HTTP {state['http']}   nameserver {state['nameserver']}"]
+    grpc = f"gRPC {state['grpc']}   " if state.get("grpc") else ""
+    lines += [f"HTTP {state['http']}   {grpc}nameserver {state['nameserver']}"]
     lines += [AccessControl(state["accessControl"]).words(state["listen"])]
     return "\n".join(lines) + "\n"

@@ -85,6 +85,7 @@ def _state_text(state: dict[str, Any], *, as_json: bool) -> str:
         lines = [
             f"gantry is ready after {state['seconds']} s",
             f"  HTTP        {state['http']}   (calls at {state['http']}/docs)",
+            *([f"  gRPC        {state['grpc']}"] if state["grpc"] else []),
             f"  nameserver  {state['nameserver']}",
             *(f"  {one['name']:<11} {one['address']}   in {one['store']}" for one in state["brokers"]),
             *(f"  {line}" for broker in state["brokers"] for line in lines_of(broker)),

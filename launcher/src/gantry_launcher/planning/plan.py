@@ -17,7 +17,8 @@ from gantry_launcher.planning.ports import STORE_BLOCK, Ports
 from gantry_launcher.planning.replicas import STORES_MAX, Replication, Seat, base_step, seats
 from gantry_launcher.planning.system_plan import ProcessPlan, StorePlan, SystemPlan
 
-GATEWAY_PORT, NAMESERVER_PORT = 8080, 9876
+GATEWAY_PORT, GRPC_PORT, NAMESERVER_PORT = 8080, 8081, 9876
+GRPC_STEP = 9
 SCHEDULER_PORT, CHECKER_PORT = 10921, 10931
 WORKER_BLOCK = (0, 2)
 """A scheduler or checker derives: HTTP +2."""
@@ -104,9 +105,18 @@ class _Planner:
             is_insecure=self._options.insecure,
             is_permissive=is_permissive(self._options.sets),
         )
-        listen = self._options.listen
+        listen, grpc = self._options.listen, self._grpc_port()
         return SystemPlan(
-            tuple(processes), http, address, nodes, redis_url, plans, listen, access, dict(self._chosen)
+            tuple(processes),
+            http,
+            address,
+            nodes,
+            redis_url,
+            plans,
+            listen,
+            access,
+            dict(self._chosen),
+            _joined(self._near, grpc) if grpc >= 0 else "",
         )
 
     def _nats_names(self) -> list[str]:
@@ -277,6 +287,8 @@ class _Planner:
         settings = {
             "listen": self._options.listen,
             "port": port,
+            "grpc_port": self._grpc_port(),
+            "grpc_advertise": self._options.grpc_advertise,
             "nameservers": nameserver,
             "nats_url": nats_url,
             "nats_token_file": self._data.nats_token,
@@ -305,6 +317,22 @@ class _Planner:
             )
         return plans, self._url("gateway", port)
 
+    def _grpc_port(self) -> int:
+        """Return the gateways' gRPC port; -1 if it is off."""
+        asked = self._asked("gateway", "grpc_port", "")
+        if asked == "-1":
+            return -1
+
+        def choose() -> int:
+            if asked.isdecimal() and int(asked):
+                return self._ports.fixed(int(asked), "gateway gRPC")
+            if self._options.free_ports or asked:
+                return self._ports.free()
+            base = self._options.port_base
+            return self._ports.fixed(GRPC_PORT if base is None else base + GRPC_STEP, "gateway gRPC")
+
+        return self._once("gateway gRPC", choose)
+
     def _url(self, service: str, port: int) -> str:
         """Return the address of an HTTP port for callers on this machine."""
         scheme = "https" if self._asked(service, "tls_mode", "") == "enforcing" else "http"
@@ -313,6 +341,8 @@ class _Planner:
     def _python(self, module: str, settings: dict[str, Any], *services: str) -> tuple[str, ...]:
         """Return the command of one of our services. Settings of the user override ours; those of a later name override those of one before."""
         asked = {one.key: one.value for service in services for one in self._sets(service)}
+        if asked.get("grpc_port") == "0":
+            del asked["grpc_port"]  # one free port for all workers
         pairs = {**settings, **asked}
         words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
         return (str(layout.PYTHON), "-P", "-m", module, *words)

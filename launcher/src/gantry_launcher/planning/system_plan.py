@@ -79,6 +79,8 @@ class SystemPlan:
     access: AccessControl
     ports: Mapping[str, int]
     """The ports that were chosen, by what they are for: a later plan of the same system has the same ones."""
+    grpc: str
+    """The gateways' gRPC port, as "host:port"; empty if it is off."""
 
     def addresses(self, pids: Mapping[str, int | None]) -> dict[str, Any]:
         """Return the fixed part of the object that `up --json` prints, with the pids of the processes by name.
@@ -97,6 +99,7 @@ class SystemPlan:
             brokers.append(broker)
         return {
             "http": self.http,
+            "grpc": self.grpc,
             "nameserver": self.nameserver,
             "brokers": brokers,
             "nats": urls_of(self.nats),

@@ -1,5 +1,6 @@
 """The gateway's composition root: settings → ports → server. Only this module opens connections."""
 
+import asyncio
 import gc
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ from gateway.stores.link_transactions import LinkTransactions
 
 if TYPE_CHECKING:
     from gantry_guard.guard import Guard
+    from gateway.grpc.port import GrpcPort
     from gateway.stores.redis_limits import RedisLimits
 
 LEADER_POLL_SECONDS = 1.0
@@ -88,17 +90,20 @@ async def serve(settings: GatewaySettings, life: Life, *, fast_paths: bool = Tru
     )
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # the routes live as long as the process
-    port = await _listen(settings, life, metrics, server)
+    door = TlsDoor.of(open_certificate(settings, life, metrics, "gateway"), server.budget)
+    port = await _listen(settings, server, door)
+    grpc = await _listen_grpc(settings, life, gateway, server, door, metrics)
     if not settings.token and guard is None:
         _log.warning(
             "no access control: any client that reaches this port may send, read and delete",
             listen=settings.listen,
         )
     _log.debug("settings", **masked(settings))
-    _log.info("ready", http=f"http://{joined(settings.listen, port)}")
+    ready = {} if grpc is None else {"grpc": joined(settings.listen, grpc.number)}
+    _log.info("ready", http=f"http://{joined(settings.listen, port)}", **ready)
     await life.stopping.wait()
     gateway.drain()
-    await server.close()
+    await asyncio.gather(server.close(), *([] if grpc is None else [grpc.close()]))
     await close_own_health()
     await pool.close()
     if limits is not None:
@@ -165,13 +170,28 @@ def _server(
     )
 
 
-async def _listen(settings: GatewaySettings, life: Life, metrics: Metrics, server: HttpServer) -> int:
-    door = TlsDoor.of(open_certificate(settings, life, metrics, "gateway"), server.budget)
+async def _listen(settings: GatewaySettings, server: HttpServer, door: TlsDoor | None) -> int:
     try:
         return await server.start(settings.listen, settings.port, reuse_port=settings.reuse_port, door=door)
     except OSError as error:
         where = joined(settings.listen, settings.port)
         raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
+
+
+async def _listen_grpc(
+    settings: GatewaySettings,
+    life: Life,
+    gateway: Gateway,
+    server: HttpServer,
+    door: TlsDoor | None,
+    metrics: Metrics,
+) -> "GrpcPort | None":
+    """Open the gRPC port, which shares the HTTP server's budget; None if it is off."""
+    if gateway.grpc is None:
+        return None
+    from gateway.grpc.port import open_port  # loaded only if gRPC is on
+
+    return await open_port(gateway.grpc, settings, life, server.budget, door, metrics)
 
 
 def _redis_tls(settings: GatewaySettings) -> ClientTlsFiles | None:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gantry_chassis.http.web_pages import AllowedHosts
+from gantry_chassis.machine.addresses import host_and_port
 from gantry_chassis.settings.access import AccessSettings
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
@@ -16,6 +17,26 @@ class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
 
     listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"
     port: Annotated[Port, Meta(description="HTTP port; 0 takes a free one.")] = 8080
+    grpc_port: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            le=65535,
+            description="Port of RocketMQ's gRPC protocol, plain and TLS; 0 takes a free one, -1: none.",
+        ),
+    ] = 8081
+    grpc_advertise: Annotated[
+        str,
+        Meta(
+            description="host:port where gRPC clients reach the gateways; empty: where each client says that it came to."
+        ),
+    ] = ""
+    grpc_tls: Annotated[
+        bool,
+        Meta(
+            description="Without tls_cert_file, answer TLS on the gRPC port with a self-signed certificate made for it: RocketMQ's clients in Java, Go and C# ask for TLS and verify nothing."
+        ),
+    ] = True
     reuse_port: Annotated[
         bool,
         Meta(description="Share the port with other gateway processes (SO_REUSEPORT). Set on all of them."),
@@ -200,6 +221,8 @@ class GatewaySettings(AccessSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse settings that contradict each other. Raises ValueError."""
         super().__post_init__()
+        if self.grpc_advertise:
+            host_and_port(self.grpc_advertise)
         if self.token and self.is_enforced:
             raise ValueError(
                 "token and access_key_file are both set: with users, make tokens with POST /v1/tokens and clear the setting token"

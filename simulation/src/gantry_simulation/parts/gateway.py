@@ -33,7 +33,7 @@ class Gateway(Part):
         self.address = f"{process.address}:{PORT}"
         ports = tuple(HEALTH_PORT + number for number in range(workers)) if workers > 1 else ()
         self._settings = GatewaySettings(
-            listen="::", port=PORT, reuse_port=workers > 1, worker=worker, worker_ports=ports,
+            listen="::", port=PORT, grpc_port=-1, reuse_port=workers > 1, worker=worker, worker_ports=ports,
             health_port=ports[worker] if ports else 0, nameservers=nameservers, **settings,
         )  # fmt: skip
         self._fast_paths = fast_paths

@@ -14,6 +14,17 @@ def joined(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def host_and_port(text: str, port: int = 0) -> tuple[str, int]:
+    """Return the parts of `host:port`; of a host alone with this port, if it is given. Raises ValueError."""
+    host, colon, number = text.rpartition(":")
+    if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
+        host, number = text, str(port)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (number.isascii() and number.isdigit()) or not 0 < int(number) <= 65535:
+        raise ValueError(f"{text!r} is not host:port")
+    return host, int(number)
+
+
 class ListeningSocket(Protocol):
     """The form of `listening_socket`."""
 

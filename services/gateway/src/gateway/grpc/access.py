@@ -30,6 +30,11 @@ class GrpcAccess:
         """`door` knows users and rights: access control is on. With both, who proves no user and is permitted nevertheless needs the token."""
         self._token, self._door = token.encode(), door
 
+    @property
+    def has_users(self) -> bool:
+        """Whether each call needs a user with its rights."""
+        return self._door is not None
+
     def admit(self, method: str, caller: Caller, request: Any) -> None:
         """Raise Refused unless the client may make this call."""
         if self._door is None:

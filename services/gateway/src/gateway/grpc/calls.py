@@ -63,7 +63,7 @@ Admit = Callable[[str, Caller, Any], None]
 Handler = Callable[[Caller, Any], Response | Awaitable[Response]]
 """Answers a request. A future costs no task. Raises Refused, or what `problem_of` knows."""
 StreamHandler = Callable[[Caller, Any, Callable[[bytes], Awaitable[None]]], Awaitable[None]]
-"""Answers a request by sending responses, serialized."""
+"""Answers a request by sending responses, serialized. Takes the client's tokens itself."""
 
 
 def caller_of(info: CallInfo) -> Caller:
@@ -90,9 +90,9 @@ class Calls:
     def __init__(self, admit: Admit, clients: Clients, limits: RateLimits | None, counts: CallCounts) -> None:
         self._admit, self._clients, self._limits, self._counts = admit, clients, limits, counts
 
-    def unary(self, method: str, handler: Handler) -> Unary:
-        """Return the call of a method with one response."""
-        return _UnaryCall(self, method, handler)
+    def unary(self, method: str, handler: Handler, *, takes_token: bool = True) -> Unary:
+        """Return the call of a method with one response. `takes_token`: the call takes one of the client's tokens; else its handler does."""
+        return _UnaryCall(self, method, handler, takes_token=takes_token)
 
     def streaming(self, method: str, handler: StreamHandler, closing: Callable[[], list[bytes]]) -> Streaming:
         """Return the call of a method with one request and many responses. `closing` returns what follows the status of a failed call."""
@@ -102,7 +102,6 @@ class Calls:
             try:
                 data = await stream.receive()
                 caller, request = self.read(method, stream.info, data or b"")
-                await self.take(caller)
                 await handler(caller, request, stream.send)
             except asyncio.CancelledError:
                 raise
@@ -158,17 +157,17 @@ class Calls:
 class _UnaryCall:
     """The calls of one method."""
 
-    def __init__(self, calls: Calls, method: str, handler: Handler) -> None:
+    def __init__(self, calls: Calls, method: str, handler: Handler, *, takes_token: bool) -> None:
         self._calls, self._method, self._handler = calls, method, handler
         self._response = METHODS[method].response
-        self._takes_token = method != "SendMessage"  # which takes one for each message
+        self._takes_token = takes_token and calls.is_limited
 
     def __call__(self, info: CallInfo, data: bytes) -> bytes | Awaitable[bytes]:
         started = self._calls.now()
         request: Any = None
         try:
             caller, request = self._calls.read(self._method, info, data)
-            if self._takes_token and self._calls.is_limited:
+            if self._takes_token:
                 return self._limited(caller, request, started)
             result = self._handler(caller, request)
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a status

@@ -1,37 +1,30 @@
 """Where clients reach this gateway: what routes name for every broker. Pure."""
 
 import ipaddress
-from collections.abc import Callable
 
+from gantry_chassis.machine.addresses import host_and_port
 from gantry_link.grpc.calls import CallInfo
 from gateway.grpc.proto.common import Address, Endpoints
 from gateway.grpc.proto.enums import AddressScheme
 
 
-def host_and_port(text: str, port: int) -> tuple[str, int]:
-    """Return the parts of `host:port`, or of a host alone with this port. Raises ValueError."""
-    host, colon, number = text.rpartition(":")
-    if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
-        host, number = text, str(port)
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not (number.isascii() and number.isdigit()) or not 0 < int(number) <= 65535:
-        raise ValueError(f"{text!r} is not host:port")
-    return host, int(number)
-
-
 class OwnEndpoints:
     """Answers with the address by which the client came: so routes work behind address translation and in containers."""
 
-    def __init__(self, advertise: str, port: Callable[[], int]) -> None:
-        """`advertise`: the `host:port` to name in place of the client's; empty for none. `port` returns the gateway's gRPC port."""
+    def __init__(self, advertise: str, port: int) -> None:
+        """`advertise`: the `host:port` to name in place of the client's; empty for none. `port` is the gateway's gRPC port."""
         self._advertise, self._port = advertise, port
+
+    def listen_on(self, port: int) -> None:
+        """Take the port that the gateway got, where it asked for a free one."""
+        self._port = port
 
     def of(self, asked: Endpoints, info: CallInfo) -> Endpoints:
         """Return the endpoints for a client that asked with these.
 
         One that states no port gets the gateway's. One that states no address came to the call's `:authority`.
         """
-        port = self._port()
+        port = self._port
         if self._advertise:
             return _endpoints([host_and_port(self._advertise, port)])
         found = [(one.host, one.port or port) for one in asked.addresses if one.host]

@@ -10,6 +10,7 @@ from gateway.grpc.calls import Caller
 from gateway.grpc.clients import Clients
 from gateway.grpc.codes import Refused, status
 from gateway.grpc.endpoints import OwnEndpoints
+from gateway.grpc.messages.checked_names import group_of, topic_of
 from gateway.grpc.names import full_name
 from gateway.grpc.proto.common import Assignment, Broker, Endpoints, MessageQueue, Resource
 from gateway.grpc.proto.enums import Code, Permission
@@ -24,7 +25,6 @@ from gateway.grpc.proto.routing import (
     QueryRouteResponse,
 )
 from gateway.ports.stores import QueueData
-from gateway.requests.checks import group_of, topic_of
 from gateway.routing.route_cache import PERM_READ, PERM_WRITE, Route, RouteCache
 from gateway.routing.topic_types import TopicTypes
 from gateway.send.routes import EnsureTopic
@@ -46,7 +46,7 @@ class RouteAnswers:
 
     async def route(self, caller: Caller, request: QueryRouteRequest) -> QueryRouteResponse:
         """Return every queue of a topic."""
-        topic = topic_of(full_name(request.topic, caller.namespace))
+        topic = topic_of(request.topic, caller.namespace)
         if self._ensure_topic is not None:
             await self._ensure_topic(topic)
         kind = await self._types.get(topic)
@@ -68,8 +68,8 @@ class RouteAnswers:
 
     async def assignment(self, caller: Caller, request: QueryAssignmentRequest) -> QueryAssignmentResponse:
         """Return one assignment per broker, the same to every consumer: the store shares out messages, not queues."""
-        topic = topic_of(full_name(request.topic, caller.namespace))
-        group_of(full_name(request.group, caller.namespace))
+        topic = topic_of(request.topic, caller.namespace)
+        group_of(request.group, caller.namespace)
         route = await self._routes.get(topic)
         endpoints = self._endpoints.of(request.endpoints, caller.info)
         readable = [one for one in _brokers(route, endpoints) if one[0].perm & PERM_READ]

@@ -77,6 +77,7 @@ from gateway.users.user_routes import user_routes
 if TYPE_CHECKING:
     from gantry_guard.guard import Guard
     from gantry_guard.http_callers import JwtCheck
+    from gateway.grpc.service import GrpcService
     from gateway.users.accounts import Accounts
 
 
@@ -119,6 +120,19 @@ class Gateway(NamedTuple):
     fleet: Fleet
     fast_path: FastPath | None
     """The fast path, for servers with connections."""
+    grpc: "GrpcService | None"
+    """The gRPC side; None if it is off."""
+
+
+class _Core(NamedTuple):
+    """What HTTP and gRPC share."""
+
+    routes: RouteCache
+    fleet: Fleet
+    sender: Sender
+    transactions: Transactions
+    schedules: Schedules
+    ensure_topic: EnsureTopic | None
 
 
 def assemble(
@@ -152,8 +166,9 @@ def assemble(
     receiver = Receiver(routes, ports.leases, shown, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver, access)
     call_metrics = _call_metrics(metrics, clocks.monotonic, send, pull, puller, leases, receiver)
-    inner_http = None if access_parts is None else access_parts.guard.inner_http()
-    workers = Workers(metrics, settings.worker, settings.worker_ports, inner_http)
+    workers = _workers(settings, metrics, access_parts)
+    claim_holders = _schedulers(settings, ports, fleet)
+    schedules = Schedules(claim_holders, ports.schedulers)
     transactions = Transactions(sender, drafting, _checkers(settings, ports, fleet), ports.transactions)
     operations = [
         *topic_routes(topics),
@@ -163,23 +178,86 @@ def assemble(
         *_message_routes(ports, fleet, routes, known),
         *_cluster_routes(ports, fleet, known, topics, groups),
         *_health_routes(ports, fleet, workers, puller, access_parts),
-        *_scheduler_routes(settings, ports, fleet, groups, routes),
+        *_scheduler_routes(settings, ports, schedules, claim_holders, fleet, groups, routes),
         *transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic, access),
         *_user_routes(settings, access_parts, fleet),
     ]
-    app = GatewayApp(
+    app = _app(settings, ports, operations, HotRoutes(send, pull, leases), access, call_metrics)
+    answers = FastAnswers(access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
+    fast_path = _fast_path(app, answers, ports.stamps, send, leases) if fast_paths else None
+    drain = partial(_drain, puller, receiver, transactions)
+    core = _Core(routes, fleet, sender, transactions, schedules, ensure_topic)
+    grpc = _grpc(settings, ports, core, access_parts, metrics)
+    return Gateway(app, routes, puller, drain, workers, known, fleet, fast_path, grpc)
+
+
+def _app(
+    settings: GatewaySettings,
+    ports: Ports,
+    operations: list[Operation],
+    hot: HotRoutes,
+    access: Access,
+    call_metrics: CallMetrics,
+) -> GatewayApp:
+    return GatewayApp(
         operations=operations,
-        hot=HotRoutes(send, pull, leases),
+        hot=hot,
         access=access,
         call_metrics=call_metrics,
         limits=ports.limits,
         stamps=ports.stamps,
         gzip_bytes_min=settings.gzip_bytes_min,
     )
-    answers = FastAnswers(access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
-    fast_path = _fast_path(app, answers, ports.stamps, send, leases) if fast_paths else None
-    drain = partial(_drain, puller, receiver, transactions)
-    return Gateway(app, routes, puller, drain, workers, known, fleet, fast_path)
+
+
+def _grpc(
+    settings: GatewaySettings, ports: Ports, core: _Core, parts: AccessParts | None, metrics: Metrics
+) -> "GrpcService | None":
+    """Return the gRPC side; None if it is off."""
+    if settings.grpc_port < 0:
+        return None
+    # Protobuf takes 10 MB and 40 ms: it is loaded only if gRPC is on.
+    from gateway.grpc.access import GrpcAccess
+    from gateway.grpc.endpoints import OwnEndpoints
+    from gateway.grpc.service import GrpcService, Shared
+
+    shared = Shared(
+        core.routes,
+        core.fleet,
+        ports.stores,
+        ports.leases,
+        core.sender,
+        Acker(core.routes, ports.leases),
+        core.transactions,
+        core.schedules,
+        ports.limits,
+        ports.clocks,
+        core.ensure_topic,
+        settings.delay_horizon_seconds * 1000,
+    )
+    needs_token = bool(settings.token)
+    door = (
+        None
+        if parts is None
+        else parts.guard.grpc_door(settings.access_cluster, parts.jwt, needs_token_when_off=needs_token)
+    )
+    return GrpcService(
+        shared,
+        GrpcAccess(settings.token, door),
+        OwnEndpoints(settings.grpc_advertise, settings.grpc_port),
+        metrics,
+        lambda: parts is None or parts.guard.is_ready,
+    )
+
+
+def _workers(settings: GatewaySettings, metrics: Metrics, parts: AccessParts | None) -> Workers:
+    inner_http = None if parts is None else parts.guard.inner_http()
+    return Workers(metrics, settings.worker, settings.worker_ports, inner_http)
+
+
+def _schedulers(settings: GatewaySettings, ports: Ports, fleet: Fleet) -> ClaimHolders:
+    holder, now = ports.schedulers.holder, ports.clocks.monotonic
+    return ClaimHolders(fleet, holder, now, "scheduler", settings.takeover_seconds)
 
 
 def _topics(settings: GatewaySettings, ports: Ports, fleet: Fleet, routes: RouteCache) -> TopicAdmin:
@@ -307,14 +385,16 @@ def _message_routes(ports: Ports, fleet: Fleet, routes: RouteCache, known: Known
 
 
 def _scheduler_routes(
-    settings: GatewaySettings, ports: Ports, fleet: Fleet, groups: GroupAdmin, routes: RouteCache
+    settings: GatewaySettings,
+    ports: Ports,
+    schedules: Schedules,
+    claim_holders: ClaimHolders,
+    fleet: Fleet,
+    groups: GroupAdmin,
+    routes: RouteCache,
 ) -> list[Operation]:
     """Return the calls that a scheduler carries out."""
-    clocks, schedulers = ports.clocks, ports.schedulers
-    claim_holders = ClaimHolders(
-        fleet, schedulers.holder, clocks.monotonic, "scheduler", settings.takeover_seconds
-    )
-    schedules, tasks = Schedules(claim_holders, schedulers), Tasks(claim_holders, schedulers)
+    clocks, tasks = ports.clocks, Tasks(claim_holders, ports.schedulers)
     horizon_ms = settings.delay_horizon_seconds * 1000
     return [
         *schedule_routes(schedules, clocks.wall_ms, horizon_ms),
