@@ -214,7 +214,12 @@ class MemorySystem:
             histories=self,
             replicas=self,
         )
-        short = {"grpc_port": -1, "topic_ready_seconds": 0.1, "takeover_seconds": 0.5, "allowed_hosts": "gateway, a, b, x"}
+        short = {
+            "grpc_port": -1,
+            "topic_ready_seconds": 0.1,
+            "takeover_seconds": 0.5,
+            "allowed_hosts": "gateway, a, b, x",
+        }
         return assemble(
             msgspec.convert(short | settings, GatewaySettings),
             ports,

@@ -9,6 +9,7 @@ import pytest
 from gantry_chassis.http.server import HttpServer, health_routes
 from gantry_chassis.machine.addresses import (
     EVERYWHERE,
+    host_and_port,
     joined,
     listening_socket,
     reachable_address,
@@ -63,3 +64,23 @@ def test_a_taken_port_is_reported_and_leaves_no_socket() -> None:
         with pytest.raises(OSError, match="in use"):
             listening_socket("::1", first.getsockname()[1], backlog=1)
         assert first.family == socket.AF_INET6
+
+
+@pytest.mark.parametrize(
+    ("text", "port", "expected"),
+    [
+        ("mq.example:443", 0, ("mq.example", 443)),
+        ("mq.example", 8081, ("mq.example", 8081)),
+        ("[::1]:99", 0, ("::1", 99)),
+        ("[::1]", 5, ("::1", 5)),
+        ("::1", 5, ("::1", 5)),
+    ],
+)
+def test_host_and_port_are_taken_apart(text, port, expected):
+    assert host_and_port(text, port) == expected
+
+
+@pytest.mark.parametrize("text", ["", ":80", "a", "a:b", "a:0", "a:65536", "[]:1"])
+def test_what_is_no_host_and_port(text):
+    with pytest.raises(ValueError, match="host:port"):
+        host_and_port(text)

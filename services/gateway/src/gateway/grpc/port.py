@@ -66,4 +66,5 @@ async def open_port(
             service.sweep()
 
     life.supervise("gRPC clients", sweep)
+    life.supervise("gRPC orphans", service.orphans.run)
     return GrpcPort(service, server, number)

@@ -3,11 +3,10 @@
 RocketMQ's clients in Java, Go and C# begin with TLS and accept any certificate, as the one of RocketMQ's own proxy is self-signed.
 """
 
+import os
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from gantry_chassis.certificates import CIPHERS
@@ -39,11 +38,11 @@ def _context(pem: bytes, protocols: tuple[str, ...]) -> ssl.SSLContext:
     context.set_ciphers(CIPHERS)
     if protocols:
         context.set_alpn_protocols(list(protocols))
-    with TemporaryDirectory(prefix="gantry-grpc-") as folder:  # OpenSSL reads a key from a file only
-        file = Path(folder, "pem")
-        file.touch(mode=0o600)
-        file.write_bytes(pem)
-        context.load_cert_chain(file)
+    # OpenSSL reads a key from a file only, and a container may have no disk to write to: this one is in memory.
+    with os.fdopen(os.memfd_create(NAME), "wb") as file:
+        file.write(pem)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
     return context
 
 

@@ -1,24 +1,27 @@
 """MessagingService as a whole: the one module that knows all its parts."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, NoReturn, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from gantry_chassis.metrics import Metrics
 from gantry_link.grpc.calls import Methods, Streaming, Unary, joined
 from gantry_link.grpc.health import Health
 from gantry_link.grpc.reflection import Reflection
+from gateway.admin.groups import GroupAdmin
 from gateway.grpc.access import GrpcAccess
 from gateway.grpc.acks import Acks
-from gateway.grpc.calls import Caller, Calls
+from gateway.grpc.calls import Calls
 from gateway.grpc.clients import Clients
-from gateway.grpc.codes import Refused
 from gateway.grpc.endpoints import OwnEndpoints
 from gateway.grpc.group_settings import KnownGroups
-from gateway.grpc.messages.leased import shown
+from gateway.grpc.lite import sync_lite_subscription
+from gateway.grpc.messages import leased, pulled
+from gateway.grpc.orphans import Orphans
 from gateway.grpc.proto import METHODS, SERVICE, file_descriptors
-from gateway.grpc.proto.enums import ClientType, Code
+from gateway.grpc.proto.enums import ClientType
 from gateway.grpc.proto.receiving import ReceiveMessageResponse
 from gateway.grpc.proto.timestamp import timestamp
+from gateway.grpc.pulls import Pulls
 from gateway.grpc.receive import Receives
 from gateway.grpc.renewals import Renewals
 from gateway.grpc.routes import ClientLife, RouteAnswers
@@ -28,8 +31,10 @@ from gateway.grpc.transactions import EndsTransactions
 from gateway.http.metrics import CallCounts
 from gateway.ports.leases import LeaseStores
 from gateway.ports.stores import Clocks, RateLimits, Stores
+from gateway.pull.pulling import Puller
 from gateway.receive.acking import Acker
 from gateway.receive.receiving import Receiver
+from gateway.routing.brokers import KnownBrokers
 from gateway.routing.fleet import Fleet
 from gateway.routing.route_cache import RouteCache
 from gateway.routing.topic_types import TopicTypes
@@ -46,7 +51,9 @@ class Shared(NamedTuple):
     """What the gateway has for every protocol."""
 
     routes: RouteCache
+    known: KnownBrokers
     fleet: Fleet
+    groups: GroupAdmin
     stores: Stores
     leases: LeaseStores
     sender: Sender
@@ -77,7 +84,11 @@ class GrpcService:
         """Questions to clients."""
         self.endpoints = endpoints
         self._health, self._is_ready = Health([SERVICE]), is_ready
-        self._receiver = Receiver(shared.routes, shared.leases, shown, clocks.monotonic)
+        self._types = TopicTypes(shared.routes, shared.stores)
+        self.orphans = Orphans(shared.transactions, self.clients, self._types.known)
+        """Asks producers about transactions: run it."""
+        self._receiver = Receiver(shared.routes, shared.leases, leased.shown, clocks.monotonic)
+        self._puller = Puller(shared.routes, shared.stores, shared.known, pulled.pulled, clocks.monotonic)
         self._renewals = Renewals(shared.acker, self.clients.is_alive, clocks.monotonic)
         self.clients.on_left(self._renewals.leave)
         counts = CallCounts(metrics, clocks.monotonic, "gateway_grpc_call", "gRPC", ("method", "code"))
@@ -85,6 +96,7 @@ class GrpcService:
         self._sends = self._made_sends(shared)
         self._receives = Receives(self._receiver, self._renewals, shared.limits, clocks)
         self._acks = Acks(shared.acker, self._renewals, shared.limits, self._is_push)
+        self._pulls = Pulls(self._puller, shared.routes, shared.stores, shared.groups, shared.limits)
         groups = KnownGroups(shared.fleet, clocks.monotonic)
         self._telemetry = Telemetry(self._calls, access.admit, self.clients, groups, self.commands)
         unary = self._unary(shared, access)
@@ -93,7 +105,7 @@ class GrpcService:
             "ReceiveMessage": self._calls.streaming(
                 "ReceiveMessage", self._receives.receive, lambda: [_end_of_receive(clocks.wall_ms())]
             ),
-            "PullMessage": self._calls.streaming("PullMessage", _not_implemented_stream, list),
+            "PullMessage": self._calls.streaming("PullMessage", self._pulls.pull, list),
         }
         assert unary.keys() | streaming.keys() == METHODS.keys(), "every method is served"
         self.methods = joined(
@@ -111,7 +123,8 @@ class GrpcService:
     def drain(self) -> None:
         """Answer held receives now, and say that the port is not ready."""
         self._health.set_serving(False)
-        self._receiver.drain()
+        for one in (self._receiver, self._puller, self.orphans):
+            one.drain()
 
     def close(self) -> None:
         """Extend no leases any more."""
@@ -120,7 +133,7 @@ class GrpcService:
     def _made_sends(self, shared: Shared) -> Sends:
         return Sends(
             shared.sender,
-            TopicTypes(shared.routes, shared.stores),
+            self._types,
             self.clients.bind_topic,
             shared.limits,
             shared.ensure_topic,
@@ -129,10 +142,9 @@ class GrpcService:
         )
 
     def _unary(self, shared: Shared, access: GrpcAccess) -> dict[str, Unary]:
-        types = TopicTypes(shared.routes, shared.stores)
-        routes = RouteAnswers(shared.routes, types, self.endpoints, shared.ensure_topic)
+        routes = RouteAnswers(shared.routes, self._types, self.endpoints, shared.ensure_topic)
         life = ClientLife(self.clients)
-        recalls = Recalls(shared.schedules, types, shared.clocks.wall_ms)
+        recalls = Recalls(shared.schedules, self._types, shared.clocks.wall_ms)
         ends = EndsTransactions(shared.transactions, checks_topics=access.has_users)
         handlers = {
             "QueryRoute": routes.route,
@@ -141,12 +153,16 @@ class GrpcService:
             "NotifyClientTermination": life.terminate,
             "RecallMessage": recalls.recall,
             "EndTransaction": ends.end,
-            **dict.fromkeys(_NOT_IMPLEMENTED, _not_implemented),
+            "SyncLiteSubscription": sync_lite_subscription,
         }
         with_own_tokens = {
             "SendMessage": self._sends.send,
             "AckMessage": self._acks.ack,
             "ChangeInvisibleDuration": self._acks.change_invisible,
+            "ForwardMessageToDeadLetterQueue": self._acks.forward_to_dlq,
+            "UpdateOffset": self._pulls.update_offset,
+            "GetOffset": self._pulls.get_offset,
+            "QueryOffset": self._pulls.query_offset,
         }
         return {method: self._calls.unary(method, handler) for method, handler in handlers.items()} | {
             method: self._calls.unary(method, handler, takes_token=False)
@@ -173,24 +189,19 @@ class GrpcService:
             "gRPC receives that wait for a message.",
             lambda: self._receiver.waiting,
         )
-        metrics.gauge("gateway_grpc_leases_extended", "Messages whose leases are extended.", lambda: self._renewals.count)  # fmt: skip
-
-
-_NOT_IMPLEMENTED: Final = (
-    "ForwardMessageToDeadLetterQueue",
-    "UpdateOffset",
-    "GetOffset",
-    "QueryOffset",
-    "SyncLiteSubscription",
-)
-
-
-def _not_implemented(_caller: Caller, request: object) -> NoReturn:
-    raise Refused(Code.NOT_IMPLEMENTED, f"{type(request).__name__} is not served")
-
-
-async def _not_implemented_stream(caller: Caller, request: object, _send: object) -> None:
-    _not_implemented(caller, request)
+        metrics.gauge(
+            "gateway_grpc_leases_extended",
+            "Messages whose leases are extended.",
+            lambda: self._renewals.count,
+        )
+        metrics.counted(
+            "gateway_grpc_messages_pulled", "Messages returned to gRPC pulls.", lambda: self._pulls.messages
+        )
+        metrics.counted(
+            "gateway_grpc_checks_pushed",
+            "Checks of transactions passed to gRPC producers.",
+            lambda: self.orphans.pushed,
+        )
 
 
 def _end_of_receive(now_ms: int) -> bytes:

@@ -128,7 +128,9 @@ class _Core(NamedTuple):
     """What HTTP and gRPC share."""
 
     routes: RouteCache
+    known: KnownBrokers
     fleet: Fleet
+    groups: GroupAdmin
     sender: Sender
     transactions: Transactions
     schedules: Schedules
@@ -186,7 +188,7 @@ def assemble(
     answers = FastAnswers(access, call_metrics, ports.stamps, app.finish, settings.gzip_bytes_min, app.large)
     fast_path = _fast_path(app, answers, ports.stamps, send, leases) if fast_paths else None
     drain = partial(_drain, puller, receiver, transactions)
-    core = _Core(routes, fleet, sender, transactions, schedules, ensure_topic)
+    core = _Core(routes, known, fleet, groups, sender, transactions, schedules, ensure_topic)
     grpc = _grpc(settings, ports, core, access_parts, metrics)
     return Gateway(app, routes, puller, drain, workers, known, fleet, fast_path, grpc)
 
@@ -223,7 +225,9 @@ def _grpc(
 
     shared = Shared(
         core.routes,
+        core.known,
         core.fleet,
+        core.groups,
         ports.stores,
         ports.leases,
         core.sender,
