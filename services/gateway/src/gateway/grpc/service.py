@@ -19,10 +19,8 @@ from gateway.grpc.messages import leased, pulled
 from gateway.grpc.orphans import Orphans
 from gateway.grpc.proto import METHODS, SERVICE, file_descriptors
 from gateway.grpc.proto.enums import ClientType
-from gateway.grpc.proto.receiving import ReceiveMessageResponse
-from gateway.grpc.proto.timestamp import timestamp
 from gateway.grpc.pulls import Pulls
-from gateway.grpc.receive import Receives
+from gateway.grpc.receive import Receives, end_of_receive
 from gateway.grpc.renewals import Renewals
 from gateway.grpc.routes import ClientLife, RouteAnswers
 from gateway.grpc.send import Recalls, Sends
@@ -103,7 +101,7 @@ class GrpcService:
         streaming: dict[str, Streaming] = {
             "Telemetry": self._telemetry.serve,
             "ReceiveMessage": self._calls.streaming(
-                "ReceiveMessage", self._receives.receive, lambda: [_end_of_receive(clocks.wall_ms())]
+                "ReceiveMessage", self._receives.receive, lambda: [end_of_receive(clocks.wall_ms())]
             ),
             "PullMessage": self._calls.streaming("PullMessage", self._pulls.pull, list),
         }
@@ -202,10 +200,6 @@ class GrpcService:
             "Checks of transactions passed to gRPC producers.",
             lambda: self.orphans.pushed,
         )
-
-
-def _end_of_receive(now_ms: int) -> bytes:
-    return ReceiveMessageResponse(delivery_timestamp=timestamp(now_ms)).SerializeToString()
 
 
 def _by_path(methods: dict[str, T]) -> dict[str, T]:
