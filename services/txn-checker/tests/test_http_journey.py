@@ -16,10 +16,10 @@ class Http:
 
     def __init__(self, directory):
         self.processes = []
-        names = (
+        self.names = names = (
             f"nameservers=127.0.0.1:{self._start('nameserver', f'data_dir={directory}/ns', 'port=0').port}"
         )
-        self._start(
+        self.store = self._start(
             "broker_store",
             f"store_dir={directory}/a",
             "port=0",
@@ -29,7 +29,7 @@ class Http:
             "send_wait_ms_max=60000",
         )
         self._start("txn_checker", "port=0", names, *FAST)
-        self.gateway = self._start("gateway", "port=0", names)
+        self.gateway = self._start("gateway", "port=0", "grpc_port=0", names)
 
     def _start(self, module, *settings):
         process = Process(module, *settings)
