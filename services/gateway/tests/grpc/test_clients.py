@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from gateway_grpc_peers import Steady
 
-from gateway.grpc.clients import EXPIRY_SECONDS, Clients
+from gateway.grpc.clients import ALONE_SECONDS_MAX, EXPIRY_SECONDS, Clients
 from gateway.grpc.codes import Refused
 from gateway.grpc.proto.enums import ClientType, Code
 from gateway.grpc.proto.settings import Settings
@@ -103,10 +103,20 @@ def test_a_silent_client_has_left(clients, now):
     now.seconds += EXPIRY_SECONDS
     clients.seen("c2", "")
     clients.sweep()
-    assert (left, clients.is_alive("c1")) == ([], True)
+    assert (left, clients.get("c1") is None) == ([], False)
     now.seconds += 0.1
     clients.sweep()
     assert (left, len(clients), clients.is_alive("c1")) == (["c1"], 1, False)
+
+
+def test_a_client_without_a_stream_lives_by_its_heartbeats(clients, now):
+    one = clients.seen("c1", "")
+    now.seconds += ALONE_SECONDS_MAX
+    assert clients.is_alive("c1")
+    now.seconds += 0.1
+    assert not clients.is_alive("c1")
+    clients.opened(one, Written())
+    assert clients.is_alive("c1")
 
 
 def test_a_silent_client_with_a_stream_is_reported_once_and_may_come_back(clients, now):

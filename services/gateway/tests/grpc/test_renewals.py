@@ -132,6 +132,14 @@ async def test_a_client_that_leaves_loses_its_leases_within_a_second(consumers, 
     consumers.renewals.leave("nobody")
 
 
+async def test_leases_of_a_client_that_is_silent_are_extended_no_longer(consumers, extensions):
+    await push_messages(consumers, "a")
+    consumers.alive.discard(PUSH)
+    await pass_time(consumers, 60)
+    assert not extensions.asked
+    assert consumers.renewals.count == 0
+
+
 async def test_a_client_may_leave_while_its_leases_are_extended(consumers, extensions):
     await push_messages(consumers, "a")
     consumers.system.clocks.advance(50)

@@ -35,6 +35,8 @@ NACK_MS_MIN: Final = 1000
 """Shortest delay of a message that a push consumer gives back. A Node client asks for no delay: it would use up all attempts at once."""
 _LEASE_OVER: Final = "the lease is over, or the message was given back before"
 _INVALID: Final = "the receipt handle is malformed, or of another topic or group"
+_FORWARDED: Final = "forwarded by its consumer"
+"""The reason of a dead letter. How often its consumer tried is not known: it tries messages in order without the gateway."""
 _GONE_TOPIC: Final = "TOPIC_NOT_EXIST"
 
 
@@ -147,9 +149,8 @@ class Acks:
         topic, group = _names(caller, request.topic, request.group)
         await self._take(caller)
         handle = request.receipt_handle
-        reason = f"forwarded by its consumer after {request.delivery_attempt} attempts"
         try:
-            (result,) = await self._acker.settle(topic, group, [Wanted(handle, ItemKind.DEAD, 0, reason)])
+            (result,) = await self._acker.settle(topic, group, [Wanted(handle, ItemKind.DEAD, 0, _FORWARDED)])
         except Problem as problem:
             result = problem
         answer = _status(result)

@@ -14,6 +14,8 @@ from gateway.grpc.proto.telemetry import TelemetryCommand
 
 EXPIRY_SECONDS: Final = 120.0
 """A client without a call for so long has left (the value of RocketMQ's proxy)."""
+ALONE_SECONDS_MAX: Final = 30.0
+"""A client without a Telemetry stream that has been silent for so long is not alive: official ones send a heartbeat every 10 s."""
 CLIENTS_MAX: Final = 100_000
 
 
@@ -75,7 +77,9 @@ class Clients:
     def is_alive(self, client_id: str) -> bool:
         """Whether a client has called lately, and not left. After a restart of the gateway, clients call for minutes before they open a stream."""
         client = self._clients.get(client_id)
-        return client is not None and not self._is_silent(client)
+        if client is None or self._is_silent(client):
+            return False
+        return bool(client.conversations) or self._now() - client.last_seen <= ALONE_SECONDS_MAX
 
     def producers_of(self, topic: str) -> list[Client]:
         """Return the connected producers that are bound to a topic."""

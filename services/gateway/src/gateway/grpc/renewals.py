@@ -55,7 +55,7 @@ class Renewals:
     """The leases of all push consumers that call this process. One timer for all."""
 
     def __init__(self, acker: Acker, is_alive: Callable[[str], bool], now: Callable[[], float]) -> None:
-        """`is_alive` tells whether a client, by its id, has called lately; `leave` is called when that ends. `now` counts seconds and never goes back."""
+        """`is_alive` tells whether a client, by its id, can be expected to be there. `now` counts seconds and never goes back."""
         self._acker, self._is_alive, self._now = acker, is_alive, now
         self._by_client: dict[str, dict[str, Held]] = {}
         self._due: dict[int, dict[Held, None]] = {}
@@ -137,6 +137,11 @@ class Renewals:
         work: dict[Work, list[Held]] = {}
         for step in [step for step in self._due if step <= now / SWEEP_SECONDS]:
             for held in self._due.pop(step):
+                if not self._is_alive(held.client_id):
+                    self.drop_all(
+                        held
+                    )  # its leases end: it has been silent, though not for so long that it has left
+                    continue
                 work.setdefault((held.topic, held.group, _next_ms(held, now)), []).append(held)
         for (topic, group, ms), all_held in work.items():
             for part in _together(all_held):
