@@ -116,7 +116,7 @@ class Http2Connection(asyncio.Protocol):
         self._counted_at = self._watched_at = COUNTED_BYTES
         self._quiet_since = self._loop.time()
         """Since when there is no call."""
-        self._heard_at = self._quiet_since
+        self._heard_at, self._first_byte = self._quiet_since, b""
         self._leaving_since = 0.0
         """Since when the client should close, or we do; 0 while nobody should."""
         self._taken = (0, self._quiet_since)
@@ -151,13 +151,14 @@ class Http2Connection(asyncio.Protocol):
         if self._is_closing or self._handler is None:
             return
         self._has_heard = True
+        self._first_byte = self._first_byte or data[:1]
         events = self._h2.receive(data, self._loop.time())
         if events:
             self._is_active = True
             self._handler.take(events)
             last = events[-1]
             if type(last) is Ended:
-                self._fault(last, data)
+                self._fault(last)
                 return
         buffered = self._h2.buffered_bytes
         if buffered != self._buffered_bytes:
@@ -362,8 +363,8 @@ class Http2Connection(asyncio.Protocol):
             self._taken = (taken, now)
         return now - self._taken[1] > self._limits.unsent_seconds
 
-    def _fault(self, ended: Ended, data: bytes) -> None:
-        if data[:1] == bytes((TLS_RECORD,)) and not self.is_secure and not self._written_bytes:
+    def _fault(self, ended: Ended) -> None:
+        if self._first_byte == bytes((TLS_RECORD,)) and not self.is_secure:
             self.cut("tls", "it speaks TLS, and tls_mode=disabled")
             return
         reason = "flooding" if ended.code == ErrorCode.ENHANCE_YOUR_CALM else "malformed"
