@@ -205,11 +205,11 @@ async def test_a_taken_check_goes_to_nobody_else_until_the_next_one():
     assert await ask() == [("U0", 1)], "its answer may have been lost"
     others = asyncio.ensure_future(ask(wait_ms=30_000))
     await asyncio.sleep(0)
-    assert await ask(TakenCheck(key="U0", attempt=1)) == []
+    assert await ask(TakenCheck(key="U0", broker="broker-a", attempt=1)) == []
     assert (await answers.receive_checks(ReceiveChecks(producer_group="pg"))).checks, (
         "who polls gets it again"
     )
-    assert await ask(TakenCheck(key="U0", attempt=1)) == []
+    assert await ask(TakenCheck(key="U0", broker="broker-a", attempt=1)) == []
     await asyncio.sleep(0)
     assert not others.done()
     store.now_ms += 31_000
@@ -228,6 +228,26 @@ async def test_the_oldest_taken_checks_are_forgotten(monkeypatch):
     store.now_ms += 7_000
     await watch.turn()
     answers = Answers(lambda: [watch])
-    taken = [TakenCheck(key=f"U{number}", attempt=1) for number in range(3)]
+    taken = [TakenCheck(key=f"U{number}", broker="broker-a", attempt=1) for number in range(3)]
     page = await answers.receive_checks(ReceiveChecks(producer_group="pg", taken=taken))
     assert [check.key for check in page.checks] == ["U0"]
+
+
+async def test_the_same_key_at_another_broker_or_of_another_group_is_another_transaction():
+    stores = [CheckerMemoryStore(f"broker-{n}", f"127.0.0.1:{10911 + 10 * n}") for n in range(2)]
+    watches = [
+        StoreWatch(store, Policy(), Producers(lambda: stores), 1.0, lambda: None, monotonic)
+        for store in stores
+    ]
+    for store, watch in zip(stores, watches, strict=True):
+        watch.hold(store.epoch)
+        for group in ("pg", "other"):
+            store.begin("U0", group)
+        store.now_ms += 7_000
+        await watch.turn()
+    answers = Answers(lambda: watches)
+    taken = [TakenCheck(key="U0", broker="broker-0", attempt=1)]
+    page = await answers.receive_checks(ReceiveChecks(producer_group="pg", taken=taken))
+    assert [check.broker for check in page.checks] == ["broker-1"]
+    page = await answers.receive_checks(ReceiveChecks(producer_group="other", taken=[]))
+    assert sorted(check.broker for check in page.checks) == ["broker-0", "broker-1"]

@@ -79,8 +79,8 @@ class Answers:
         self._is_stopping = False
         self._handed_s: dict[str, float] = {}
         """Loop time of the last delivery, by transaction key."""
-        self._taken: dict[str, int] = {}
-        """Number of the last check that a caller passed to a producer, by transaction key."""
+        self._taken: dict[tuple[str, str, str], int] = {}
+        """Number of the last check that a caller passed to a producer, by group, broker and transaction key."""
         self._last: dict[_Turns, _Place] = {}
         """The last half delivered, by group and topics. The next answer continues after it, so that every half gets a turn."""
 
@@ -139,13 +139,14 @@ class Answers:
 
     def _take(self, ask: ReceiveChecks) -> None:
         for one in ask.taken or ():
-            self._taken.pop(one.key, None)
-            self._taken[one.key] = one.attempt
+            which = ask.producer_group, one.broker, one.key
+            self._taken.pop(which, None)
+            self._taken[which] = one.attempt
             if len(self._taken) > TAKEN_MAX:
                 del self._taken[next(iter(self._taken))]
 
     def _is_untaken(self, one: _Waiting) -> bool:
-        return self._taken.get(one.half.key) != one.half.checks
+        return self._taken.get((one.half.group, one.store.broker, one.half.key)) != one.half.checks
 
     def _go_on_behind(self, turns: _Turns, last: _Place) -> None:
         self._last.pop(turns, None)

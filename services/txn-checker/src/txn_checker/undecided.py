@@ -43,6 +43,8 @@ class Undecided:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._entries: dict[Transaction, _Entry] = {}
+        self._groups: dict[str, dict[Transaction, _Entry]] = {}
+        """The same entries by producer group: requests for the checks of many groups are held at once."""
         self._due: list[tuple[int, int, Transaction]] = []
         """(time, offset, transaction); outdated entries are skipped."""
         self.stale: list[Half] = []
@@ -127,6 +129,7 @@ class Undecided:
         entry.state = STATES[entry.state][event]
         if entry.state is State.ENDED:
             del self._entries[half.transaction]
+            self._leave_group(entry.half)
         elif event is Event.FAILED:
             entry.due_ms = now_ms + RETRY_MS
             self._wait(entry)
@@ -140,9 +143,7 @@ class Undecided:
 
     def asked(self, group: str) -> list[Half]:
         """Return the halves of a producer group that were asked about, the oldest first."""
-        found = [
-            entry.half for entry in self._entries.values() if entry.half.group == group and entry.half.checks
-        ]
+        found = [entry.half for entry in self._groups.get(group, {}).values() if entry.half.checks]
         return sorted(found, key=lambda half: half.begun_ms)
 
     def all(self) -> Iterable[tuple[Half, int]]:
@@ -157,13 +158,24 @@ class Undecided:
     def clear(self) -> None:
         """Drop everything: another checker holds the claim."""
         self._entries.clear()
+        self._groups.clear()
         self._due.clear()
         self.stale.clear()
 
     def _put(self, half: Half) -> None:
         due = due_ms(self._policy, half)
+        known = self._entries.get(half.transaction)
+        if known is not None:
+            self._leave_group(known.half)
         entry = self._entries[half.transaction] = _Entry(half, State.WAITING, due)
+        self._groups.setdefault(half.group, {})[half.transaction] = entry
         self._wait(entry)
+
+    def _leave_group(self, half: Half) -> None:
+        group = self._groups[half.group]
+        del group[half.transaction]
+        if not group:
+            del self._groups[half.group]
 
     def _wait(self, entry: _Entry) -> None:
         """Note when an entry is due. Its half may have asked for hours: decided ones must not stay for as long."""

@@ -86,6 +86,7 @@ class TakenCheck(_Plain, kw_only=True, rename="camel"):
     """One check of a transaction, by its number."""
 
     key: str
+    broker: str
     attempt: int
 
 

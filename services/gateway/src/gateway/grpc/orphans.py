@@ -80,7 +80,7 @@ class Orphans:
             for check in checks:
                 if pushed.get(check.transaction_id) == check.attempt or self._push(topic, check):
                     pushed[check.transaction_id] = check.attempt
-                    taken.append(TakenCheck(key=check.key, attempt=check.attempt))
+                    taken.append(TakenCheck(key=check.key, broker=check.broker, attempt=check.attempt))
             while len(pushed) > PUSHED_MAX:
                 del pushed[next(iter(pushed))]
 
