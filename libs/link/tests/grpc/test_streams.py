@@ -236,6 +236,31 @@ async def test_sending_after_the_end_of_a_call_is_an_error():
         assert found.value.status == GrpcStatus.CANCELLED
 
 
+async def test_a_service_can_cancel_its_own_sender_before_it_fails():
+    ends = asyncio.Queue()
+
+    async def write(stream):
+        while True:
+            await stream.send(bytes(50_000))
+
+    async def with_a_writer(stream):
+        writing = asyncio.ensure_future(write(stream))
+        try:
+            await stream.receive()
+        finally:
+            writing.cancel()
+            ends.put_nowait(writing)
+
+    async with grpc_serving(streaming={CHAT: with_a_writer}) as (_, port), Client.connected(port) as client:
+        client.acknowledges = False
+        stream = client.begin(CHAT)
+        await client.until(lambda: len(client.answers[stream].content) == 65_535)
+        client.cancel(stream)
+        writing = await ends.get()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+
+
 async def test_a_sender_that_waits_for_windows_is_woken_at_the_end():
     async def many(stream):
         sends = [asyncio.ensure_future(stream.send(bytes(50_000))) for _ in range(3)]

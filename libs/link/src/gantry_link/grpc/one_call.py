@@ -92,9 +92,7 @@ class OneCall(ABC):
     def cancel(self) -> None:
         """End it without an answer: the client does not wait for one."""
         if not self.is_over:
-            self._end()
-            if self._work is not None:
-                self._work.cancel()
+            self._stop()
 
     def sweep(self, now: float, seconds_max: float) -> None:
         """End it if one message has been half for too long. `now` is the loop's time."""
@@ -122,7 +120,7 @@ class OneCall(ABC):
         """End it with the status that an exception stands for. Cancels its work."""
         if self.is_over:
             return
-        self._end()
+        self._stop()
         status, message = _status_of(error, self.info)
         if self._link.is_held_back(self.stream):  # the client may never take the rest
             self._link.reset(self.stream, ErrorCode.CANCEL)
@@ -130,8 +128,12 @@ class OneCall(ABC):
             self._link.finish(self.stream, trailers(status, message))
         else:
             self._link.finish(self.stream, refused(status, message))
+
+    def _stop(self) -> None:
+        """End it, and its work: the service's task first, so that it can cancel what it has started before that is woken."""
         if self._work is not None:
             self._work.cancel()
+        self._end()
 
     def _end(self) -> None:
         self.is_over = True
