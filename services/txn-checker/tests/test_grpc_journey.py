@@ -10,7 +10,7 @@ import pytest
 from checker_processes import ROOT, Client, until
 from test_http_journey import Http
 
-from gantry_wire.headers.messages import RecallHeader
+from gantry_wire.headers.messages import CheckTransactionHeader, RecallHeader
 from gateway.grpc.proto import METHODS, SERVICE
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.enums import ClientType, Code, MessageType, TransactionResolution, TransactionSource
@@ -105,11 +105,31 @@ class Producer:
         return (await self.call("EndTransaction", request)).status.code
 
 
-async def test_a_delayed_message_is_recalled_over_grpc_and_over_remoting(system):
+def make_topic(system):
     until(
         lambda: system.ask("PUT", "/v1/topics/orders", {"readQueues": 1, "writeQueues": 1})[0] == 200,
         "the topic is there",
     )
+
+
+async def test_a_remoting_producer_of_the_topics_group_decides_what_grpc_began(system):
+    make_topic(system)
+    async with link.Client.connected(system.grpc_ports()[0]) as connection:
+        await Producer(connection, "dies").begin(b"one", "U1")
+    remoting = Client(system.store.port)
+    remoting.heartbeat("orders")
+    asked = (await asyncio.to_thread(remoting.push)).read(CheckTransactionHeader)
+    assert asked.transaction_id == "U1"
+    remoting.end(
+        8, offset=asked.tran_state_table_offset, position=asked.commit_log_offset, key="U1", group="orders",
+        from_check=True,
+    )  # fmt: skip
+    until(lambda: system.bodies() == ["one"], "the message is delivered")
+    remoting.close()
+
+
+async def test_a_delayed_message_is_recalled_over_grpc_and_over_remoting(system):
+    make_topic(system)
     async with link.Client.connected(system.grpc_ports()[0]) as connection:
         producer = Producer(connection, "c1")
         due = timestamp(int(time.time() * 1000) + 3_600_000)
@@ -128,10 +148,7 @@ async def test_a_delayed_message_is_recalled_over_grpc_and_over_remoting(system)
 
 
 async def test_another_producer_decides_what_a_dead_one_began(system):
-    until(
-        lambda: system.ask("PUT", "/v1/topics/orders", {"readQueues": 1, "writeQueues": 1})[0] == 200,
-        "the topic is there",
-    )
+    make_topic(system)
     first_port, other_port = system.grpc_ports()
     async with link.Client.connected(first_port) as connection:
         producer = Producer(connection, "dies")
@@ -153,6 +170,6 @@ async def test_another_producer_decides_what_a_dead_one_began(system):
             assert await producer.end(lost, TransactionResolution.COMMIT) == Code.OK
         assert await producer.end(lost, TransactionResolution.ROLLBACK) == Code.PRECONDITION_FAILED
         assert await producer.end(rolled_back, TransactionResolution.COMMIT) == Code.PRECONDITION_FAILED
-    assert system.bodies() == ["one"]
-    assert await asyncio.to_thread(system.gateway.stop) == 0
-    assert await asyncio.to_thread(system.other.stop) == 0
+        assert system.bodies() == ["one"]
+        assert await asyncio.to_thread(system.other.stop) == 0, "with a producer that waits for checks"
+    assert "error" not in system.other.text
