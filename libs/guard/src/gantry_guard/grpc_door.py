@@ -38,6 +38,11 @@ class GrpcDoor:
         """`http` knows all callers but those that sign, and decides. `now_ms` is wall time."""
         self._http, self._table, self._failures, self._now_ms = http, table, failures, now_ms
 
+    @property
+    def versions(self) -> tuple[int, int]:
+        """The versions of the table and of the keys of JWT: a call that waited is decided again after another one."""
+        return self._http.versions
+
     def admit(
         self, method: str, asked: GrpcAsked, headers: Mapping[bytes, bytes], address: str, name: str
     ) -> Caller | Denial:

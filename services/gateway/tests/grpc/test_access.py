@@ -120,3 +120,12 @@ def test_in_the_permissive_mode_who_proves_nothing_needs_the_token():
     with pytest.raises(Refused) as refused:
         access.admit("QueryRoute", caller(), ASKED)
     assert refused.value.code == 40100
+
+
+def test_the_moment_changes_with_users_and_policies():
+    access = Access()
+    one = GrpcAccess("", access.guard.grpc_door("DefaultCluster", needs_token_when_off=False))
+    before = one.moment
+    access.user("alice", "Allow Pub/Sub Topic:t")
+    assert one.moment != before
+    assert GrpcAccess("", None).moment == GrpcAccess("word", None).moment

@@ -50,9 +50,15 @@ class OneToken:
         return 0
 
 
-def calls_of(counts=None, *, admit=lambda method, caller, request: None, limits=None, clients=None):
+def calls_of(
+    counts=None, *, admit=lambda method, caller, request: None, moment=None, limits=None, clients=None
+):
     return Calls(
-        admit, clients if clients is not None else Clients(lambda: 0.0), limits, counts or NotedCounts()
+        admit,
+        moment or (lambda: None),
+        clients if clients is not None else Clients(lambda: 0.0),
+        limits,
+        counts or NotedCounts(),
     )
 
 
@@ -195,3 +201,23 @@ async def test_a_failed_stream_ends_with_its_status_and_what_closes_it():
     assert refusal.status.code == Code.TOPIC_NOT_FOUND
     assert last.delivery_timestamp.seconds == 5
     assert counts.counted == [("ReceiveMessage", Code.TOPIC_NOT_FOUND)]
+
+
+async def test_a_stream_is_admitted_again_once_rights_have_changed():
+    moments, admitted = [1], []
+
+    def admit(method, caller, request):
+        admitted.append(moments[0])
+        if moments[0] == 3:
+            raise Refused(Code.FORBIDDEN, "no longer")
+
+    async def hold(caller, request, send):
+        for moment in (1, 2, 2, 3):
+            moments[0] = moment
+            await send(b"")
+
+    stream = OneRequest(ReceiveMessageRequest().SerializeToString())
+    await calls_of(admit=admit, moment=lambda: moments[0]).streaming("ReceiveMessage", hold, list)(stream)
+    assert admitted == [1, 2, 3]
+    *given, refusal = map(ReceiveMessageResponse.FromString, stream.sent)
+    assert (len(given), refusal.status.code) == (3, Code.FORBIDDEN)

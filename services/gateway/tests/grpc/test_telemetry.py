@@ -56,7 +56,7 @@ class Served:
         self.clients, self.refusal = Clients(Steady()), None
         self.commands = Commands(self.clients)
         counts = CallCounts(Metrics(), lambda: 0.0, "gateway_grpc_call", "gRPC", ("method", "code"))
-        calls = Calls(self.admit, self.clients, None, counts)
+        calls = Calls(self.admit, lambda: None, self.clients, None, counts)
         self.telemetry = Telemetry(calls, self.admit, self.clients, OneGroup(), self.commands)
 
     def admit(self, method, caller, request):

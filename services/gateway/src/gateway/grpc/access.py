@@ -35,6 +35,11 @@ class GrpcAccess:
         """Whether each call needs a user with its rights."""
         return self._door is not None
 
+    @property
+    def moment(self) -> object:
+        """What users, policies, tokens and keys are now: another value once any has changed."""
+        return None if self._door is None else self._door.versions
+
     def admit(self, method: str, caller: Caller, request: Any) -> None:
         """Raise Refused unless the client may make this call."""
         if self._door is None:

@@ -87,22 +87,43 @@ def read_caller(info: CallInfo) -> Caller:
 class Calls:
     """Makes the server's calls from handlers: parses, admits, and turns errors into responses."""
 
-    def __init__(self, admit: Admit, clients: Clients, limits: RateLimits | None, counts: CallCounts) -> None:
-        self._admit, self._clients, self._limits, self._counts = admit, clients, limits, counts
+    def __init__(
+        self,
+        admit: Admit,
+        moment: Callable[[], object],
+        clients: Clients,
+        limits: RateLimits | None,
+        counts: CallCounts,
+    ) -> None:
+        """`moment` returns another value once `admit` may decide otherwise."""
+        self._admit, self._moment, self._clients = admit, moment, clients
+        self._limits, self._counts = limits, counts
 
     def unary(self, method: str, handler: Handler, *, takes_token: bool = True) -> Unary:
         """Return the call of a method with one response. `takes_token`: the call takes one of the client's tokens; else its handler does."""
         return _UnaryCall(self, method, handler, takes_token=takes_token)
 
     def streaming(self, method: str, handler: StreamHandler, closing: Callable[[], list[bytes]]) -> Streaming:
-        """Return the call of a method with one request and many responses. `closing` returns what follows the status of a failed call."""
+        """Return the call of a method with one request and many responses. `closing` returns what follows the status of a failed call.
+
+        A call that waited is admitted again before its next response, if any right may have changed meanwhile.
+        """
 
         async def serve(stream: Stream) -> None:
             started, code = self.now(), int(Code.OK)
             try:
                 data = await stream.receive()
+                since = self._moment()
                 caller, request = self.read(method, stream.info, data or b"")
-                await handler(caller, request, stream.send)
+
+                def send(part: bytes) -> Awaitable[None]:
+                    nonlocal since
+                    if (now := self._moment()) != since:
+                        since = now
+                        self._admit(method, caller, request)
+                    return stream.send(part)
+
+                await handler(caller, request, send)
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a status

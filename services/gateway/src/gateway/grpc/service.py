@@ -90,7 +90,7 @@ class GrpcService:
         self._renewals = Renewals(shared.acker, self.clients.is_alive, clocks.monotonic)
         self.clients.on_left(self._renewals.leave)
         counts = CallCounts(metrics, clocks.monotonic, "gateway_grpc_call", "gRPC", ("method", "code"))
-        self._calls = Calls(access.admit, self.clients, shared.limits, counts)
+        self._calls = Calls(access.admit, lambda: access.moment, self.clients, shared.limits, counts)
         self._sends = self._made_sends(shared)
         self._receives = Receives(self._receiver, self._renewals, shared.limits, clocks)
         self._acks = Acks(shared.acker, self._renewals, shared.limits, self._is_push)
