@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.http.problems import Problem
-from gateway.ports.stores import PeerAway, TopicSettings
+from gateway.ports.stores import PeerAway, StoreRefused, TopicSettings
 from gateway.routing.topic_types import TopicTypes
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +50,19 @@ async def test_a_broker_that_is_away_is_asked_again(system, types):
     store.away = PeerAway("broker-a", False, "not connected")
     assert (await types.get("orders"), types.known("orders")) == ("", None)
     store.away = None
+    assert await types.get("orders") == "FIFO"
+
+
+async def test_brokers_that_show_no_topics_are_asked_once(system, types):
+    system.stores["broker-a"].refuse = StoreRefused(3, "request type 351 not supported")
+    assert (await types.get("orders"), types.known("orders"), await types.get("orders")) == ("", "", "")
+    assert asked(system) == 1
+
+
+async def test_another_broker_shows_the_topic(pair):
+    types = TopicTypes(pair.gateway().routes, pair)
+    pair.stores["broker-a"].refuse = StoreRefused(17, "topic[orders] not exist")
+    pair.stores["broker-b"].kept_topics["orders"] = TopicSettings("orders", 4, 4, 6, "FIFO")
     assert await types.get("orders") == "FIFO"
 
 

@@ -1,18 +1,22 @@
 """What type of messages a topic takes: RocketMQ's attribute `message.type`, asked of a broker once for each read of the route."""
 
 import asyncio
-from contextlib import suppress
 
 from gateway.ports.stores import PeerAway, StoreRefused, Stores
 from gateway.routing.route_cache import Route, RouteCache
 
 
 async def read_message_type(route: Route, stores: Stores) -> str | None:
-    """Return the attribute, of the first broker that responds: "" if the topic has none, None if no broker responds."""
+    """Return the attribute, of the first broker that shows the topic: "" if the topic has none, or every broker refuses; None if none responds."""
+    found: str | None = None
     for broker, address in sorted(route.addresses.items()):
-        with suppress(PeerAway, StoreRefused):
+        try:
             return (await stores.at(broker, address).topic(route.topic)).message_type
-    return None
+        except StoreRefused:
+            found = ""
+        except PeerAway:
+            continue
+    return found
 
 
 class TopicTypes:
