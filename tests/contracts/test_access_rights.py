@@ -18,7 +18,6 @@ from gantry_access.rights.request_table import REQUESTS
 from gantry_chassis.http.server import Routes, health_routes
 from gantry_chassis.metrics import Metrics
 from gantry_guard.callers import INTRODUCTION
-from gantry_wire.codes import RequestCode
 from gateway.http.access import OPEN_PATHS
 from gateway.process import worker_health
 from nameserver.handlers import COMMANDS
@@ -29,7 +28,7 @@ from scheduler.orders.task_orders import TaskOrders
 from txn_checker.assembly import CheckerProcess
 
 SERVICES = Path(__file__).parents[2] / "services"
-NOT_SERVED_YET = {int(RequestCode.QUERY_ASSIGNMENT)} | set(map(int, REPLICA_CODES))
+NOT_SERVED_YET = set(map(int, REPLICA_CODES))
 """Have a row, but no service answers them."""
 
 

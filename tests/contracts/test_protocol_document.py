@@ -69,6 +69,14 @@ from gantry_wire.headers.nameserver import (
     RouteHeader,
     TopicHeader,
 )
+from gantry_wire.headers.pop import (
+    ChangeInvisibleHeader,
+    NotificationHeader,
+    PeekHeader,
+    PollingInfoHeader,
+    PopAckHeader,
+    PopHeader,
+)
 from gantry_wire.headers.typed_header import Header
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
@@ -97,6 +105,8 @@ HEADERS: dict[int, type[Header]] = {
     307: ConsumerRunningInfoHeader, 309: ConsumeDirectlyHeader,
     3001: UserHeader, 3002: UserHeader, 3003: UserHeader, 3004: UserHeader, 3005: UserFilterHeader,
     3006: SubjectHeader, 3007: SubjectHeader, 3008: DeleteAclHeader, 3009: SubjectHeader, 3010: AclFilterHeader,
+    200050: PopHeader, 200051: PopAckHeader, 200052: PeekHeader, 200053: ChangeInvisibleHeader,
+    200054: NotificationHeader, 200055: PollingInfoHeader,
     50: PlainAccessHeader, 51: AccessKeyHeader, 53: GlobalWhiteAddressesHeader,
 }  # fmt: skip
 

@@ -1,7 +1,5 @@
 """Requests 306, 316, 329, 353, 401 and 907: commands of tools to the whole broker, and replication state."""
 
-import json
-
 import pytest
 from heartbeat_bytes import HEARTBEAT
 from reading_side import ReadingSide, pull_fields
@@ -10,7 +8,6 @@ from broker_store.admin.cleaning_handler import CleaningHandlers
 from broker_store.admin.replication_handler import ReplicationHandlers
 from broker_store.commit.appends import disk_full
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
-from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies.admin import GroupForbidden, HARuntimeInfo
 from gantry_wire.bodies.json_body import decode_body
@@ -43,7 +40,6 @@ async def side(tmp_path):
         CleaningHandlers(side.cleaner, later),
         ForbiddenHandlers(consuming.groups, consuming.group_records),
         ReplicationHandlers(lambda: 4711, None, "cluster", "broker-a"),
-        RequestModeHandlers(side.store.topics, consuming.groups),
     ):
         side.commands.update(part.commands())
     yield side
@@ -85,19 +81,3 @@ async def test_a_topic_is_forbidden_to_a_group_and_allowed_again_and_that_is_sav
     await side.ask(353, {**fields, "readable": "true"})
     assert (await side.ask(11, pull)).code == ResponseCode.PULL_NOT_FOUND
     assert side.consuming.groups.forbidden == {}
-
-
-@pytest.mark.parametrize(
-    ("topic", "group", "mode", "code"),
-    [
-        ("orders", "readers", "PULL", ResponseCode.SUCCESS),
-        ("orders", "readers", "POP", ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
-        ("orders", "nobody", "PULL", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-        ("nowhere", "readers", "PULL", ResponseCode.TOPIC_NOT_EXIST),
-        ("%RETRY%readers", "readers", "PULL", ResponseCode.NO_PERMISSION),
-    ],
-)
-async def test_every_group_pulls_and_no_other_mode_is_accepted(side, topic, group, mode, code):
-    side.consuming.groups.find_or_create("readers")
-    body = json.dumps({"consumerGroup": group, "mode": mode, "popShareQueueNum": 0, "topic": topic}).encode()
-    assert (await side.ask(401, body=body)).code == code

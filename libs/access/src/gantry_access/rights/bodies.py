@@ -30,6 +30,7 @@ from gantry_wire.bodies.cluster import (
     TopicConfigList,
 )
 from gantry_wire.bodies.json_body import Body, decode_body
+from gantry_wire.bodies.pop import BatchAckBody
 from gantry_wire.headers.messages import PullHeader
 from gantry_wire.headers.typed_header import header_from_fields
 from gantry_wire.names import RETRY_PREFIX
@@ -100,6 +101,30 @@ def pull(asked: Asked) -> Iterable[Requirement]:
     if topic != RETRY_PREFIX + asked.fields["consumerGroup"].removeprefix(RETRY_PREFIX):
         raise RightsRefused(OTHER_RETRY_TOPIC)
     return (group,)
+
+
+def pop(asked: Asked) -> Iterable[Requirement]:
+    """200050 to 200055: topic and group."""
+    return _popped(asked.fields.get("topic"), asked.fields.get("consumerGroup"))
+
+
+def batch_ack(asked: Asked) -> Iterable[Requirement]:
+    """200151: topic and group of each entry."""
+    body = decode_body(asked.body, BatchAckBody)
+    return [need for one in body.acks for need in _popped(one.topic, one.consumer_group)]
+
+
+def _popped(topic: str | None, group: str | None) -> Iterable[Requirement]:
+    """Return the needs of a pop or its acknowledgement. The retry topic of a topic is named with it, and must be the group's."""
+    needs = [group_need(group, SUB)]
+    if topic is None or not topic.startswith(RETRY_PREFIX):
+        return [topic_need(topic, SUB), *needs]
+    own = RETRY_PREFIX + (group or "").removeprefix(RETRY_PREFIX)
+    if topic == own:
+        return needs
+    if topic.startswith((f"{own}_", f"{own}+")):
+        return [topic_need(topic[len(own) + 1 :], SUB), *needs]
+    raise RightsRefused(OTHER_RETRY_TOPIC)
 
 
 def _subscriptions(named: Iterable[SubscriptionData | MessageQueue]) -> Iterable[Requirement]:

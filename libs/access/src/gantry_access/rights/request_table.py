@@ -56,6 +56,12 @@ _PULL = row(
         bodies.pull,
     )
 )
+_POP = row(
+    Read(
+        "Topic Sub (`topic`); Group Sub (`consumerGroup`). A retry topic must be the group's, also as `%RETRY%group_topic`, which needs its topic too",
+        bodies.pop,
+    )
+)
 
 _MESSAGES: Mapping[int, Row] = {
     RequestCode.SEND_MESSAGE: row(Topic("topic", PUB, on_retry=SUB), Cancelled("properties", PUB)),
@@ -96,6 +102,15 @@ _CONSUMERS: Mapping[int, Row] = {
     RequestCode.UNLOCK_BATCH_MQ: _LOCKS,
     RequestCode.CHECK_CLIENT_CONFIG: row(
         Read("Topic Sub (the body's subscription); Group Sub (the body's `group`)", bodies.client_check)
+    ),
+    RequestCode.POP_MESSAGE: _POP,
+    RequestCode.PEEK_MESSAGE: _POP,
+    RequestCode.NOTIFICATION: _POP,
+    RequestCode.POLLING_INFO: _POP,
+    RequestCode.ACK_MESSAGE: _POP,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: _POP,
+    RequestCode.BATCH_ACK_MESSAGE: row(
+        Read("Topic Sub; Group Sub (both of each entry of the body)", bodies.batch_ack)
     ),
     RequestCode.QUERY_ASSIGNMENT: row(Read("Topic Sub; Group Sub (both of the body)", bodies.assignment)),
     RequestCode.SET_MESSAGE_REQUEST_MODE: row(

@@ -6,8 +6,9 @@ again since, or lost.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -54,6 +55,19 @@ REASONS_MAX = 1000
 _DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
 
 Send = Callable[[bytes], object]
+
+
+class ItemsAsk(NamedTuple):
+    """A request about leased messages, of one protocol."""
+
+    command: Command
+    header: LeaseItemsHeader
+    items: Sequence[tuple[int, int, int, int, int, int]]
+    """The fields of each LeaseItem."""
+    reply: Callable[[bytes], bytes]
+    """Returns the answer in the protocol's form, from an ItemStatus byte per item."""
+
+
 Item = tuple[int, int, int, int, int]
 """Offset, lease, place in the request, kind, delay in ms."""
 _FOR_GOOD = frozenset({ItemKind.ACK, ItemKind.DEAD})
@@ -131,32 +145,41 @@ class Acker:
 
     def ack(self, peer: Peer, command: Command) -> bytes | None:
         """Settle items. Answers when the changes are durable."""
+        header = command.read(LeaseItemsHeader)
+        ask = ItemsAsk(command, header, list(unpack_items(command.body)), partial(_reply, command))
+        return self.settle(peer, ask)
+
+    def settle(self, peer: Peer, ask: ItemsAsk) -> bytes | None:
+        """Settle items. None: the answer follows when the changes are durable. Raises RefusedRequest."""
         try:
-            return self._ack(peer.send, command, may_wait=False)
+            return self._settle(peer.send, ask, may_wait=False)
         except Cold as cold:
-            self.receiver.deferred.answer(peer, command, self._ack_slowly(command, cold))
+            self.receiver.deferred.answer(peer, ask.command, self._settle_slowly(ask, cold))
             return None
 
-    async def _ack_slowly(self, command: Command, cold: Cold) -> bytes:
+    async def settled(self, ask: ItemsAsk) -> bytes:
+        """Settle items and return the answer. Raises RefusedRequest."""
+        return await self._settle_slowly(ask, None)
+
+    async def _settle_slowly(self, ask: ItemsAsk, cold: Cold | None) -> bytes:
         """Read the bytes in a thread, then judge all items again: nothing was written yet."""
-        await self.receiver.warm(cold)
+        if cold is not None:
+            await self.receiver.warm(cold)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def send(data: bytes) -> None:
             if not answer.done():  # cancelled where the store ends
                 answer.set_result(data)
 
-        reply = self._ack(send, command, may_wait=True)
+        reply = self._settle(send, ask, may_wait=True)
         return await answer if reply is None else reply
 
-    def _ack(self, send: Send, command: Command, *, may_wait: bool) -> bytes | None:
+    def _settle(self, send: Send, ask: ItemsAsk, *, may_wait: bool) -> bytes | None:
         """Settle items. None: `send` gets the answer when the changes are durable. Raises Cold."""
-        header = command.read(LeaseItemsHeader)
-        items = list(unpack_items(command.body))
-        request = Request(len(items))
-        reasons = read_reasons(header.reasons)
+        request = Request(len(ask.items))
+        reasons = read_reasons(ask.header.reasons)
         now_ms = self.steady_ms()
-        for subscription, leases, of_queue in self._queues(header, items, request):
+        for subscription, leases, of_queue in self._queues(ask, request):
             for one in [one for one in of_queue if leases.is_reset(one[0])] if leases.resets else ():
                 of_queue.remove(one)
                 request.statuses[one[2]] = _EXPIRED
@@ -168,8 +191,8 @@ class Acker:
                 is_done = was_acked or self._is_done(leases, offset, lease, now_ms)
                 request.statuses[place] = _DONE if is_done and kind == ItemKind.ACK else _EXPIRED
         if not request.changes and not request.moved:
-            return _reply(command, request)
-        self._write(send, command, request)
+            return ask.reply(bytes(request.statuses))
+        self._write(send, ask, request)
         return None
 
     def _judge_all(
@@ -254,7 +277,7 @@ class Acker:
             return False
         return attempt < attempts_max(self.groups.find(subscription.group))
 
-    def _write(self, send: Send, command: Command, request: Request) -> None:
+    def _write(self, send: Send, ask: ItemsAsk, request: Request) -> None:
         """Write the changes, one record per topic, and answer when all are durable."""
         work: dict[str, tuple[Subscription, list[Change]]] = {}
         for change in request.changes:
@@ -271,9 +294,9 @@ class Acker:
                 return
             if failed:
                 first = failed[0]
-                send(encode_response(first.code, command.opaque, first.fields, remark=first.remark))
+                send(encode_response(first.code, ask.command.opaque, first.fields, remark=first.remark))
             else:
-                send(_reply(command, request))
+                send(ask.reply(bytes(request.statuses)))
 
         for subscription, changes in work.values():
             self._write_changes(subscription, changes, answered)
@@ -350,27 +373,35 @@ class Acker:
     # 9032
 
     def extend(self, peer: Peer, command: Command) -> bytes | None:
-        """Make leases end at another time, `invisibleMs` from now. Kept in memory only."""
+        """Handle 9032."""
+        header = command.read(LeaseItemsHeader)
+
+        def reply(statuses: bytes) -> bytes:
+            until = ExtendReplyHeader(until_ms=self.now_ms() + (header.invisible_ms or 0))
+            return encode_response(ResponseCode.SUCCESS, command.opaque, until, statuses)
+
+        return self.move_end(peer, ItemsAsk(command, header, list(unpack_items(command.body)), reply))
+
+    def move_end(self, peer: Peer, ask: ItemsAsk) -> bytes | None:
+        """Make leases end at another time, `invisible_ms` of the header from now. Kept in memory only. Raises RefusedRequest."""
         try:
-            return self._extend(command, may_wait=False)
+            return self._move_end(ask, may_wait=False)
         except Cold as cold:
-            self.receiver.deferred.answer(peer, command, self._extend_slowly(command, cold))
+            self.receiver.deferred.answer(peer, ask.command, self._move_end_slowly(ask, cold))
             return None
 
-    async def _extend_slowly(self, command: Command, cold: Cold) -> bytes:
+    async def _move_end_slowly(self, ask: ItemsAsk, cold: Cold) -> bytes:
         await self.receiver.warm(cold)
-        return self._extend(command, may_wait=True)
+        return self._move_end(ask, may_wait=True)
 
-    def _extend(self, command: Command, *, may_wait: bool) -> bytes:
-        header = command.read(LeaseItemsHeader)
-        invisible_ms = header.invisible_ms or 0
+    def _move_end(self, ask: ItemsAsk, *, may_wait: bool) -> bytes:
+        invisible_ms = ask.header.invisible_ms or 0
         if not 1 <= invisible_ms <= INVISIBLE_MS_MAX:
             remark = f"invisibleMs is {invisible_ms}, it may be 1 to {INVISIBLE_MS_MAX}"
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
-        items = list(unpack_items(command.body))
-        request = Request(len(items))
+        request = Request(len(ask.items))
         now_ms = self.steady_ms()
-        for subscription, leases, of_queue in self._queues(header, items, request):
+        for subscription, leases, of_queue in self._queues(ask, request):
             for offset, lease, place, _kind, _delay in of_queue:
                 handle_state = self.adoption.state(
                     subscription, leases, (offset, lease), now_ms, now_ms + invisible_ms, may_wait=may_wait
@@ -378,13 +409,13 @@ class Acker:
                 request.statuses[place] = _DONE if handle_state is HandleState.HELD else _EXPIRED
                 if handle_state is HandleState.HELD:
                     leases.table.extend(offset, 1, lease, now_ms + invisible_ms)
-        reply = ExtendReplyHeader(until_ms=self.now_ms() + invisible_ms)
-        return encode_response(ResponseCode.SUCCESS, command.opaque, reply, bytes(request.statuses))
+        return ask.reply(bytes(request.statuses))
 
     def _queues(
-        self, header: LeaseItemsHeader, items: list[tuple[int, int, int, int, int, int]], request: Request
+        self, ask: ItemsAsk, request: Request
     ) -> Iterator[tuple[Subscription, QueueLeases, list[Item]]]:
         """Yield the items by queue. Items of a missing queue or of an unknown group are invalid."""
+        header, items = ask.header, ask.items
         if self.topics.find(header.topic) is None:
             remark = f"topic[{header.topic}] not exist, apply first please!"
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, remark)
@@ -432,7 +463,7 @@ def _split_repeats(items: list[Item]) -> tuple[list[Item], list[Repeat]]:
     return first, repeats
 
 
-def _by_queue(items: list[tuple[int, int, int, int, int, int]]) -> dict[tuple[int, int], list[Item]]:
+def _by_queue(items: Sequence[tuple[int, int, int, int, int, int]]) -> dict[tuple[int, int], list[Item]]:
     by_queue: dict[tuple[int, int], list[Item]] = {}
     for place, (kind, is_retry, queue_id, offset, lease, delay_ms) in enumerate(items):
         item = (offset, lease, place, kind, delay_ms)
@@ -464,5 +495,5 @@ def _queue_notes(changes: list[Change]) -> list[QueueNote]:
     return list(notes.values())
 
 
-def _reply(command: Command, request: Request) -> bytes:
-    return encode_response(ResponseCode.SUCCESS, command.opaque, None, bytes(request.statuses))
+def _reply(command: Command, statuses: bytes) -> bytes:
+    return encode_response(ResponseCode.SUCCESS, command.opaque, None, statuses)

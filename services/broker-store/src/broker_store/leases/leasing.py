@@ -67,8 +67,8 @@ class Leasing:
         self._groups = groups
         self._notes = notes
         self.waits = waits
-        self._receiver = receiver
-        self._acker = acker
+        self.receiver = receiver
+        self.acker = acker
         self._moves = moves
         self._steady_ms = steady_ms
         self._ticks = 0
@@ -78,9 +78,9 @@ class Leasing:
     def commands(self) -> Commands:
         """Return the table entries."""
         return {
-            GantryCode.RECEIVE: ("pull", self._receiver.handle),
-            GantryCode.ACK: ("ack", self._acker.ack),
-            GantryCode.EXTEND_LEASE: ("ack", self._acker.extend),
+            GantryCode.RECEIVE: ("pull", self.receiver.handle),
+            GantryCode.ACK: ("ack", self.acker.ack),
+            GantryCode.EXTEND_LEASE: ("ack", self.acker.extend),
             GantryCode.LEASE_STATE: ("adminBroker", self._state),
             GantryCode.WAIT_FOR_MESSAGES: ("pull", self.waits.wait),
         }
@@ -92,12 +92,12 @@ class Leasing:
     @property
     def in_flight(self) -> int:
         """Messages leased, waiting, due or held. For metrics."""
-        return sum(leases.table.runs.count for leases in self._receiver.active)
+        return sum(leases.table.runs.count for leases in self.receiver.active)
 
     @property
     def received(self) -> int:
         """Messages delivered since the start. For metrics."""
-        return self._receiver.messages
+        return self.receiver.messages
 
     @property
     def dead_letters(self) -> int:
@@ -107,7 +107,7 @@ class Leasing:
     def topic_deleted(self, topic: str) -> None:
         """Answer the waits on a deleted topic: their next receive reports it."""
         self.waits.topic_deleted(topic)
-        active = self._receiver.active
+        active = self.receiver.active
         for leases in [leases for leases, subscription in active.items() if subscription.topic == topic]:
             del active[leases]
 
@@ -149,24 +149,24 @@ class Leasing:
         """Answer waits and finish running work."""
         self.waits.close()
         await self._moves.close()
-        await self._receiver.deferred.close()
+        await self.receiver.deferred.close()
 
     # --- time ---
 
     async def _run(self) -> None:
-        work = self._receiver.work
+        work = self.receiver.work
         while True:
             await work.wait()
             await asyncio.sleep(TICK_SECONDS)
             self.tick()
-            if not (self._receiver.active or self.waits.count):
+            if not (self.receiver.active or self.waits.count):
                 work.clear()
 
     def tick(self) -> None:
         """Advance time: end leases and delays, log what ended, offer what is due, end waits."""
         self._ticks += 1
         now_ms = self._steady_ms()
-        active = self._receiver.active
+        active = self.receiver.active
         for leases, subscription in list(active.items()):
             table = leases.table
             is_timed_out = table.is_timed_out(now_ms)
@@ -183,7 +183,7 @@ class Leasing:
     def _note_failed(self) -> None:
         """Log the leases that expired since the last call."""
         by_subscription: dict[int, tuple[Subscription, list[QueueNote]]] = {}
-        for leases, subscription in self._receiver.active.items():
+        for leases, subscription in self.receiver.active.items():
             if leases.table.failed:
                 failed, leases.table.failed = leases.table.failed, []
                 flat = [value for values in failed for value in values]
@@ -211,7 +211,7 @@ class Leasing:
 
     def _forget_group(self, name: str) -> None:
         self._subscriptions.drop_group(name)
-        active = self._receiver.active
+        active = self.receiver.active
         for leases in [leases for leases, subscription in active.items() if subscription.group == name]:
             del active[leases]
 

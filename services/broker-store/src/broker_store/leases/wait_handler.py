@@ -1,7 +1,10 @@
-"""Request 9034: keeps the waits of clients, and answers them once a receive may find messages."""
+"""Keeps the waits of clients (9034, and those of POP), and answers them once a receive may find messages."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from itertools import count
 
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.topics import TopicTable
@@ -9,6 +12,7 @@ from broker_store.leases.subscription_opening import Opener
 from broker_store.leases.subscriptions import Subscription, Subscriptions
 from broker_store.leases.waiting_receivers import Waiter, Waiters
 from broker_store.ports import Peer
+from gantry_wire.bodies.cluster import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response
@@ -17,6 +21,17 @@ from gantry_wire.private_requests.leases import WAIT_MS_MAX, WaitHeader, WaitRep
 
 WOKEN_AT_ONCE = 8
 """Waiting receivers woken when messages become due. The others follow with the next offer."""
+
+
+class Held(Enum):
+    """What became of a wait."""
+
+    READY = "ready"
+    """A receive may find something now: it does not wait."""
+    FULL = "full"
+    """Too many wait."""
+    WAITS = "waits"
+    """Its answer follows."""
 
 
 class Waits:
@@ -38,6 +53,8 @@ class Waits:
         self._work = work
         self._waiters = Waiters()
         self._woken: list[Waiter] = []
+        self._ids = count(-1, -1)
+        """Of waits that no client numbers. Clients count upwards."""
 
     @property
     def count(self) -> int:
@@ -61,28 +78,57 @@ class Waits:
             return _ready(command.opaque, is_ready=True)
         if self._waiters.is_full:
             return _ready(command.opaque, is_ready=False)
-        deadline_ms = _loop_ms() + min(header.wait_ms, WAIT_MS_MAX)
-        waiter = Waiter(key, header.wait_id, deadline_ms, peer, command.opaque)
+        deadline_ms = loop_ms() + min(header.wait_ms, WAIT_MS_MAX)
+        answer = partial(_send_ready, peer, command.opaque)
+        self._add(Waiter(key, header.wait_id, deadline_ms, peer, answer), subscription, config)
+        return None
+
+    def hold(
+        self,
+        peer: Peer,
+        subscription: Subscription,
+        queue_id: int,
+        deadline_ms: int,
+        of_key_max: int,
+        answer: Callable[[bool], object],
+    ) -> Held:
+        """Wait until a receive from one queue, -1 for all, may find something, at most until a time of the loop's clock.
+
+        `answer` is called once if it waits. At most `of_key_max` wait for one group and topic. Raises RefusedRequest as a receive would.
+        """
+        key = (subscription.group, subscription.topic)
+        config = self._opener.group(subscription.group)
+        if self._is_ready(subscription, queue_id):
+            return Held.READY
+        if self._waiters.is_full or self._waiters.count_of(key) >= of_key_max:
+            return Held.FULL
+        self._add(Waiter(key, next(self._ids), deadline_ms, peer, answer, queue_id), subscription, config)
+        return Held.WAITS
+
+    def count_of(self, group: str, topic: str) -> int:
+        """Return how many waits a group has in a topic."""
+        return self._waiters.count_of((group, topic))
+
+    def _add(self, waiter: Waiter, subscription: Subscription, config: SubscriptionGroupConfig) -> None:
         replaced = self._waiters.add(waiter, self._opener.wanted(subscription, config, is_retry=False).tags)
         self._work.set()
         if replaced is not None:
             self._answer([replaced], is_ready=False)
-        return None
 
-    def _is_ready(self, subscription: Subscription) -> bool:
+    def _is_ready(self, subscription: Subscription, queue_id: int = -1) -> bool:
         """Whether a receive may find something now."""
-        if self._has_some(subscription, ""):
+        if self._has_some(subscription, "", queue_id):
             return True
         retries = self._subscriptions.find(subscription.group, retry_topic(subscription.group))
         if retries is None:
             return bool(list(self._queues.of_topic(retry_topic(subscription.group))))
         return self._has_some(retries, subscription.topic)
 
-    def _has_some(self, subscription: Subscription, route: str) -> bool:
+    def _has_some(self, subscription: Subscription, route: str, queue_id: int = -1) -> bool:
         config = self._topics.find(subscription.topic)
-        count = 0 if config is None else config.read_queue_nums
+        queues = 0 if config is None else config.read_queue_nums
         for queue in self._queues.of_topic(subscription.topic):
-            if queue.queue_id >= count:
+            if queue.queue_id >= queues or queue_id not in {-1, queue.queue_id}:
                 continue
             leases = subscription.queues.get(queue.queue_id)
             if leases is None:
@@ -112,15 +158,15 @@ class Waits:
 
     def _answer(self, waiters: list[Waiter], *, is_ready: bool) -> None:
         for waiter in waiters:
-            waiter.peer.send(_ready(waiter.opaque, is_ready=is_ready))
+            waiter.answer(is_ready)
 
-    def arrived(self, topic: str, tags_codes: Sequence[int]) -> None:
+    def arrived(self, topic: str, queue_id: int, tags_codes: Sequence[int]) -> None:
         """Record readable messages. `answer_arrivals` follows."""
         waiters = self._waiters
         if topic.startswith(RETRY_PREFIX):
             group = topic.removeprefix(RETRY_PREFIX)
             self._woken += waiters.take_if(key for key in waiters.keys_now() if key[0] == group)
-        self._woken += waiters.arrived(topic, tags_codes)
+        self._woken += waiters.arrived(topic, tags_codes, queue_id)
 
     def answer_arrivals(self) -> None:
         """Answer the waits that arrivals have woken."""
@@ -132,7 +178,7 @@ class Waits:
         """Answer the waits whose time is over. With `offer`, offer what no receiver fetched."""
         if not self._waiters.count:
             return
-        self._answer(self._waiters.expire(_loop_ms()), is_ready=False)
+        self._answer(self._waiters.expire(loop_ms()), is_ready=False)
         if offer:
             self._offer_all()
 
@@ -167,5 +213,10 @@ def _ready(opaque: int, *, is_ready: bool) -> bytes:
     return encode_response(ResponseCode.SUCCESS, opaque, WaitReplyHeader(ready=is_ready))
 
 
-def _loop_ms() -> int:
+def _send_ready(peer: Peer, opaque: int, is_ready: bool) -> None:
+    peer.send(_ready(opaque, is_ready=is_ready))
+
+
+def loop_ms() -> int:
+    """Return the time of the loop's clock."""
     return int(asyncio.get_running_loop().time() * 1000)

@@ -1,10 +1,10 @@
-"""Request 9034: clients that wait for messages without leasing them. Arrivals and due messages wake them. Pure.
+"""Clients that wait for messages without leasing them. Arrivals and due messages wake them. Pure.
 
 As many are woken as messages may be available, oldest first. A client that does not fetch them leaves them
 to others: `Leasing` offers them again after a moment.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from gantry_wire.subscription import TagFilter
@@ -22,22 +22,32 @@ class WaitPeer(Protocol):
         """Number of the connection."""
         ...
 
-    def send(self, data: bytes) -> None:
-        """Send an answer."""
-        ...
-
 
 class Waiter:
     """One wait."""
 
-    __slots__ = ("deadline_ms", "key", "opaque", "peer", "wait_id")
+    __slots__ = ("answer", "deadline_ms", "key", "peer", "queue_id", "wait_id")
 
-    def __init__(self, key: GroupTopic, wait_id: int, deadline_ms: int, peer: WaitPeer, opaque: int) -> None:
+    def __init__(
+        self,
+        key: GroupTopic,
+        wait_id: int,
+        deadline_ms: int,
+        peer: WaitPeer,
+        answer: Callable[[bool], object],
+        queue_id: int = -1,
+    ) -> None:
+        """`answer` is called once, with whether a receive may find something. `queue_id` -1: in any queue."""
         self.key = key
         self.wait_id = wait_id
         self.deadline_ms = deadline_ms
         self.peer = peer
-        self.opaque = opaque
+        self.answer = answer
+        self.queue_id = queue_id
+
+    def wants(self, queue_id: int) -> bool:
+        """Whether messages of a queue, -1 for any, concern it."""
+        return self.queue_id < 0 or queue_id < 0 or self.queue_id == queue_id
 
 
 class Waiters:
@@ -74,8 +84,12 @@ class Waiters:
             self._dropped(key, 1)
         return waiter
 
-    def arrived(self, topic: str, tags_codes: Sequence[int]) -> list[Waiter]:
-        """Remove and return the waits that new messages in a topic may concern."""
+    def count_of(self, key: GroupTopic) -> int:
+        """Return how many waits a group has in a topic."""
+        return len(self._by_key.get(key, ()))
+
+    def arrived(self, topic: str, tags_codes: Sequence[int], queue_id: int) -> list[Waiter]:
+        """Remove and return the waits that new messages in a queue may concern."""
         groups = self._by_topic.get(topic)
         if groups is None:
             return []
@@ -83,15 +97,15 @@ class Waiters:
         for group, codes in list(groups.items()):
             count = len(tags_codes) if codes.codes is None else sum(map(codes.matches, tags_codes))
             if count:
-                woken += self.take((group, topic), count)
+                woken += self.take((group, topic), count, queue_id)
         return woken
 
-    def take(self, key: GroupTopic, count: int) -> list[Waiter]:
-        """Remove and return up to `count` waits, oldest first."""
+    def take(self, key: GroupTopic, count: int, queue_id: int = -1) -> list[Waiter]:
+        """Remove and return up to `count` waits that want messages of a queue, oldest first."""
         waiting = self._by_key.get(key)
         if not waiting:
             return []
-        chosen = list(waiting)[:count] if count < len(waiting) else list(waiting)
+        chosen = [one for one, waiter in waiting.items() if waiter.wants(queue_id)][:count]
         taken = [waiting.pop(one) for one in chosen]
         self._dropped(key, len(taken))
         return taken

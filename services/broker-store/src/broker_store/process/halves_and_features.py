@@ -25,6 +25,7 @@ from broker_store.process.parts.administration import Administration
 from broker_store.process.parts.client_requests import ClientRequests
 from broker_store.process.parts.configuration import Configuration
 from broker_store.process.parts.leases import WaitingReaders, build_leasing
+from broker_store.process.parts.pop import Popping
 from broker_store.process.parts.reading import Consuming
 from broker_store.process.parts.sending import Sending
 from broker_store.process.parts.transactions import build_transactions
@@ -184,6 +185,7 @@ def build_features(
         _copies(store, consuming, thread),
         build_transactions(around, store, sending, consuming, rights),
         halves.leasing,
+        Popping(around, store, halves.leasing, consuming, foundation.registration),
         ClientRequests(around, store, sending, consuming),
         Administration(around, store, consuming, configuration.changes, foundation.care),
         access,

@@ -17,6 +17,7 @@ from gantry_wire.bodies.cluster import (
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
+    TopicRouteData,
 )
 from gantry_wire.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader
 
@@ -102,6 +103,10 @@ class Registration:
         latest = loop.call_later(KNOWN_SECONDS_MAX, _complete, waiter)
         waiter.add_done_callback(lambda _: (latest.cancel(), answer()))
         waiting.append(waiter)
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Return a topic's queues at all brokers. Raises LinkError, and BrokerRefused if no nameserver knows the topic."""
+        return await self._client.route(topic)
 
     async def run(self) -> None:
         """Register until cancelled."""

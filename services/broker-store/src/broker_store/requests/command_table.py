@@ -18,8 +18,17 @@ from gantry_wire.frames.known_headers import KnownHeaders, KnownSend
 BOUNDED_BEFORE = frozenset({"send", "replication"})
 """Classes that bound one-way requests themselves: sends by the requests in flight, replicas by their window of shipments."""
 
-NOT_ON_FAST_PORT = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-"""The fast port serves everything but pulls, so that held pulls never share a port with sends."""
+NOT_ON_FAST_PORT = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    }
+)
+"""The fast port serves everything but pulls and pops, so that held ones never share a port with sends."""
 
 
 _log = get_logger()

@@ -1,4 +1,4 @@
-"""Builds the administration handlers that need both halves of the store: progress, units, cleaning, settings, copies, modes."""
+"""Builds the administration handlers that need both halves of the store: progress, units, cleaning, settings, copies."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,7 +8,6 @@ from broker_store.admin.replication_handler import ReplicationHandlers
 from broker_store.admin.slave_requests_handler import SlaveRequestHandlers
 from broker_store.config.configuration_handler import Changes, ConfigurationHandlers
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
-from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.metrics.statistics_handler import StatisticsHandlers
 from broker_store.opening.opened_store import OpenedStore
 from broker_store.ports import Commands
@@ -44,7 +43,6 @@ class Administration:
         self._slave_requests = SlaveRequestHandlers(
             log, store.queues, store.states.settled, consuming.base.readers, self._deferred, around.now_ms
         )
-        self._modes = RequestModeHandlers(store.topics, consuming.groups)
         self._configuration = ConfigurationHandlers(changes)
         self._statistics = StatisticsHandlers(consuming.metrics, around.settings.cluster_name)
         self._forbidden = ForbiddenHandlers(consuming.groups, consuming.group_records)
@@ -52,7 +50,7 @@ class Administration:
     def commands(self) -> Commands:
         """Return the entries of the command table."""
         parts = (
-            self._progress, self._units, self._cleaning, self._replication, self._modes,
+            self._progress, self._units, self._cleaning, self._replication,
             self._statistics, self._configuration, self._forbidden, self._slave_requests,
         )  # fmt: skip
         return {code: entry for part in parts for code, entry in part.commands().items()}

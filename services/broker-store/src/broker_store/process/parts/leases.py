@@ -34,7 +34,7 @@ class WaitingReaders:
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
         """Record readable messages, once per queue and batch."""
         self._pulls.arrived(topic, queue_id, first_offset, tags_codes)
-        self._waits.arrived(topic, tags_codes)
+        self._waits.arrived(topic, queue_id, tags_codes)
 
     def answer_arrivals(self) -> None:
         """Answer the pulls and waits that this batch's arrivals woke."""
