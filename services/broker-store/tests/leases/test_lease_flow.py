@@ -409,7 +409,7 @@ async def test_a_message_moved_while_its_group_is_deleted_is_not_given_again(sid
 
 def on_slow_read(side, monkeypatch, change):
     """Let the next receive wait for the disk, and the world change meanwhile."""
-    receiver, right = side.leasing._receiver, side.log.read_nowait
+    receiver, right = side.leasing.receiver, side.log.read_nowait
     monkeypatch.setattr(side.log, "read_nowait", lambda *_place: None)
 
     async def read(call, *arguments):
