@@ -8,7 +8,7 @@ class CallInfo(NamedTuple):
     """One call. Read-only."""
 
     headers: Mapping[bytes, bytes]
-    """The metadata by lower-case names, the headers of HTTP/2 (`:authority`, `:path`) among them. Values of one name are joined by commas."""
+    """The metadata by lower-case names, the headers of HTTP/2 (`:authority`, `:path`) among them. Of several values of one name this is the last."""
     deadline: float | None
     """When the client gives up, on the loop's steady clock in seconds; None if it waits for ever."""
     peer: str

@@ -28,10 +28,12 @@ class Head(NamedTuple):
 
 
 def read_head(headers: tuple[Header, ...]) -> Head:
-    """Return what the headers of a call say."""
+    """Return what the headers of a call say.
+
+    Of a name that comes several times the last value counts, as in grpc-java: RocketMQ's Go client adds its metadata again each time that it
+    repeats a call.
+    """
     found = dict(headers)
-    if len(found) != len(headers):
-        found = _joined(headers)
     encoding = found.get(b"grpc-encoding", b"")
     timeout = found.get(b"grpc-timeout")
     seconds = None if timeout is None else read_timeout(timeout)
@@ -73,10 +75,3 @@ def _is_grpc(content_type: bytes) -> bool:
         return True
     begin, rest = content_type[: len(CONTENT_TYPE)].lower(), content_type[len(CONTENT_TYPE) :]
     return begin == CONTENT_TYPE and rest[:1] in (b"+", b";")
-
-
-def _joined(headers: tuple[Header, ...]) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
-    for name, value in headers:
-        found[name] = found[name] + b"," + value if name in found else value
-    return found
