@@ -221,3 +221,15 @@ async def test_a_stream_is_admitted_again_once_rights_have_changed():
     assert admitted == [1, 2, 3]
     *given, refusal = map(ReceiveMessageResponse.FromString, stream.sent)
     assert (len(given), refusal.status.code) == (3, Code.FORBIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "data", "code"),
+    [("c" * 256, ASKED, Code.BAD_REQUEST), ("c1", b"\x0a\x00" * 300_000, Code.PAYLOAD_TOO_LARGE)],
+)
+async def test_what_would_hold_much_memory_is_refused(client_id, data, code):
+    clients = Clients(lambda: 0.0)
+    call = calls_of(clients=clients).unary("QueryRoute", lambda caller, request: pytest.fail("reached"))
+    result = call(info_of(client_id), data)
+    assert QueryRouteResponse.FromString(result).status.code == code
+    assert len(clients) == 0

@@ -15,6 +15,7 @@ from gantry_link.grpc.calls import CallInfo, Stream, Streaming, Unary
 from gateway.grpc.clients import Clients
 from gateway.grpc.codes import Refused, status, status_of
 from gateway.grpc.proto import METHODS
+from gateway.grpc.proto.bounded import TooManyFields, parse
 from gateway.grpc.proto.common import Status
 from gateway.grpc.proto.enums import Code
 from gateway.http.metrics import CallCounts
@@ -25,6 +26,8 @@ CLIENT_ID: Final = b"x-mq-client-id"
 LANGUAGE: Final = b"x-mq-language"
 VERSION: Final = b"x-mq-client-version"
 NAMESPACE: Final = b"x-mq-namespace"
+CLIENT_ID_CHARS_MAX: Final = 255
+"""The id of each client is kept for minutes."""
 
 _log = get_logger()
 
@@ -67,10 +70,14 @@ StreamHandler = Callable[[Caller, Any, Callable[[bytes], Awaitable[None]]], Awai
 
 
 def caller_of(info: CallInfo) -> Caller:
-    """Return the client of a call. Raises Refused if it does not name itself."""
+    """Return the client of a call. Raises Refused if it does not name itself, or at too great length."""
     caller = read_caller(info)
     if not caller.client_id:
         raise Refused(Code.CLIENT_ID_REQUIRED, "the metadata x-mq-client-id is missing")
+    if len(caller.client_id) > CLIENT_ID_CHARS_MAX:
+        raise Refused(
+            Code.BAD_REQUEST, f"the metadata x-mq-client-id has over {CLIENT_ID_CHARS_MAX} characters"
+        )
     return caller
 
 
@@ -149,9 +156,11 @@ class Calls:
     def read(self, method: str, info: CallInfo, data: bytes) -> tuple[Caller, Any]:
         """Return the client and the request of an admitted call. Raises Refused."""
         try:
-            request = METHODS[method].request.FromString(data)
+            request = parse(METHODS[method].request, data)
         except DecodeError as error:
             raise Refused(Code.BAD_REQUEST, f"the request of {method} cannot be read") from error
+        except TooManyFields as error:
+            raise Refused(Code.PAYLOAD_TOO_LARGE, f"the request of {method} has too many fields") from error
         self._admit(method, read_caller(info), request)
         caller = caller_of(info)
         self._clients.seen(caller.client_id, caller.language)
