@@ -28,6 +28,13 @@ class ScriptedStream:
         self.info = info
         self._written: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self.reads: asyncio.Event | None = None
+        """The client reads nothing until it is set."""
+
+    @property
+    def unread(self) -> int:
+        """How many commands the server has not read."""
+        return self._written.qsize()
 
     def write(self, command: TelemetryCommand | bytes | None) -> None:
         self._written.put_nowait(
@@ -42,6 +49,8 @@ class ScriptedStream:
         return await self._written.get()
 
     async def send(self, message: bytes) -> None:
+        if self.reads is not None:
+            await self.reads.wait()
         self._answers.put_nowait(message)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from gateway_grpc_peers import Steady
 
-from gateway.grpc.clients import ALONE_SECONDS_MAX, EXPIRY_SECONDS, Clients
+from gateway.grpc.clients import ALONE_SECONDS_MAX, EXPIRY_SECONDS, TOPICS_MAX, Clients
 from gateway.grpc.codes import Refused
 from gateway.grpc.proto.enums import ClientType, Code
-from gateway.grpc.proto.settings import Settings
 from gateway.grpc.proto.telemetry import TelemetryCommand
 
 
@@ -33,7 +32,7 @@ def clients(now):
 
 def producer(clients, client_id, *topics):
     client = clients.seen(client_id, "JAVA")
-    clients.describe(client, ClientType.PRODUCER, "", set(topics), Settings())
+    clients.describe(client, ClientType.PRODUCER, "", set(topics))
     return client
 
 
@@ -75,10 +74,28 @@ def test_producers_are_found_by_the_topics_of_settings_and_transactions(clients)
 
 def test_a_consumer_is_no_producer(clients):
     client = clients.seen("c1", "PYTHON")
-    clients.describe(client, ClientType.PUSH_CONSUMER, "g1", {"orders"}, Settings())
+    clients.describe(client, ClientType.PUSH_CONSUMER, "g1", {"orders"})
     clients.opened(client, Written())
     assert (client.group, client.topics) == ("g1", {"orders"})
     assert clients.producers_of("orders") == []
+
+
+def test_a_producer_that_becomes_a_consumer_is_no_producer(clients):
+    client = producer(clients, "c1", "orders")
+    clients.opened(client, Written())
+    clients.describe(client, ClientType.PUSH_CONSUMER, "g1", {"payments"})
+    assert clients.topics_of_producers() == []
+    clients.leave("c1")
+    assert clients.producers_of("orders") == []
+
+
+def test_a_producer_is_bound_to_so_many_topics(clients):
+    client = producer(clients, "p1", *(f"t{n}" for n in range(TOPICS_MAX)))
+    clients.opened(client, Written())
+    clients.bind_topic("p1", "t0")
+    clients.bind_topic("p1", "further")
+    assert len(clients.topics_of_producers()) == TOPICS_MAX
+    assert clients.producers_of("further") == []
 
 
 def test_a_producer_without_a_stream_cannot_be_asked(clients):

@@ -11,14 +11,19 @@ from gateway_grpc_peers import ScriptedStream, Steady, info_of
 from gantry_chassis.metrics import Metrics
 from gateway.grpc import telemetry as module
 from gateway.grpc.calls import Calls, Refused
-from gateway.grpc.clients import Clients
+from gateway.grpc.clients import TOPICS_MAX, Clients
 from gateway.grpc.codes import status
 from gateway.grpc.group_settings import KnownGroups
 from gateway.grpc.proto.common import Resource, SubscriptionEntry
 from gateway.grpc.proto.enums import ClientType, Code
 from gateway.grpc.proto.message import Message
 from gateway.grpc.proto.settings import Publishing, Settings, Subscription
-from gateway.grpc.proto.telemetry import TelemetryCommand, ThreadStackTrace, VerifyMessageResult
+from gateway.grpc.proto.telemetry import (
+    TelemetryCommand,
+    ThreadStackTrace,
+    VerifyMessageCommand,
+    VerifyMessageResult,
+)
 from gateway.grpc.telemetry import Commands, Telemetry
 from gateway.http.metrics import CallCounts
 from gateway.ports.stores import GroupSettings
@@ -124,10 +129,25 @@ async def test_a_refusal_is_a_status_and_the_stream_stays_open(served):
     [
         (b"\xff\xff", Code.BAD_REQUEST),
         (TelemetryCommand(settings=Settings()), Code.UNRECOGNIZED_CLIENT_TYPE),
+        pytest.param(
+            TelemetryCommand(
+                settings=Settings(
+                    client_type=ClientType.PRODUCER, subscription=CONSUMER.settings.subscription
+                )
+            ),
+            Code.UNRECOGNIZED_CLIENT_TYPE,
+            id="a producer with a consumer's rights",
+        ),
+        (
+            TelemetryCommand(
+                settings=Settings(publishing=Publishing(topics=[Resource(name="t")] * (TOPICS_MAX + 1)))
+            ),
+            Code.BAD_REQUEST,
+        ),
         (
             TelemetryCommand(
                 settings=Settings(
-                    publishing=Publishing(topics=[Resource(name="x" * module.SETTINGS_BYTES_MAX)])
+                    publishing=Publishing(topics=[Resource(name="x" * module.COMMAND_BYTES_MAX)])
                 )
             ),
             Code.PAYLOAD_TOO_LARGE,
@@ -198,3 +218,44 @@ async def test_a_client_that_does_not_answer_or_is_not_there(served, monkeypatch
         with pytest.raises(Refused) as refused:
             await served.commands.stack_trace("c1")
         assert refused.value.code == Code.REQUEST_TIMEOUT
+
+
+async def test_a_producer_without_its_rights_is_asked_no_more(served):
+    async with served.stream() as stream:
+        stream.write(PRODUCER)
+        await stream.answer()
+        served.refusal = Refused(Code.FORBIDDEN, "not any more")
+        stream.write(PRODUCER)
+        await stream.answer()
+        assert served.clients.producers_of("orders") == []
+
+
+async def test_nothing_is_read_from_a_client_that_does_not_read(served):
+    async with served.stream() as stream:
+        stream.reads = asyncio.Event()
+        for _ in range(100):
+            stream.write(PRODUCER)
+        while not served.clients.is_connected("c1"):
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert stream.unread > 90
+        stream.reads.set()
+        for _ in range(100):
+            assert (await stream.answer()).status.code == Code.OK
+
+
+async def test_a_client_that_does_not_read_is_asked_little(served):
+    async with served.stream() as stream:
+        stream.write(PRODUCER)
+        await stream.answer()
+        stream.reads = asyncio.Event()
+        check = TelemetryCommand(
+            verify_message_command=VerifyMessageCommand(message=Message(body=bytes(4 << 20)))
+        )
+        taken = [served.clients.push("c1", check) for _ in range(10)]
+        assert taken == [True] * 3 + [False] * 7
+        stream.reads.set()
+        for _ in range(3):
+            await stream.answer()
+        assert served.clients.push("c1", check)

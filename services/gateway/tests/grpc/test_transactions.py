@@ -13,7 +13,6 @@ from gateway.grpc.codes import Refused, code_of
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.enums import ClientType, Code, MessageType, TransactionResolution, TransactionSource
 from gateway.grpc.proto.sending import EndTransactionRequest
-from gateway.grpc.proto.settings import Settings
 from gateway.grpc.transactions import EndsTransactions
 from gateway.http.problems import Problem
 from gateway.ports.stores import TopicSettings
@@ -56,7 +55,7 @@ def ends(producers):
 
 def connect(producers, client_id, *topics):
     client, stream = producers.clients.seen(client_id, "PYTHON"), Stream()
-    producers.clients.describe(client, ClientType.PRODUCER, "", set(topics), Settings())
+    producers.clients.describe(client, ClientType.PRODUCER, "", set(topics))
     producers.clients.opened(client, stream)
     return stream
 

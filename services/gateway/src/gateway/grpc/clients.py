@@ -9,7 +9,6 @@ from typing import Final, Protocol
 
 from gateway.grpc.codes import Refused
 from gateway.grpc.proto.enums import ClientType, Code
-from gateway.grpc.proto.settings import Settings
 from gateway.grpc.proto.telemetry import TelemetryCommand
 
 EXPIRY_SECONDS: Final = 120.0
@@ -17,6 +16,8 @@ EXPIRY_SECONDS: Final = 120.0
 ALONE_SECONDS_MAX: Final = 30.0
 """A client without a Telemetry stream that has been silent for so long is not alive: official ones send a heartbeat every 10 s."""
 CLIENTS_MAX: Final = 100_000
+TOPICS_MAX: Final = 1000
+"""Topics of one client. A producer is not asked about the transactions of further ones."""
 
 
 class Conversation(Protocol):
@@ -31,7 +32,7 @@ class Client:
     """A client. Only `Clients` changes it."""
 
     __slots__ = (
-        "conversations", "group", "has_left", "id", "kind", "language", "last_seen", "settings", "topics"
+        "conversations", "group", "has_left", "id", "kind", "language", "last_seen", "topics"
     )  # fmt: skip
 
     def __init__(self, client_id: str, language: str, now: float) -> None:
@@ -41,8 +42,6 @@ class Client:
         """Of a consumer, with its namespace."""
         self.topics: set[str] = set()
         """Those of a producer's settings and transactions, or of a consumer's subscriptions, with their namespaces."""
-        self.settings: Settings | None = None
-        """As the client sent them last."""
         self.last_seen = now
         """Steady seconds."""
         self.conversations: list[Conversation] = []
@@ -110,18 +109,17 @@ class Clients:
         client.has_left = False
         return client
 
-    def describe(
-        self, client: Client, kind: int, group: str, topics: set[str], settings: Settings | None
-    ) -> None:
-        """Note what a client says about itself. A producer stays bound to the topics of its transactions."""
+    def describe(self, client: Client, kind: int, group: str, topics: set[str] | None) -> None:
+        """Note what a client says about itself; None as topics: nothing about them. A producer stays bound to the topics of its transactions."""
         client.kind = kind or client.kind
         client.group = group or client.group
-        if settings is not None:
-            client.settings = settings
+        if topics is None:
+            return
         if client.kind == ClientType.PRODUCER:
             for topic in topics:
                 self._bind(client, topic)
-        elif settings is not None:
+        else:
+            self._unbind(client)
             client.topics = topics
 
     def bind_topic(self, client_id: str, topic: str) -> None:
@@ -152,12 +150,7 @@ class Clients:
         client = self._clients.pop(client_id, None)
         if client is None:
             return
-        for topic in client.topics:
-            bound = self._by_topic.get(topic)
-            if bound is not None and bound.get(client_id) is client:
-                del bound[client_id]
-                if not bound:
-                    del self._by_topic[topic]
+        self._unbind(client)
         self._report(client)
 
     def sweep(self) -> None:
@@ -180,5 +173,14 @@ class Clients:
         return self._now() - client.last_seen > EXPIRY_SECONDS
 
     def _bind(self, client: Client, topic: str) -> None:
-        client.topics.add(topic)
-        self._by_topic.setdefault(topic, {})[client.id] = client
+        if len(client.topics) < TOPICS_MAX or topic in client.topics:
+            client.topics.add(topic)
+            self._by_topic.setdefault(topic, {})[client.id] = client
+
+    def _unbind(self, client: Client) -> None:
+        for topic in client.topics:
+            bound = self._by_topic.get(topic)
+            if bound is not None and bound.get(client.id) is client:
+                del bound[client.id]
+                if not bound:
+                    del self._by_topic[topic]

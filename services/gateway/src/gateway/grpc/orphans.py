@@ -24,6 +24,8 @@ LOOK_SECONDS: Final = 1.0
 HOLD_SECONDS: Final = 5.0
 """How long a request is held: a topic without producers is left after this time."""
 CHECKS_AT_ONCE_MAX: Final = 32
+TOPICS_MAX: Final = 2000
+"""Topics whose checks are waited for at once: each is a request that is held. Producers may name topics that do not exist."""
 PUSHED_MAX: Final = 10_000
 """Checks of a topic that are known as pushed, for a checker that did not take the note, or knows no such notes."""
 
@@ -56,7 +58,7 @@ class Orphans:
         async with asyncio.TaskGroup() as group:
             while not self._draining.is_set():
                 for topic in filter(self._is_wanted, self._clients.topics_of_producers()):
-                    if topic not in self._watches:
+                    if topic not in self._watches and len(self._watches) < TOPICS_MAX:
                         watch = self._watches[topic] = group.create_task(self._watch(topic))
                         watch.add_done_callback(lambda _done, topic=topic: self._watches.pop(topic))
                 await self._pause(LOOK_SECONDS)

@@ -6,17 +6,20 @@ but its status.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from gantry_link.grpc.calls import Stream
+from gantry_link.grpc.status import GrpcError
 from gateway.grpc.calls import Admit, Caller, Calls, caller_of, read_caller
-from gateway.grpc.clients import Clients
+from gateway.grpc.clients import TOPICS_MAX, Clients
 from gateway.grpc.codes import Refused, status
 from gateway.grpc.group_settings import KnownGroups
 from gateway.grpc.names import full_name
+from gateway.grpc.proto.bounded import TooManyFields, parse
 from gateway.grpc.proto.enums import ClientType, Code
 from gateway.grpc.proto.message import Message
 from gateway.grpc.proto.settings import Settings
@@ -30,10 +33,13 @@ from gateway.grpc.settings_answers import consumer_settings, producer_settings
 METHOD: Final = "Telemetry"
 WAITING_MAX: Final = 1000
 """Commands that wait for a client to read."""
-SETTINGS_BYTES_MAX: Final = 1024 * 1024
-"""They are kept as long as the client lives."""
+WAITING_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Their bytes, if they are more than one: each check has the body of its message."""
+COMMAND_BYTES_MAX: Final = 1024 * 1024
+"""Of a client: its settings are in the answer again."""
 ANSWER_SECONDS: Final = 5.0
 """How long a client may take to answer a command."""
+_RIGHTLESS: Final = frozenset({int(Code.UNAUTHORIZED), int(Code.FORBIDDEN)})
 
 
 class Talk:
@@ -41,21 +47,34 @@ class Talk:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._waiting: asyncio.Queue[TelemetryCommand] = asyncio.Queue(WAITING_MAX)
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
+        self._waiting_bytes = 0
 
     def push(self, command: TelemetryCommand) -> bool:
         """Have a command written; False if too many wait already."""
-        try:
-            self._waiting.put_nowait(command)
-        except asyncio.QueueFull:
+        data = command.SerializeToString()
+        is_much = self._waiting_bytes > 0 and self._waiting_bytes + len(data) > WAITING_BYTES_MAX
+        if is_much or self._waiting.full():
             return False
+        self._waiting.put_nowait(data)
+        self._waiting_bytes += len(data)
         return True
 
+    async def answer(self, command: TelemetryCommand) -> None:
+        """Write an answer; return when it and all before it have left: nothing more is read from a client that does not read."""
+        data = command.SerializeToString()
+        self._waiting_bytes += len(data)
+        await self._waiting.put(data)
+        await self._waiting.join()
+
     async def write(self) -> None:
-        """Write what is pushed, until cancelled."""
-        while True:
-            command = await self._waiting.get()
-            await self._stream.send(command.SerializeToString())
+        """Write what waits, until the end of the call."""
+        with suppress(GrpcError):
+            while True:
+                data = await self._waiting.get()
+                await self._stream.send(data)
+                self._waiting_bytes -= len(data)
+                self._waiting.task_done()
 
 
 class Commands:
@@ -128,7 +147,7 @@ class Telemetry:
                 started = self._calls.now()
                 answer = await self._answer(stream, talk, data)
                 if answer is not None:
-                    talk.push(answer)
+                    await talk.answer(answer)
                 self._calls.count(METHOD, Code.OK if answer is None else answer.status.code, started)
         finally:
             writing.cancel()
@@ -136,25 +155,31 @@ class Telemetry:
 
     async def _answer(self, stream: Stream, talk: Talk, data: bytes) -> TelemetryCommand | None:
         try:
-            command = TelemetryCommand.FromString(data)
+            if len(data) > COMMAND_BYTES_MAX:
+                raise Refused(Code.PAYLOAD_TOO_LARGE, f"a command may have {COMMAND_BYTES_MAX} bytes")
+            command = parse(TelemetryCommand, data)
             self._admit(METHOD, read_caller(stream.info), command)
             return await self._take(caller_of(stream.info), talk, command)
         except asyncio.CancelledError:
             raise
-        except DecodeError:
+        except (DecodeError, TooManyFields):
             return TelemetryCommand(status=status(Code.BAD_REQUEST, "the command cannot be read"))
         except Exception as error:  # noqa: BLE001 - a stream must not end because of one command
-            return TelemetryCommand(status=self._calls.failure(METHOD, error))
+            failed = self._calls.failure(METHOD, error)
+            if failed.code in _RIGHTLESS:  # no checks any more: they hold messages
+                self._clients.closed(read_caller(stream.info).client_id, talk)
+            return TelemetryCommand(status=failed)
 
     async def _take(self, caller: Caller, talk: Talk, command: TelemetryCommand) -> TelemetryCommand | None:
         client = self._clients.seen(caller.client_id, caller.language)
         match command.WhichOneof("command"):
             case "settings":
                 settings = command.settings
-                if settings.ByteSize() > SETTINGS_BYTES_MAX:
-                    raise Refused(Code.PAYLOAD_TOO_LARGE, f"settings may have {SETTINGS_BYTES_MAX} bytes")
+                described = _described(caller, settings)
                 answer = await self._settings(caller, settings)
-                self._clients.describe(client, *_described(caller, settings), settings)
+                if self._clients.get(client.id) is not client:  # it has left meanwhile
+                    client = self._clients.seen(caller.client_id, caller.language)
+                self._clients.describe(client, *described)
                 self._clients.opened(client, talk)
                 return TelemetryCommand(status=status(Code.OK), settings=answer)
             case "thread_stack_trace":
@@ -188,11 +213,13 @@ def _code(number: int) -> Code:
 
 
 def _described(caller: Caller, settings: Settings) -> tuple[int, str, set[str]]:
-    """Return kind, group and topics of a client with these settings."""
-    if settings.WhichOneof("pub_sub") == "subscription":
-        subscription = settings.subscription
-        topics = {full_name(one.topic, caller.namespace) for one in subscription.subscriptions}
-        kind = settings.client_type or ClientType.SIMPLE_CONSUMER
-        return kind, full_name(subscription.group, caller.namespace), topics
-    topics = {full_name(one, caller.namespace) for one in settings.publishing.topics}
-    return settings.client_type or ClientType.PRODUCER, "", topics
+    """Return kind, group and topics of a client with these settings. Raises Refused."""
+    resources = [one.topic for one in settings.subscription.subscriptions] or settings.publishing.topics
+    if len(resources) > TOPICS_MAX:
+        raise Refused(Code.BAD_REQUEST, f"there are {len(resources)} topics, settings may have {TOPICS_MAX}")
+    topics = {full_name(one, caller.namespace) for one in resources}
+    is_producer = settings.WhichOneof("pub_sub") == "publishing"
+    kind = settings.client_type or (ClientType.PRODUCER if is_producer else ClientType.SIMPLE_CONSUMER)
+    if is_producer != (kind == ClientType.PRODUCER):  # a producer gets checks, which need other rights
+        raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, f"these are no settings of a client of type {kind}")
+    return kind, full_name(settings.subscription.group, caller.namespace), topics
