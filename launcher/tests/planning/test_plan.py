@@ -60,13 +60,14 @@ def test_ports_that_speak_tls_alone_have_https_addresses() -> None:
 
 def test_a_port_base_moves_everything_and_nothing_overlaps() -> None:
     system = plan("--port-base 20000 --brokers 26")
-    used = [20000, 20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008]
+    used = [20000, 20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008, 20009]
     for store in system.stores:
         port = int(store.address.rsplit(":", 1)[1])
         used += [port - 2, port, port + 1, port + 2]
     assert len(set(used)) == len(used)
     assert all(20000 <= port < 20300 for port in used)
     assert system.http.endswith(":20000")
+    assert system.grpc == "127.0.0.1:20009"
 
 
 def test_the_callers_stop_before_the_called() -> None:
@@ -105,6 +106,21 @@ def test_gateways_that_share_a_port_know_it() -> None:
     assert [settings(processes[name])["worker"] for name in ("gateway-1", "gateway-2")] == ["0", "1"]
     assert settings(processes["gateway-1"])["reuse_port"] == "true"
     assert "reuse_port" not in settings(by_name(plan(""))["gateway"])
+
+
+def test_gateways_share_their_grpc_port() -> None:
+    system = plan("--gateway-workers 2 --grpc-advertise mq.example:443")
+    assert system.grpc == "127.0.0.1:8081"
+    for name in ("gateway-1", "gateway-2"):
+        found = settings(by_name(system)[name])
+        assert (found["grpc_port"], found["grpc_advertise"]) == ("8081", "mq.example:443")
+
+
+def test_the_grpc_port_may_be_set_or_off() -> None:
+    assert plan("--set gateway.grpc_port=9001").grpc == "127.0.0.1:9001"
+    off = plan("--set gateway.grpc_port=-1")
+    assert off.grpc == ""
+    assert settings(by_name(off)["gateway"])["grpc_port"] == "-1"
 
 
 def test_listening_everywhere_tells_clients_an_address_they_can_reach() -> None:

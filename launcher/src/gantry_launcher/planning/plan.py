@@ -19,6 +19,7 @@ from gantry_launcher.planning.system_plan import ProcessPlan, StorePlan, SystemP
 
 GATEWAY_PORT, GRPC_PORT, NAMESERVER_PORT = 8080, 8081, 9876
 GRPC_STEP = 9
+GRPC_OFF = "-1"
 SCHEDULER_PORT, CHECKER_PORT = 10921, 10931
 WORKER_BLOCK = (0, 2)
 """A scheduler or checker derives: HTTP +2."""
@@ -320,13 +321,13 @@ class _Planner:
     def _grpc_port(self) -> int:
         """Return the gateways' gRPC port; -1 if it is off."""
         asked = self._asked("gateway", "grpc_port", "")
-        if asked == "-1":
-            return -1
+        if asked == GRPC_OFF:
+            return int(GRPC_OFF)
 
         def choose() -> int:
-            if asked.isdecimal() and int(asked):
+            if asked:
                 return self._ports.fixed(int(asked), "gateway gRPC")
-            if self._options.free_ports or asked:
+            if self._options.free_ports:
                 return self._ports.free()
             base = self._options.port_base
             return self._ports.fixed(GRPC_PORT if base is None else base + GRPC_STEP, "gateway gRPC")
@@ -341,8 +342,6 @@ class _Planner:
     def _python(self, module: str, settings: dict[str, Any], *services: str) -> tuple[str, ...]:
         """Return the command of one of our services. Settings of the user override ours; those of a later name override those of one before."""
         asked = {one.key: one.value for service in services for one in self._sets(service)}
-        if asked.get("grpc_port") == "0":
-            del asked["grpc_port"]  # one free port for all workers
         pairs = {**settings, **asked}
         words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
         return (str(layout.PYTHON), "-P", "-m", module, *words)
@@ -408,6 +407,8 @@ class _Planner:
         for one in (one for name in self._layers.get(service, (service,)) for one in self._sets(name)):
             if one.key == key:
                 found = one.value
+                if (key, found) == ("grpc_port", GRPC_OFF):
+                    continue
                 if key.endswith("port") and not (found.isdigit() and 3 <= int(found) <= 65530):
                     raise Refused(f"--set {one.service}.{key}={found}: not a port")
         return found
