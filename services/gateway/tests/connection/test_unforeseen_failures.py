@@ -10,8 +10,9 @@ from gateway_fast_line import ACK, RECEIVE, SEND, line_to, shown
 
 from gateway.connection.fast_path import FastAnswers
 from gateway.http.call import Call
-from gateway.receive import acking, received_view, receiving
-from gateway.receive.receiving import Batch
+from gateway.receive import acking
+from gateway.receive import routes as receive_routes
+from gateway.receive.receiving import LeasePass
 from gateway.send import routes as send_routes
 from gateway.send import sending
 
@@ -105,7 +106,7 @@ async def test_a_batch_whose_result_cannot_be_handled_is_answered(line, monkeypa
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(receiving, "shown"), (Batch, "json")],
+    [(LeasePass, "_taken"), (receive_routes, "json_of")],
     ids=["the messages", "the reply"],
 )
 async def test_a_receive_whose_messages_cannot_be_handled_is_answered_and_gives_them_back(
@@ -117,7 +118,7 @@ async def test_a_receive_whose_messages_cannot_be_handled_is_answered_and_gives_
         patched.setattr(module, name, failing)
         assert is_internal_error(await on_both_paths(line, RECEIVE, b'{"maxMessages":2}'))
     assert await settled(line) == before
-    if name == "json":  # what cannot be read has no place to give back; its lease ends by time
+    if name == "json_of":  # what cannot be read has no place to give back; its lease ends by time
         assert len(store.released) == 4
     store.expire()
     assert json.loads((await line.post(b"{}", JSON, path=RECEIVE))[2])["messages"]
@@ -128,11 +129,11 @@ async def test_messages_of_the_first_broker_are_given_back_if_those_of_the_secon
 ):
     async with line_to(pair) as line:
         await prepared(line)
-        seen = []
+        seen, taken = [], LeasePass._taken
 
         def second_fails(*arguments):
-            seen.append(arguments)
-            return failing() if len(seen) == 2 else received_view.shown(*arguments)
+            seen.append(arguments[-1])
+            return failing() if len(seen) == 2 else taken(*arguments)
 
         stores = list(pair.leases.stores.values())
         for headers in ((JSON,), (JSON, UNKNOWN)):
@@ -141,12 +142,12 @@ async def test_messages_of_the_first_broker_are_given_back_if_those_of_the_secon
                 store.expire()
                 store.released.clear()
             with monkeypatch.context() as patched:
-                patched.setattr(receiving, "shown", second_fails)
+                patched.setattr(LeasePass, "_taken", second_fails)
                 answer = await line.post(b'{"maxMessages":200}', *headers, path=RECEIVE)
             assert is_internal_error(answer)
             await settled(line)
             first, _second = seen
-            assert sum(len(store.released) for store in stores) == len(first[1]) > 0
+            assert sum(len(store.released) for store in stores) == len(first.runs) > 0
         assert line.fast[RECEIVE] == 1
 
 

@@ -287,7 +287,7 @@ class WhoAmI(Shown):
 
     user: str
     type: str
-    way: Literal["token", "secret", "jwt", "certificate", "inner"]
+    way: Literal["token", "secret", "jwt", "certificate", "signature", "inner"]
     token_id: str | None
     scope: list[ScopeShown] | None
     """null: all that the user may do."""
