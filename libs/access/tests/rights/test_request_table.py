@@ -284,3 +284,22 @@ def test_rows_that_read_a_body_name_no_fields():
 
 def test_codes_that_may_need_the_topic_of_a_record():
     assert {code for code, row in REQUESTS.items() if row.is_of_record} == {33, 36, 37, 309, 323}
+
+
+@pytest.mark.parametrize("code", [200050, 200051, 200052, 200053, 200054, 200055])
+def test_a_pop_and_its_acknowledgement_need_sub_on_topic_and_group(code):
+    assert set(ask(code, topic="t", consumerGroup="g")) == {topic("t", "SUB"), group("g", "SUB")}
+    for name in ("%RETRY%g_t", "%RETRY%g+t"):
+        assert set(ask(code, topic=name, consumerGroup="g")) == {topic("t", "SUB"), group("g", "SUB")}
+    assert list(ask(code, topic="%RETRY%g", consumerGroup="g")) == [group("g", "SUB")]
+    for name in ("%RETRY%other", "%RETRY%other_t", "%RETRY%gt"):
+        with pytest.raises(RightsRefused):
+            list(ask(code, topic=name, consumerGroup="g"))
+
+
+def test_a_batch_of_acknowledgements_needs_sub_on_each_topic_and_group():
+    entry = {"c": "g", "t": "t", "so": 0, "q": 0, "rq": 0, "pt": 0}
+    body = {"acks": [entry, {**entry, "c": "h", "t": "%RETRY%h_u", "r": "1"}]}
+    assert set(ask(200151, body)) == {
+        topic("t", "SUB"), group("g", "SUB"), topic("u", "SUB"), group("h", "SUB")
+    }  # fmt: skip

@@ -192,10 +192,14 @@ class Receiver:
             for again in waiting:
                 again()
 
-        self.notes.write(note, lambda: self.subscriptions.apply(note), answered)
         subscription.coming = note.filter
         if note.queues:
             subscription.starting = []
+        try:
+            self.notes.write(note, lambda: self.subscriptions.apply(note), answered)
+        except RefusedRequest:  # the store is stopped
+            subscription.coming = subscription.starting = None
+            raise
 
     def _receive_later(self, ask: Ask, refusal: RefusedRequest | None = None, *, is_noted: bool) -> None:
         """Receive outside of the request's handler, and send the answer."""
