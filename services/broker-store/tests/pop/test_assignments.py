@@ -98,6 +98,19 @@ async def test_a_member_that_pulls_has_its_share(side):
     ]  # fmt: skip
 
 
+async def test_a_group_that_pops_all_its_topics_does_not_pull_its_retry_topic_too(side):
+    subscriptions = [{"topic": name, "subString": "*"} for name in ("orders", "%RETRY%readers")]
+    heartbeat = json.loads(json.dumps(HEARTBEAT))
+    heartbeat["consumerDataSet"][0]["subscriptionDataSet"] = subscriptions
+    await side.ask(34, body=json.dumps(heartbeat).encode())
+    assert len(await assigned(side, topic="%RETRY%readers")) == 4
+    await set_mode(side, "POP")
+    assert await assigned(side, topic="%RETRY%readers") == []
+    subscriptions.append({"topic": "pulled", "subString": "*"})
+    await side.ask(34, body=json.dumps(heartbeat).encode())
+    assert len(await assigned(side, topic="%RETRY%readers")) == 4
+
+
 @pytest.mark.parametrize(
     ("topic", "group", "mode", "code"),
     [

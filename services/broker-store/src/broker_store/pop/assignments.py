@@ -23,7 +23,7 @@ from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frames.command import Command
 from gantry_wire.frames.encode import encode_response
-from gantry_wire.names import RETRY_PREFIX
+from gantry_wire.names import RETRY_PREFIX, retry_topic
 
 PULL, POP = "PULL", "POP"
 MODES = frozenset({PULL, POP})
@@ -100,6 +100,8 @@ class AssignmentHandlers:
         if config is not None and asked.topic in popped_topics(config):
             found = [(one.broker_name, ALL_QUEUES) for one in queues]
             mode = POP
+        elif config is not None and asked.topic == retry_topic(config.group_name) and self._pops_all(config):
+            found, mode = [], PULL  # pops of the topics give what is there
         else:
             every = [(one.broker_name, number) for one in queues for number in range(one.read_queue_nums)]
             found, mode = self._share(asked, every), PULL
@@ -147,6 +149,13 @@ class AssignmentHandlers:
         if asked.client_id not in members:
             return []
         return share(queues, members.index(asked.client_id), len(members), asked.strategy_name)
+
+    def _pops_all(self, config: SubscriptionGroupConfig) -> bool:
+        """Whether a group pops every topic that its members subscribe to."""
+        entry = self.clients.consumers.get(config.group_name)
+        topics = {} if entry is None else entry.subscriptions
+        popped = popped_topics(config)
+        return bool(popped) and all(topic in popped or topic.startswith(RETRY_PREFIX) for topic in topics)
 
     def _note(self, config: SubscriptionGroupConfig, topic: str, *, is_pop: bool) -> None:
         topics = popped_topics(config)
