@@ -51,7 +51,7 @@ class OneToken:
 
 
 def calls_of(
-    counts=None, *, admit=lambda method, caller, request: None, moment=None, limits=None, clients=None
+    counts=None, *, admit=lambda method, caller, request: "", moment=None, limits=None, clients=None
 ):
     return Calls(
         admit,

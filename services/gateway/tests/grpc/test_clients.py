@@ -31,13 +31,13 @@ def clients(now):
 
 
 def producer(clients, client_id, *topics):
-    client = clients.seen(client_id, "JAVA")
+    client = clients.seen(client_id, "JAVA", "")
     clients.describe(client, ClientType.PRODUCER, "", set(topics))
     return client
 
 
 def test_the_end_of_an_old_stream_leaves_the_new_one(clients):
-    client, first, second = clients.seen("c1", "HTTP"), Written(), Written()
+    client, first, second = clients.seen("c1", "HTTP", ""), Written(), Written()
     clients.opened(client, first)
     clients.opened(client, second)
     clients.opened(client, second)
@@ -51,7 +51,7 @@ def test_the_end_of_an_old_stream_leaves_the_new_one(clients):
 
 
 def test_the_newest_stream_gets_the_commands(clients):
-    client, first, second = clients.seen("c1", "HTTP"), Written(), Written(is_full=True)
+    client, first, second = clients.seen("c1", "HTTP", ""), Written(), Written(is_full=True)
     clients.opened(client, first)
     clients.opened(client, second)
     assert not clients.push("c1", TelemetryCommand()), "it is full"
@@ -73,7 +73,7 @@ def test_producers_are_found_by_the_topics_of_settings_and_transactions(clients)
 
 
 def test_a_consumer_is_no_producer(clients):
-    client = clients.seen("c1", "PYTHON")
+    client = clients.seen("c1", "PYTHON", "")
     clients.describe(client, ClientType.PUSH_CONSUMER, "g1", {"orders"})
     clients.opened(client, Written())
     assert (client.group, client.topics) == ("g1", {"orders"})
@@ -106,7 +106,7 @@ def test_a_producer_without_a_stream_cannot_be_asked(clients):
 def test_a_client_that_leaves_is_reported_once(clients):
     left = []
     clients.on_left(left.append)
-    clients.seen("c1", "")
+    clients.seen("c1", "", "")
     clients.leave("c1")
     clients.leave("c1")
     assert left == ["c1"]
@@ -116,9 +116,9 @@ def test_a_client_that_leaves_is_reported_once(clients):
 def test_a_silent_client_has_left(clients, now):
     left = []
     clients.on_left(left.append)
-    clients.seen("c1", "")
+    clients.seen("c1", "", "")
     now.seconds += EXPIRY_SECONDS
-    clients.seen("c2", "")
+    clients.seen("c2", "", "")
     clients.sweep()
     assert (left, clients.get("c1") is None) == ([], False)
     now.seconds += 0.1
@@ -127,7 +127,7 @@ def test_a_silent_client_has_left(clients, now):
 
 
 def test_a_client_without_a_stream_lives_by_its_heartbeats(clients, now):
-    one = clients.seen("c1", "")
+    one = clients.seen("c1", "", "")
     now.seconds += ALONE_SECONDS_MAX
     assert clients.is_alive("c1")
     now.seconds += 0.1
@@ -145,7 +145,7 @@ def test_a_silent_client_with_a_stream_is_reported_once_and_may_come_back(client
     clients.sweep()
     clients.sweep()
     assert (left, clients.producers_of("orders")) == (["p1"], [])
-    clients.seen("p1", "")
+    clients.seen("p1", "", "")
     assert clients.producers_of("orders") == [one]
     now.seconds += EXPIRY_SECONDS + 1
     clients.sweep()
@@ -154,11 +154,23 @@ def test_a_silent_client_with_a_stream_is_reported_once_and_may_come_back(client
 
 def test_there_is_a_most_of_clients(now):
     clients = Clients(now, clients_max=2)
-    clients.seen("c1", "")
-    clients.seen("c2", "")
+    clients.seen("c1", "", "")
+    clients.seen("c2", "", "")
     with pytest.raises(Refused) as refused:
-        clients.seen("c3", "")
+        clients.seen("c3", "", "")
     assert refused.value.code == Code.TOO_MANY_REQUESTS
     now.seconds += EXPIRY_SECONDS + 1
-    clients.seen("c3", "")
+    clients.seen("c3", "", "")
     assert clients.get("c1") is None
+
+
+def test_the_id_of_a_client_belongs_to_its_user(clients, now):
+    clients.seen("c1", "", "")  # the permissive mode let it pass
+    clients.seen("c1", "", "alice")
+    clients.seen("c1", "", "")
+    with pytest.raises(Refused) as refused:
+        clients.seen("c1", "", "mallory")
+    assert refused.value.code == Code.FORBIDDEN
+    now.seconds += EXPIRY_SECONDS + 1
+    clients.sweep()
+    assert clients.seen("c1", "", "mallory").user == "mallory"

@@ -161,6 +161,7 @@ def test_a_client_gets_the_types_that_it_can_read(kind, language, version, expec
 async def test_a_heartbeat_describes_a_client_and_a_termination_forgets_it():
     clients = Clients(Steady())
     life = ClientLife(clients)
+    clients.seen("c1", "PYTHON", "")
     asked = HeartbeatRequest(group=Resource(name="g1"), client_type=ClientType.SIMPLE_CONSUMER)
     assert life.heartbeat(caller(x_mq_namespace="shop"), asked).status.code == Code.OK
     client = clients.get("c1")

@@ -54,7 +54,7 @@ def ends(producers):
 
 
 def connect(producers, client_id, *topics):
-    client, stream = producers.clients.seen(client_id, "PYTHON"), Stream()
+    client, stream = producers.clients.seen(client_id, "PYTHON", ""), Stream()
     producers.clients.describe(client, ClientType.PRODUCER, "", set(topics))
     producers.clients.opened(client, stream)
     return stream

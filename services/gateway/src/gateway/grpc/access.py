@@ -40,11 +40,11 @@ class GrpcAccess:
         """What users, policies, tokens and keys are now: another value once any has changed."""
         return None if self._door is None else self._door.versions
 
-    def admit(self, method: str, caller: Caller, request: Any) -> None:
-        """Raise Refused unless the client may make this call."""
+    def admit(self, method: str, caller: Caller, request: Any) -> str:
+        """Return the user that makes a call, empty if none is proved. Raises Refused unless the client may make it."""
         if self._door is None:
             self._check_token(caller)
-            return
+            return ""
         info = caller.info
         found = self._door.admit(
             method, asked_of(method, caller, request), info.headers, caller.address, info.user
@@ -53,6 +53,7 @@ class GrpcAccess:
             raise Refused(_CODES.get(found.status, Code.INTERNAL_SERVER_ERROR), found.words)
         if found.is_permitted:
             self._check_token(caller)
+        return found.user
 
     def _check_token(self, caller: Caller) -> None:
         if not self._token:

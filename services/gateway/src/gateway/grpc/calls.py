@@ -61,8 +61,8 @@ class Response(Protocol):
         ...
 
 
-Admit = Callable[[str, Caller, Any], None]
-"""Raises Refused unless the client may make the call of this method with this request."""
+Admit = Callable[[str, Caller, Any], str]
+"""Returns the user that makes the call of this method with this request, empty if none is proved. Raises Refused unless the client may make it."""
 Handler = Callable[[Caller, Any], Response | Awaitable[Response]]
 """Answers a request. A future costs no task. Raises Refused, or what `problem_of` knows."""
 StreamHandler = Callable[[Caller, Any, Callable[[bytes], Awaitable[None]]], Awaitable[None]]
@@ -161,9 +161,9 @@ class Calls:
             raise Refused(Code.BAD_REQUEST, f"the request of {method} cannot be read") from error
         except TooManyFields as error:
             raise Refused(Code.PAYLOAD_TOO_LARGE, f"the request of {method} has too many fields") from error
-        self._admit(method, read_caller(info), request)
+        user = self._admit(method, read_caller(info), request)
         caller = caller_of(info)
-        self._clients.seen(caller.client_id, caller.language)
+        self._clients.seen(caller.client_id, caller.language, user)
         return caller, request
 
     async def take(self, caller: Caller) -> None:

@@ -32,11 +32,13 @@ class Client:
     """A client. Only `Clients` changes it."""
 
     __slots__ = (
-        "conversations", "group", "has_left", "id", "kind", "language", "last_seen", "topics"
+        "conversations", "group", "has_left", "id", "kind", "language", "last_seen", "topics", "user"
     )  # fmt: skip
 
-    def __init__(self, client_id: str, language: str, now: float) -> None:
+    def __init__(self, client_id: str, language: str, user: str, now: float) -> None:
         self.id, self.language = client_id, language
+        self.user = user
+        """The user that its calls prove. No other one gets what is pushed to it. Empty without access control."""
         self.kind = int(ClientType.CLIENT_TYPE_UNSPECIFIED)
         self.group = ""
         """Of a consumer, with its namespace."""
@@ -96,15 +98,18 @@ class Clients:
 
     # What clients say
 
-    def seen(self, client_id: str, language: str) -> Client:
-        """Note that a client calls. Raises Refused while there are too many clients."""
+    def seen(self, client_id: str, language: str, user: str) -> Client:
+        """Note that a client of a user calls. Raises Refused for another user's client, and while there are too many clients."""
         client = self._clients.get(client_id)
         if client is None:
             if len(self._clients) >= self._clients_max:
                 self.sweep()
             if len(self._clients) >= self._clients_max:
                 raise Refused(Code.TOO_MANY_REQUESTS, f"there are {self._clients_max} clients here")
-            client = self._clients[client_id] = Client(client_id, language, self._now())
+            client = self._clients[client_id] = Client(client_id, language, user, self._now())
+        if user and client.user not in ("", user):
+            raise Refused(Code.FORBIDDEN, "another user has a client of this id")
+        client.user = client.user or user
         client.last_seen = self._now()
         client.has_left = False
         return client

@@ -89,9 +89,10 @@ class ClientLife:
 
     def heartbeat(self, caller: Caller, request: HeartbeatRequest) -> HeartbeatResponse:
         """Note what a client is. One that has sent no settings is welcome: after a restart of the gateway, clients send none for minutes."""
-        client = self._clients.seen(caller.client_id, caller.language)
-        group = full_name(request.group, caller.namespace)
-        self._clients.describe(client, request.client_type, group, None)
+        client = self._clients.get(caller.client_id)
+        if client is not None:
+            group = full_name(request.group, caller.namespace)
+            self._clients.describe(client, request.client_type, group, None)
         return HeartbeatResponse(status=status(Code.OK))
 
     def terminate(

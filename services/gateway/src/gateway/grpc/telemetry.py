@@ -158,8 +158,8 @@ class Telemetry:
             if len(data) > COMMAND_BYTES_MAX:
                 raise Refused(Code.PAYLOAD_TOO_LARGE, f"a command may have {COMMAND_BYTES_MAX} bytes")
             command = parse(TelemetryCommand, data)
-            self._admit(METHOD, read_caller(stream.info), command)
-            return await self._take(caller_of(stream.info), talk, command)
+            user = self._admit(METHOD, read_caller(stream.info), command)
+            return await self._take(caller_of(stream.info), user, talk, command)
         except asyncio.CancelledError:
             raise
         except (DecodeError, TooManyFields):
@@ -170,15 +170,17 @@ class Telemetry:
                 self._clients.closed(read_caller(stream.info).client_id, talk)
             return TelemetryCommand(status=failed)
 
-    async def _take(self, caller: Caller, talk: Talk, command: TelemetryCommand) -> TelemetryCommand | None:
-        client = self._clients.seen(caller.client_id, caller.language)
+    async def _take(
+        self, caller: Caller, user: str, talk: Talk, command: TelemetryCommand
+    ) -> TelemetryCommand | None:
+        client = self._clients.seen(caller.client_id, caller.language, user)
         match command.WhichOneof("command"):
             case "settings":
                 settings = command.settings
                 described = _described(caller, settings)
                 answer = await self._settings(caller, settings)
                 if self._clients.get(client.id) is not client:  # it has left meanwhile
-                    client = self._clients.seen(caller.client_id, caller.language)
+                    client = self._clients.seen(caller.client_id, caller.language, user)
                 self._clients.describe(client, *described)
                 self._clients.opened(client, talk)
                 return TelemetryCommand(status=status(Code.OK), settings=answer)
