@@ -245,7 +245,14 @@ OFF_IN_LIVES = (
     "broker_store.access.other_stores:OtherStores",
     "broker_store.ha.server:HaServer",
     "gantry_chassis.nats_connection:NatsRequests",
+    "gantry_link.grpc.connection:GrpcConnection",
+    "gantry_link.grpc.deadlines:Deadlines",
+    "gantry_link.grpc.reflection:Reflection",
     "gantry_link.serving.tls_door:OpenDoor",
+    "gateway.grpc.clients:Client",
+    "gateway.grpc.clients:Clients",
+    "gateway.grpc.group_settings:KnownGroups",
+    "gateway.grpc.orphans:Orphans",
     "gateway.grpc.renewals:Renewals",
 )
 """Classes of access control, TLS, gRPC, RocketMQ's slaves and the register in JetStream, which are off in lives: no census sees them."""
