@@ -248,12 +248,17 @@ OFF_IN_LIVES = (
     "gantry_link.grpc.connection:GrpcConnection",
     "gantry_link.grpc.deadlines:Deadlines",
     "gantry_link.grpc.reflection:Reflection",
+    "gantry_link.http2.server:Http2Server",
     "gantry_link.serving.tls_door:OpenDoor",
     "gateway.grpc.clients:Client",
     "gateway.grpc.clients:Clients",
     "gateway.grpc.group_settings:KnownGroups",
     "gateway.grpc.orphans:Orphans",
+    "gateway.grpc.renewals:Held",
     "gateway.grpc.renewals:Renewals",
+    "gateway.grpc.self_signed:SelfSigned",
+    "gateway.grpc.telemetry:Commands",
+    "gateway.grpc.telemetry:Talk",
 )
 """Classes of access control, TLS, gRPC, RocketMQ's slaves and the register in JetStream, which are off in lives: no census sees them."""
 
