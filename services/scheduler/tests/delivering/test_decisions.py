@@ -34,6 +34,7 @@ def test_a_delivery_keeps_the_real_topic_and_drops_the_properties_of_the_wait():
     assert [(one.topic, one.queue_id, one.body) for one in level.outputs] == [("orders", 3, "item")]
     assert level.outputs[0].drop == ("__GANTRY_DELAY_MS",)
     assert {"TIMER_OUT_MS", "REAL_TOPIC", "REAL_QID"} <= set(timer.outputs[0].drop)
+    assert "TIMER_DELIVER_MS" not in timer.outputs[0].drop
     assert deliver(entry(PARKED)).force
 
 
