@@ -83,7 +83,7 @@ LIMITED: Names = {
     "scheduler.index.due_index:DueIndex": "failures<=FAILURES_MAX",
     "scheduler.index.due_queues:DueQueues": "_decided_unread<=DECIDED_UNREAD_MAX+",
     "scheduler.tasks.desk:Desk": "views<=TASKS_MAX",
-    "txn_checker.answers:Answers": "_last<=GROUPS_MAX _handed_s<=HANDED_MAX+",
+    "txn_checker.answers:Answers": "_last<=GROUPS_MAX _handed_s<=HANDED_MAX+ _taken<=TAKEN_MAX+",
     "txn_checker.asking:Producers": "_last<=REMEMBERED_GROUPS_MAX",
 }
 """At most a constant of the module, or an attribute of the object (`.`). With `+`, the entries of one turn come on top."""
@@ -190,7 +190,7 @@ FEW: Mapping[str, Names] = {
         "scheduler.index.sqlite_index:Unwritten": "_ids",
         "scheduler.tasks.desk:Desk": "running _newest",
         "txn_checker.store_watch:StoreWatch": "_marks",
-        "txn_checker.undecided:Undecided": "_entries",
+        "txn_checker.undecided:Undecided": "_entries _groups",
     },
     "setting, route of the API or metric": {
         "broker_store.config.broker_config:BrokerConfig": "_given _values _changes kept refused",
@@ -200,7 +200,7 @@ FEW: Mapping[str, Names] = {
         "broker_store.requests.command_table:CommandTable": "_handlers _oneway",
         "gantry_chassis.peers.budget:Budget": "refusals",
         "gantry_chassis.process:Life": "restarts _tasks",
-        "gateway.http.metrics:CallMetrics": "_hot",
+        "gateway.http.metrics:CallCounts": "_hot",
         "gateway.stores.redis_limits:RedisLimits": "_rates",
         "nameserver.remoting:Remoting": "_by_code",
         "nameserver.run_config:RunConfig": "_updated",
@@ -259,6 +259,7 @@ OFF_IN_LIVES = (
     "gateway.grpc.self_signed:SelfSigned",
     "gateway.grpc.telemetry:Commands",
     "gateway.grpc.telemetry:Talk",
+    "gateway.routing.topic_types:TopicTypes",
 )
 """Classes of access control, TLS, gRPC, RocketMQ's slaves and the register in JetStream, which are off in lives: no census sees them."""
 
