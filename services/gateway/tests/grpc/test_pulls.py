@@ -198,6 +198,8 @@ async def test_offsets_are_found_by_place_and_by_time(pulling):
     assert await ask(QueryOffsetPolicy.BEGINNING) == 1
     assert await ask(QueryOffsetPolicy.END) == 2
     assert await ask(QueryOffsetPolicy.TIMESTAMP, now - 5) == 1
+    assert await ask(QueryOffsetPolicy.TIMESTAMP, -(1 << 62)) == 0
+    assert await ask(QueryOffsetPolicy.TIMESTAMP, 1 << 62) == 2
     assert await ask(QueryOffsetPolicy.TIMESTAMP, now + 5) == 2
 
 

@@ -10,6 +10,7 @@ from gateway.admin.groups import GroupAdmin, OffsetChange
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import Refused, code_of, status
 from gateway.grpc.messages.checked_names import group_of, topic_of
+from gateway.grpc.messages.sent import TIME_MS_MAX
 from gateway.grpc.proto.common import FilterExpression, MessageQueue, Status
 from gateway.grpc.proto.duration import duration_ms
 from gateway.grpc.proto.enums import Code, FilterType, QueryOffsetPolicy
@@ -128,7 +129,8 @@ class Pulls:
                     Code.BAD_REQUEST, f"topic {queue.topic} has no queue {queue.id} at {queue.broker}"
                 )
             if policy == QueryOffsetPolicy.TIMESTAMP:
-                offset = await store.offset_at(queue.topic, queue.id, timestamp_ms(request.timestamp))
+                time_ms = min(max(timestamp_ms(request.timestamp), 0), TIME_MS_MAX)  # requests hold no others
+                offset = await store.offset_at(queue.topic, queue.id, time_ms)
             else:
                 is_end = policy == QueryOffsetPolicy.END
                 offset = bounds.max_offset if is_end else bounds.min_offset

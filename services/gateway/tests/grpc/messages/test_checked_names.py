@@ -52,3 +52,17 @@ def test_names_have_their_namespace():
     assert group_of(Resource(resource_namespace="own", name="g"), "ns") == "own%g"
     with pytest.raises(Refused):
         topic_of(Resource(name="a" * 126), "ns")
+
+
+@pytest.mark.parametrize("namespace", ["rmq_sys_a", "GANTRY_SYS_a"])
+def test_a_namespace_makes_no_topic_of_the_system(namespace):
+    with pytest.raises(Refused) as caught:
+        topic_of(Resource(resource_namespace=namespace, name="orders"), "")
+    assert caught.value.code == Code.ILLEGAL_TOPIC
+
+
+@pytest.mark.parametrize("namespace", ["%RETRY", "%DLQ", "CID_RMQ_SYS_a", "GANTRY_SYS_a"])
+def test_a_namespace_makes_no_group_of_the_system(namespace):
+    with pytest.raises(Refused) as caught:
+        group_of(Resource(resource_namespace=namespace, name="g"), "")
+    assert caught.value.code == Code.ILLEGAL_CONSUMER_GROUP

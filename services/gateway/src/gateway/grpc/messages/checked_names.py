@@ -29,10 +29,13 @@ def topic_of(resource: Resource, namespace: str) -> str:
 
     Raises Refused with ILLEGAL_TOPIC for an illegal name or a system topic.
     """
-    name = resource.name
-    if name in _SYSTEM_TOPICS or name.startswith(_SYSTEM_TOPIC_PREFIXES):
+    name, full = resource.name, full_name(resource, namespace)
+    if (
+        name in _SYSTEM_TOPICS
+        or name.startswith(_SYSTEM_TOPIC_PREFIXES)
+        or full.startswith(_SYSTEM_TOPIC_PREFIXES)
+    ):
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name[: wire_names.TOPIC_BYTES_MAX]} belongs to the system")
-    full = full_name(resource, namespace)
     try:
         wire_names.check_topic(full)
     except IllegalName as error:
@@ -42,10 +45,15 @@ def topic_of(resource: Resource, namespace: str) -> str:
 
 def group_of(resource: Resource, namespace: str) -> str:
     """Return a consumer group's full name. Raises Refused with ILLEGAL_CONSUMER_GROUP."""
-    name = resource.name
-    if name in _SYSTEM_GROUPS or name.startswith(_SYSTEM_GROUP_PREFIXES):
-        raise Refused(Code.ILLEGAL_CONSUMER_GROUP, f"group {name} belongs to the system")
-    full = full_name(resource, namespace)
+    name, full = resource.name, full_name(resource, namespace)
+    if (
+        name in _SYSTEM_GROUPS
+        or name.startswith(_SYSTEM_GROUP_PREFIXES)
+        or full.startswith(_SYSTEM_GROUP_PREFIXES)
+    ):
+        raise Refused(
+            Code.ILLEGAL_CONSUMER_GROUP, f"group {name[: wire_names.TOPIC_BYTES_MAX]} belongs to the system"
+        )
     try:
         wire_names.check_group(full)
     except IllegalName as error:
