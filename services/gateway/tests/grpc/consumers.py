@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from gantry_link.grpc.calls import CallInfo
-from gateway.grpc.acks import Acks
 from gateway.grpc.calls import Caller
+from gateway.grpc.consuming.acks import Acks
+from gateway.grpc.consuming.receive import Receives
+from gateway.grpc.consuming.renewals import Renewals
 from gateway.grpc.messages.leased import shown
 from gateway.grpc.proto.common import FilterExpression, MessageQueue, Resource
 from gateway.grpc.proto.duration import duration
@@ -20,8 +22,6 @@ from gateway.grpc.proto.receiving import (
     ReceiveMessageRequest,
     ReceiveMessageResponse,
 )
-from gateway.grpc.receive import Receives
-from gateway.grpc.renewals import Renewals
 from gateway.receive.acking import Acker
 from gateway.receive.receiving import Receiver
 

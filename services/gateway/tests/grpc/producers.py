@@ -8,12 +8,12 @@ from gateway_grpc_peers import caller
 
 from gantry_wire.messages.ids import UniqueIds
 from gateway.grpc.clients import Clients
-from gateway.grpc.orphans import Orphans
+from gateway.grpc.producing.orphans import Orphans
+from gateway.grpc.producing.send import Recalls, Sends
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.enums import Encoding
 from gateway.grpc.proto.message import Message, SystemProperties
 from gateway.grpc.proto.sending import SendMessageRequest
-from gateway.grpc.send import Recalls, Sends
 from gateway.routing.brokers import KnownBrokers
 from gateway.routing.claim_holders import ClaimHolders
 from gateway.routing.fleet import Fleet

@@ -9,7 +9,8 @@ from gateway_grpc_consumers import caller_of
 
 from gateway.admin.groups import GroupAdmin
 from gateway.grpc.codes import Refused, code_of
-from gateway.grpc.lite import sync_lite_subscription
+from gateway.grpc.consuming.lite import sync_lite_subscription
+from gateway.grpc.consuming.pulls import Pulls
 from gateway.grpc.messages.pulled import pulled
 from gateway.grpc.proto.common import FilterExpression, MessageQueue, Resource
 from gateway.grpc.proto.duration import duration
@@ -23,7 +24,6 @@ from gateway.grpc.proto.pulling import (
 )
 from gateway.grpc.proto.routing import SyncLiteSubscriptionRequest
 from gateway.grpc.proto.timestamp import timestamp
-from gateway.grpc.pulls import Pulls
 from gateway.http.problems import Problem
 from gateway.pull.pulling import Puller
 

@@ -8,8 +8,8 @@ import pytest
 from gateway_grpc_consumers import Consumers, caller_of, handle_of, receive_request
 
 from gateway.grpc.codes import Refused, code_of
+from gateway.grpc.consuming.receive import read_request
 from gateway.grpc.proto.enums import Code
-from gateway.grpc.receive import read_request
 from gateway.http.problems import Problem
 from gateway.ports.stores import StoreRefused
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from gateway_grpc_consumers import caller_of, handle_of
 
-from gateway.grpc import renewals as module
+from gateway.grpc.consuming import renewals as module
 from gateway.ports.stores import PeerAway
 
 pytestmark = pytest.mark.anyio

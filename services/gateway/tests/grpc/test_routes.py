@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from gateway_grpc_peers import Steady, caller
 
-from gateway.grpc.accepted_types import shown_types
 from gateway.grpc.calls import Refused
 from gateway.grpc.clients import Clients
-from gateway.grpc.endpoints import OwnEndpoints
+from gateway.grpc.messages.accepted_types import shown_types
 from gateway.grpc.proto.common import Address, Endpoints, Resource
 from gateway.grpc.proto.enums import AddressScheme, ClientType, Code, MessageType, Permission
 from gateway.grpc.proto.routing import (
@@ -17,7 +16,8 @@ from gateway.grpc.proto.routing import (
     QueryAssignmentRequest,
     QueryRouteRequest,
 )
-from gateway.grpc.routes import ClientLife, RouteAnswers
+from gateway.grpc.routing.endpoints import OwnEndpoints
+from gateway.grpc.routing.routes import ClientLife, RouteAnswers
 from gateway.http.problems import Problem
 from gateway.ports.stores import TopicSettings
 from gateway.routing.brokers import KnownBrokers

@@ -10,14 +10,14 @@ from gateway_grpc_producers import Producers, plain
 from gateway_memory import MemoryLimits
 
 from gantry_wire.records.message_record import decode_record
-from gateway.grpc.accepted_types import EVERY_TYPE
 from gateway.grpc.codes import Refused, code_of
+from gateway.grpc.messages.accepted_types import EVERY_TYPE
+from gateway.grpc.producing.send import takes
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.duration import duration
 from gateway.grpc.proto.enums import Code, MessageType
 from gateway.grpc.proto.sending import RecallMessageRequest, SendMessageRequest
 from gateway.grpc.proto.timestamp import timestamp
-from gateway.grpc.send import takes
 from gateway.http.problems import Problem
 from gateway.ports.stores import PeerAway, StoreRefused, TopicSettings
 

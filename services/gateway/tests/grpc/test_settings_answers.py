@@ -7,7 +7,7 @@ import pytest
 from gateway.grpc.proto.duration import duration_ms
 from gateway.grpc.proto.enums import ClientType, Language
 from gateway.grpc.proto.settings import UA, Metric, Publishing, Settings, Subscription
-from gateway.grpc.settings_answers import consumer_settings, producer_settings
+from gateway.grpc.telemetry.settings_answers import consumer_settings, producer_settings
 from gateway.ports.stores import GroupSettings
 
 LIST, GROWING = "list:1500ms,3000ms", "exponential:initial=2s,multiplier=3,max=30s"

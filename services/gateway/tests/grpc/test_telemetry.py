@@ -9,11 +9,9 @@ import pytest
 from gateway_grpc_peers import ScriptedStream, Steady, info_of
 
 from gantry_chassis.metrics import Metrics
-from gateway.grpc import telemetry as module
 from gateway.grpc.calls import Calls, Refused
 from gateway.grpc.clients import TOPICS_MAX, Clients
 from gateway.grpc.codes import status
-from gateway.grpc.group_settings import KnownGroups
 from gateway.grpc.proto.common import Resource, SubscriptionEntry
 from gateway.grpc.proto.enums import ClientType, Code
 from gateway.grpc.proto.message import Message
@@ -24,7 +22,9 @@ from gateway.grpc.proto.telemetry import (
     VerifyMessageCommand,
     VerifyMessageResult,
 )
-from gateway.grpc.telemetry import Commands, Telemetry
+from gateway.grpc.telemetry import telemetry as module
+from gateway.grpc.telemetry.group_settings import KnownGroups
+from gateway.grpc.telemetry.telemetry import Commands, Telemetry
 from gateway.http.metrics import CallCounts
 from gateway.ports.stores import GroupSettings
 

@@ -10,10 +10,10 @@ from gateway_grpc_peers import caller
 from gateway_grpc_producers import Producers, plain
 
 from gateway.grpc.codes import Refused, code_of
+from gateway.grpc.producing.transactions import EndsTransactions
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.enums import ClientType, Code, MessageType, TransactionResolution, TransactionSource
 from gateway.grpc.proto.sending import EndTransactionRequest
-from gateway.grpc.transactions import EndsTransactions
 from gateway.http.problems import Problem
 from gateway.ports.stores import TopicSettings
 
@@ -247,8 +247,8 @@ async def test_transactions_of_other_topics_of_a_group_of_that_name_are_not_aske
 
 
 async def test_a_topic_without_producers_is_left(system, producers, monkeypatch):
-    monkeypatch.setattr("gateway.grpc.orphans.HOLD_SECONDS", 0.05)
-    monkeypatch.setattr("gateway.grpc.orphans.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.grpc.producing.orphans.HOLD_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.grpc.producing.orphans.LOOK_SECONDS", 0.01)
     async with running(producers.orphans):
         await asyncio.sleep(0.05)
         assert producers.orphans.topics == system.transactions.checker.queries == []
@@ -262,7 +262,7 @@ async def test_a_topic_without_producers_is_left(system, producers, monkeypatch)
 
 
 async def test_a_topic_that_takes_no_transactions_is_not_watched(system, producers, monkeypatch):
-    monkeypatch.setattr("gateway.grpc.orphans.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.grpc.producing.orphans.LOOK_SECONDS", 0.01)
     for kind, topics in (("NORMAL", []), ("TRANSACTION", ["orders"])):
         system.stores["broker-a"].kept_topics["orders"] = TopicSettings("orders", 4, 4, 6, kind)
         made = Producers(system)
@@ -274,7 +274,7 @@ async def test_a_topic_that_takes_no_transactions_is_not_watched(system, produce
 
 
 async def test_the_watch_outlives_its_brokers(system, producers, monkeypatch):
-    monkeypatch.setattr("gateway.grpc.orphans.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.grpc.producing.orphans.LOOK_SECONDS", 0.01)
     await begin(producers)
     stream = connect(producers, "c1", "orders")
     system.silent_nameservers.add("127.0.0.1:9876")

@@ -9,23 +9,23 @@ from gantry_link.grpc.health import Health
 from gantry_link.grpc.reflection import Reflection
 from gateway.admin.groups import GroupAdmin
 from gateway.grpc.access import GrpcAccess
-from gateway.grpc.acks import Acks
 from gateway.grpc.calls import Calls
 from gateway.grpc.clients import Clients
-from gateway.grpc.endpoints import OwnEndpoints
-from gateway.grpc.group_settings import KnownGroups
-from gateway.grpc.lite import sync_lite_subscription
+from gateway.grpc.consuming.acks import Acks
+from gateway.grpc.consuming.lite import sync_lite_subscription
+from gateway.grpc.consuming.pulls import Pulls
+from gateway.grpc.consuming.receive import Receives, end_of_receive
+from gateway.grpc.consuming.renewals import Renewals
 from gateway.grpc.messages import leased, pulled
-from gateway.grpc.orphans import Orphans
+from gateway.grpc.producing.orphans import Orphans
+from gateway.grpc.producing.send import Recalls, Sends
+from gateway.grpc.producing.transactions import EndsTransactions
 from gateway.grpc.proto import METHODS, SERVICE, file_descriptors
 from gateway.grpc.proto.enums import ClientType
-from gateway.grpc.pulls import Pulls
-from gateway.grpc.receive import Receives, end_of_receive
-from gateway.grpc.renewals import Renewals
-from gateway.grpc.routes import ClientLife, RouteAnswers
-from gateway.grpc.send import Recalls, Sends
-from gateway.grpc.telemetry import Commands, Telemetry
-from gateway.grpc.transactions import EndsTransactions
+from gateway.grpc.routing.endpoints import OwnEndpoints
+from gateway.grpc.routing.routes import ClientLife, RouteAnswers
+from gateway.grpc.telemetry.group_settings import KnownGroups
+from gateway.grpc.telemetry.telemetry import Commands, Telemetry
 from gateway.http.metrics import CallCounts
 from gateway.ports.leases import LeaseStores
 from gateway.ports.stores import Clocks, RateLimits, Stores

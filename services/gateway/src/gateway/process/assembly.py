@@ -220,7 +220,7 @@ def _grpc(
         return None
     # Protobuf takes 10 MB and 40 ms: it is loaded only if gRPC is on.
     from gateway.grpc.access import GrpcAccess
-    from gateway.grpc.endpoints import OwnEndpoints
+    from gateway.grpc.routing.endpoints import OwnEndpoints
     from gateway.grpc.service import GrpcService, Shared
 
     shared = Shared(

@@ -5,11 +5,10 @@ Every broker of a route is reached through this gateway, so all have its endpoin
 
 from typing import Final
 
-from gateway.grpc.accepted_types import shown_types
 from gateway.grpc.calls import Caller
 from gateway.grpc.clients import Clients
 from gateway.grpc.codes import Refused, status
-from gateway.grpc.endpoints import OwnEndpoints
+from gateway.grpc.messages.accepted_types import shown_types
 from gateway.grpc.messages.checked_names import group_of, topic_of
 from gateway.grpc.names import full_name
 from gateway.grpc.proto.common import Assignment, Broker, Endpoints, MessageQueue, Resource
@@ -24,6 +23,7 @@ from gateway.grpc.proto.routing import (
     QueryRouteRequest,
     QueryRouteResponse,
 )
+from gateway.grpc.routing.endpoints import OwnEndpoints
 from gateway.ports.stores import QueueData
 from gateway.routing.route_cache import PERM_READ, PERM_WRITE, Route, RouteCache
 from gateway.routing.topic_types import TopicTypes

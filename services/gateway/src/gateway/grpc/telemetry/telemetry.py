@@ -17,7 +17,6 @@ from gantry_link.grpc.status import GrpcError
 from gateway.grpc.calls import Admit, Caller, Calls, caller_of, read_caller
 from gateway.grpc.clients import TOPICS_MAX, Clients
 from gateway.grpc.codes import Refused, status
-from gateway.grpc.group_settings import KnownGroups
 from gateway.grpc.names import full_name
 from gateway.grpc.proto.bounded import TooManyFields, parse
 from gateway.grpc.proto.enums import ClientType, Code
@@ -28,7 +27,8 @@ from gateway.grpc.proto.telemetry import (
     TelemetryCommand,
     VerifyMessageCommand,
 )
-from gateway.grpc.settings_answers import consumer_settings, producer_settings
+from gateway.grpc.telemetry.group_settings import KnownGroups
+from gateway.grpc.telemetry.settings_answers import consumer_settings, producer_settings
 
 METHOD: Final = "Telemetry"
 WAITING_MAX: Final = 1000

@@ -12,9 +12,9 @@ from gantry_wire.messages.recall_handle import RecallHandle, parse_handle
 from gantry_wire.names import DLQ_PREFIX, RETRY_PREFIX
 from gantry_wire.private_requests.scheduling import ScheduleOrder
 from gantry_wire.private_requests.transactions import transaction_id
-from gateway.grpc.accepted_types import accepted_types
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import Refused, common_status, status, status_of
+from gateway.grpc.messages.accepted_types import accepted_types
 from gateway.grpc.messages.checked_names import topic_of
 from gateway.grpc.messages.sent import Origin, Sent, SentMessages, sent_messages
 from gateway.grpc.proto.enums import Code, MessageType

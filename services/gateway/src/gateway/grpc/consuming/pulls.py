@@ -9,6 +9,7 @@ from gantry_wire.subscription import EVERYTHING
 from gateway.admin.groups import GroupAdmin, OffsetChange
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import Refused, code_of, status
+from gateway.grpc.consuming.receive import MARGIN_SECONDS, POLL_SECONDS_MAX, Send
 from gateway.grpc.messages.checked_names import group_of, topic_of
 from gateway.grpc.messages.sent import TIME_MS_MAX
 from gateway.grpc.proto.common import FilterExpression, MessageQueue, Status
@@ -25,7 +26,6 @@ from gateway.grpc.proto.pulling import (
     UpdateOffsetResponse,
 )
 from gateway.grpc.proto.timestamp import timestamp_ms
-from gateway.grpc.receive import MARGIN_SECONDS, POLL_SECONDS_MAX, Send
 from gateway.http.problems import Problem, broker_away, broker_missing, rate_limited, refused, unanswered
 from gateway.messages.sql_filters import checked_sql
 from gateway.ports.stores import PeerAway, RateLimits, Store, StoreRefused, Stores

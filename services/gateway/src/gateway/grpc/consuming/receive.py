@@ -12,13 +12,13 @@ from gantry_wire.private_requests.leases import FILTER_CONFLICT, INVISIBLE_MS_MA
 from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import Refused, status
+from gateway.grpc.consuming.renewals import LEASE_MS, Renewals
 from gateway.grpc.messages.checked_names import group_of, topic_of
 from gateway.grpc.proto.common import FilterExpression
 from gateway.grpc.proto.duration import duration_ms
 from gateway.grpc.proto.enums import Code, FilterType
 from gateway.grpc.proto.receiving import ReceiveMessageRequest, ReceiveMessageResponse
 from gateway.grpc.proto.timestamp import timestamp
-from gateway.grpc.renewals import LEASE_MS, Renewals
 from gateway.http.problems import Problem, rate_limited
 from gateway.messages.sql_filters import checked_sql
 from gateway.ports.leases import ReceiveAsk

@@ -11,6 +11,7 @@ from typing import Final
 from gantry_wire.private_requests.leases import INVISIBLE_MS_MAX, ItemKind
 from gateway.grpc.calls import Caller
 from gateway.grpc.codes import Refused, status, status_of
+from gateway.grpc.consuming.renewals import Renewals
 from gateway.grpc.messages.checked_names import group_of, topic_of
 from gateway.grpc.proto.common import Resource, Status
 from gateway.grpc.proto.duration import duration_ms
@@ -25,7 +26,6 @@ from gateway.grpc.proto.receiving import (
     ForwardMessageToDeadLetterQueueRequest,
     ForwardMessageToDeadLetterQueueResponse,
 )
-from gateway.grpc.renewals import Renewals
 from gateway.http.problems import Problem, rate_limited
 from gateway.ports.stores import RateLimits
 from gateway.receive.acking import Acker, Result, Wanted

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Final
 
 from gantry_wire.private_requests.transactions import TakenCheck
-from gateway.grpc.accepted_types import accepted_types
 from gateway.grpc.clients import Clients
+from gateway.grpc.messages.accepted_types import accepted_types
 from gateway.grpc.messages.delivered import message_of
 from gateway.grpc.proto.common import Resource
 from gateway.grpc.proto.enums import MessageType

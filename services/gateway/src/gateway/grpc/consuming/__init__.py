@@ -1,0 +1,1 @@
+"""Calls of consumers: receive, acknowledge, extend, pull."""

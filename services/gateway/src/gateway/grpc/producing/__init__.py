@@ -1,0 +1,1 @@
+"""Calls of producers: send, recall, end a transaction."""

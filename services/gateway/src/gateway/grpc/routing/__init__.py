@@ -1,0 +1,1 @@
+"""Where clients find queues: routes, assignments, and the address of the port."""
