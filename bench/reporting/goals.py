@@ -158,6 +158,22 @@ GOALS: dict[str, Goal] = {
     "spark_report.all": most("the same, all of it", 40),
     "virtual_time.idle": least("simulation: seven idle processes", 200.0),
     "hot_grpc.changing": most("gRPC: CPU of HTTP/2 and gRPC for a unary call, headers spelled out", 40),
+    "grpc_java.sync 32": least(
+        "RocketMQ's Java 5 client over gRPC, 32 waiting threads, relative to RocketMQ's proxy", floors=1.25
+    ),
+    "grpc_java.sync 32, CPU a message": most("the same, CPU of the servers a message", floors=0.6),
+    "grpc_java.sync 32, p99": most("the same, p99", floors=1.0),
+    "grpc_java.async 64": least("the same, 64 in flight, relative to RocketMQ's proxy", floors=1.25),
+    "grpc_java.async 64, CPU a message": most("the same, CPU of the servers a message", floors=0.6),
+    "grpc_java.async 64, p99": most("the same, p99", floors=1.0),
+    "grpc_java.async 256": least("the same, 256 in flight, relative to RocketMQ's proxy", floors=1.25),
+    "grpc_java.async 256, CPU a message": most("the same, CPU of the servers a message", floors=0.6),
+    "grpc_java.async 256, p99": most("the same, p99", floors=1.0),
+    "grpc_java.paced 500, p99": most("gRPC sends at 500/s, p99", 5),
+    "grpc_java.consume 8": least(
+        "simple consumers over gRPC, receive and acknowledge, relative to RocketMQ's proxy", floors=1.0
+    ),
+    "grpc_java.consume 8, CPU a message": most("the same, CPU of the servers a message", floors=0.7),
     "replicated_java.1 follower, 128 B": least(
         "RocketMQ's Producer, 128 B, sync flush, one follower relative to a single store", floors=0.75
     ),

@@ -71,6 +71,7 @@ BY_REPLICATION = "--replication runs it"
 BY_NAME_ONLY = {
     "rocketmq": "its trials run with `against`",
     "rocketmq_secure": "it needs RocketMQ's jars",
+    "grpc_java": "it needs RocketMQ's jars and its Java 5 client",
     "endurance": "it takes 90 minutes and more",
     **{step.program: BY_REPLICATION for step in REPLICATION},
 }
