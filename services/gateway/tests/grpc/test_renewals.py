@@ -184,3 +184,17 @@ async def test_nothing_is_left_after_close(consumers, extensions):
     await push_messages(consumers, "a")
     consumers.renewals.close()
     assert (consumers.renewals.count, consumers.renewals._timer) == (0, None)
+
+
+async def test_a_repeated_attempt_is_held_once(consumers, extensions, monkeypatch):
+    monkeypatch.setattr(module, "_handles", lambda topic, group, batch: iter(batch))
+    renewals = consumers.renewals
+    for _ in range(3):
+        held = renewals.hold(PUSH, "orders", "g1", ["h1", "h2"])
+    assert renewals.count == 2
+    assert renewals.drop(PUSH, "h1")
+    assert not renewals.drop(PUSH, "h1")
+    renewals.drop_all(held)
+    assert renewals.count == 0
+    await pass_time(consumers, 60)
+    assert extensions.asked == []

@@ -67,11 +67,14 @@ class Renewals:
 
     def hold(self, client_id: str, topic: str, group: str, batch: Batch) -> Held | None:
         """Extend the leases of a batch that is about to leave. None if they are left to end: the client is not known, or there are too many."""
-        count = batch.count
+        handles = dict.fromkeys(_handles(topic, group, batch))
+        for handle in handles:  # an attempt that is repeated has the same ones
+            self.drop(client_id, handle)
+        count = len(handles)
         if not self._is_alive(client_id) or self.count + count > RENEWED_MAX:
             return None
         held = Held(client_id, topic, group, self._now())
-        held.handles = dict.fromkeys(_handles(topic, group, batch))
+        held.handles = handles
         self._by_client.setdefault(client_id, {}).update(dict.fromkeys(held.handles, held))
         self.count += count
         self._plan(held, LEASE_MS / 1000 - AHEAD_SECONDS)
