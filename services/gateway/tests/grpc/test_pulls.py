@@ -174,7 +174,11 @@ async def test_a_groups_offset_is_set_and_read(pulling):
 
 
 async def test_a_group_without_an_offset_has_none(pulling):
-    request = GetOffsetRequest(group=G1, message_queue=queue(queue_id=9))
+    request = GetOffsetRequest(group=G1, message_queue=queue())
+    assert await code_from(pulling.pulls.get_offset(caller_of(), request)) == Code.OFFSET_NOT_FOUND
+    pulling.system.stores["broker-a"].offsets["g1", "orders", 0] = 0
+    assert (await pulling.pulls.get_offset(caller_of(), request)).offset == 0
+    request.message_queue.id = 9
     assert await code_from(pulling.pulls.get_offset(caller_of(), request)) == Code.OFFSET_NOT_FOUND
     request.message_queue.broker.name = "broker-z"
     assert await code_from(pulling.pulls.get_offset(caller_of(), request)) == Code.BAD_REQUEST

@@ -103,9 +103,12 @@ class Pulls:
         store = await self._store(queue)
         try:
             progress = await store.progress(group, queue.topic)
+            offset = next((one.offset for one in progress if one.queue_id == queue.id), -1)
+            if not offset:  # a store says 0 of every topic in which the group has none
+                its_own = await store.progress(group, "")
+                offset = 0 if any(one.topic == queue.topic for one in its_own) else -1
         except (StoreRefused, PeerAway) as error:
             raise _problem(error) from error
-        offset = next((one.offset for one in progress if one.queue_id == queue.id), -1)
         if offset < 0:
             detail = (
                 f"group {group} has no offset in queue {queue.id} of topic {queue.topic} at {queue.broker}"
