@@ -1,1 +1,1 @@
-"""Telemetry: what clients say of themselves, what they are told to do, and the settings that they get."""
+"""Telemetry: what clients say of themselves, the commands for them, and the settings that they get."""
