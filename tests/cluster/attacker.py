@@ -12,10 +12,16 @@ import socket
 import ssl
 import struct
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+from h2.exceptions import ProtocolError
 
 CONNECT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
@@ -38,6 +44,12 @@ POSTED = (
     "/v1/topics/orders/messages", "/v1/topics/orders/groups/billing/messages:receive", "/v1/access:explain", "/v1/access:reseal", "/v1/users", "/v1/tokens",
     "/v1/groups/billing/offsets:reset",
 )  # fmt: skip
+SERVICE = "/apache.rocketmq.v2.MessagingService/"
+METHODS = (
+    "QueryRoute", "Heartbeat", "SendMessage", "QueryAssignment", "ReceiveMessage", "AckMessage", "ForwardMessageToDeadLetterQueue", "EndTransaction", "Telemetry",
+    "NotifyClientTermination", "ChangeInvisibleDuration", "RecallMessage", "SyncLiteSubscription", "PullMessage", "UpdateOffset", "GetOffset", "QueryOffset",
+)  # fmt: skip
+FORGED_SIGNATURE = "MQv2-HMAC-SHA1 Credential=root, SignedHeaders=x-mq-date-time, Signature=00"
 FORGED = {
     "AccessKey": "root", "Signature": "", "SecurityToken": "x", "inner": "true", "gantryInner": "true", "rpc_inner": "1", "SYS_user": "root",
     "broker_name": "broker-a", "bname": "broker-a", "topic": "orders", "group": "billing", "consumerGroup": "billing", "queueId": "0", "username": "root",
@@ -84,6 +96,7 @@ def _walk(host: str, port: int) -> Iterator[Answer]:
             Answer(port, attempt + over, got) for attempt, got in _remoting(host, port, context).items()
         )
         yield from (Answer(port, attempt + over, got) for attempt, got in _http(host, port, context))
+        yield from (Answer(port, attempt + over, got) for attempt, got in _grpc(host, port, is_tls=tls))
         for attempt, sent in (
             ("NATS", b"CONNECT {}\r\nPING\r\nSUB > 1\r\n"),
             ("Redis", b"PING\r\nCONFIG GET *\r\nKEYS *\r\n"),
@@ -250,6 +263,75 @@ def _request(method: str, path: str, host: str, more: str, body: bytes) -> bytes
     return (
         f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}{kind}Connection: close\r\n\r\n".encode() + body
     )
+
+
+# gRPC
+
+
+def _grpc(host: str, port: int, *, is_tls: bool) -> Iterator[tuple[str, str]]:
+    """Yield the codes of each method's answer, called without a name, with one, and with a signature of nobody."""
+    context = _trusting() if is_tls else None
+    if context is not None:
+        context.set_alpn_protocols(["h2"])
+    client = [("x-mq-client-id", "stranger"), ("x-mq-language", "JAVA")]
+    signed = [*client, ("x-mq-date-time", "20260101T000000Z"), ("authorization", FORGED_SIGNATURE)]
+    for name, more in (("nothing", []), ("a client id", client), ("a forged signature", signed)):
+        with contextlib.suppress(OSError, ProtocolError):
+            codes = _calls(host, port, context, more)
+            if codes:
+                yield f"gRPC of all methods with {name}", "; ".join(codes)
+
+
+def _calls(host: str, port: int, context: ssl.SSLContext | None, more: list[tuple[str, str]]) -> list[str]:
+    """Return "QueryRoute 40100" and so on: the response's code, or the status of gRPC. Nothing from a port that speaks no HTTP/2."""
+    with _connected(host, port, context) as connection:
+        peer = H2Connection(H2Configuration(header_encoding="utf-8"))
+        peer.initiate_connection()
+        for method in METHODS:
+            stream = peer.get_next_available_stream_id()
+            fixed = [
+                (":method", "POST"),
+                (":scheme", "http"),
+                (":path", SERVICE + method),
+                (":authority", "x"),
+            ]
+            peer.send_headers(
+                stream, [*fixed, ("content-type", "application/grpc"), ("te", "trailers"), *more]
+            )
+            peer.send_data(stream, bytes(5), end_stream=True)
+        connection.sendall(peer.data_to_send())
+        return _codes_of(connection, peer)
+
+
+def _codes_of(connection: socket.socket, peer: H2Connection) -> list[str]:
+    found: dict[int, str] = {}
+    ended: set[int] = set()
+    until = time.monotonic() + ANSWER_SECONDS
+    while len(ended) < len(METHODS) and time.monotonic() < until and (read := connection.recv(65536)):
+        for event in peer.receive_data(read):
+            if isinstance(event, ResponseReceived | TrailersReceived):
+                status = dict(event.headers).get("grpc-status", "0")
+                if status != "0":
+                    found[event.stream_id] = f"status {status}"
+            elif isinstance(event, DataReceived):
+                found.setdefault(event.stream_id, _code_in(event.data[5:]))
+            elif isinstance(event, StreamEnded | StreamReset):
+                ended.add(event.stream_id)
+        connection.sendall(peer.data_to_send())
+    return [f"{METHODS[stream // 2]} {found.get(stream, 'nothing')}" for stream in sorted(ended)]
+
+
+def _code_in(message: bytes) -> str:
+    """Return the code of a response: field 1 is its status, of which field 1 is the code."""
+    if message[:1] != b"\x0a" or message[2:3] != b"\x08":
+        return f"no status: {message[:SHOWN_BYTES]!r}"
+    code, shift = 0, 0
+    for byte in message[3:]:
+        code |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+    return str(code)
 
 
 if __name__ == "__main__":

@@ -269,6 +269,11 @@ def ports_of(system: System) -> set[int]:
     }
 
 
+GRPC_REFUSALS = {"40100", "40017"}
+"""UNAUTHORIZED, and CLIENT_ID_REQUIRED where the client names itself nowhere."""
+NO_HTTP2 = "the client does not begin as HTTP/2 does"
+
+
 def is_refusal(answer: Answer) -> bool:
     """Return whether a stranger learns nothing by this answer and reaches nothing."""
     if answer.attempt.startswith(("GET", "POST of", "POST", "DELETE")):
@@ -278,6 +283,10 @@ def is_refusal(answer: Answer) -> bool:
         return status in {"400", "401", "403", "404"} or (
             status == "200" and set(answer.got.split()) <= OPEN_PATHS
         )
+    if answer.attempt.startswith("gRPC"):
+        return all(part.rpartition(" ")[2] in GRPC_REFUSALS for part in answer.got.split("; "))
+    if answer.attempt == "TLS without a certificate" or answer.got.endswith(NO_HTTP2):
+        return True  # the gRPC port answers TLS with a certificate of its own
     if answer.got.startswith("INFO {"):  # NATS greets everybody
         return answer.attempt == "connect and wait" or "-ERR 'Authorization Violation'" in answer.got
     if answer.got.startswith("code "):
@@ -291,11 +300,14 @@ def is_refusal(answer: Answer) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_stranger_gets_nothing_from_any_port(system: System) -> None:
     ports = ports_of(system)
-    assert len(ports) == 15, (
-        "NATS, Valkey, HTTP; two of nameserver, scheduler and checker, three of each broker"
+    assert len(ports) == 16, (
+        "NATS, Valkey, HTTP, gRPC; two of nameserver, scheduler and checker, three of each broker"
     )
     answers = walk("127.0.0.1", sorted(ports))
     assert [str(answer) for answer in answers if not is_refusal(answer)] == []
+    called = [answer.got for answer in answers if answer.attempt.startswith("gRPC")]
+    assert len(called) == 6, "one port speaks gRPC, plain and over TLS"
+    assert all(got.count("; ") == 16 for got in called), "each method answers"
     asked = {answer.port for answer in answers if answer.got.startswith("code 1: 2; code 16: 10198; ")}
     assert len(asked) == 7, "nameserver, scheduler and checker, and two ports of each broker speak remoting"
     assert {answer.port for answer in answers if answer.got} == ports
