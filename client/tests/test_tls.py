@@ -150,7 +150,7 @@ class Certificate:
     def __init__(self, files: Path) -> None:
         self._context = server_context(files, needs=True)
 
-    def context(self) -> ssl.SSLContext:
+    def context(self, _protocols: tuple[str, ...]) -> ssl.SSLContext:
         return self._context
 
 

@@ -12,7 +12,7 @@ from broker_store.leases.lease_table.lease_table import LeaseTable
 from gantry_simulation.lives.planted.fault import Planted
 from gantry_wire.messages.properties import GANTRY_KEY
 from gantry_wire.private_requests.leases import ItemKind, ItemStatus, unpack_items
-from gateway.receive import receiving
+from gateway.receive.receiving import LeasePass
 from gateway.send import drafts
 from gateway.stores.link_leases import LinkLeaseStore
 
@@ -58,11 +58,12 @@ def _without_key(right: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _some_dropped(right: Callable[..., Any]) -> Callable[..., Any]:
-    def shown(*arguments: Any) -> Any:
+    def taken(*arguments: Any) -> Any:
         found = right(*arguments)
-        return found._replace(parts=[part for part in found.parts if not _is_dropped(part)])
+        parts = [part for part in found.shown.parts if not _is_dropped(part)]
+        return found._replace(shown=found.shown._replace(parts=parts))
 
-    return shown
+    return taken
 
 
 def _is_dropped(part: bytes) -> bool:
@@ -76,5 +77,5 @@ GATEWAY_FAULTS = (
     ),
     Planted("a handle is taken without its lease", LeaseTable, "handle_state", _any_lease),
     Planted("an idempotency key is not sent on", drafts, "_key_properties", _without_key),
-    Planted("a receive drops messages of its batch", receiving, "shown", _some_dropped),
+    Planted("a receive drops messages of its batch", LeasePass, "_taken", _some_dropped),
 )
