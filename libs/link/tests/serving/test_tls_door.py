@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from grpc_client import Noted
 from scripted_link import ECHO, RawClient, answer_echo, eventually, serving
 
 from gantry_link.connections.client_tls import ClientTls, ClientTlsFiles, TlsFilesRefused, hints_tls
@@ -15,7 +15,6 @@ from gantry_link.connections.connection import connect
 from gantry_link.connections.pool import ConnectionPool
 from gantry_link.errors import LinkError, NotConnected
 from gantry_link.limits import LinkLimits
-from gantry_link.serving.budget import NoBudget
 from gantry_link.serving.server import RemotingServer
 from gantry_link.serving.tls_door import HANDSHAKE_BYTES, TlsDoor, certificate_name
 
@@ -40,40 +39,6 @@ class Certificate:
 
     def context(self, _protocols):
         return self._context
-
-
-class Noted(NoBudget):
-    """A budget that records refusals, and the bytes held by each open account."""
-
-    def __init__(self, descriptors_max=1 << 30):
-        self.reasons = Counter()
-        self.messages = []
-        self.held = {}
-        self.descriptors_max = descriptors_max
-
-    def refused(self, reason, peer, message, /):
-        self.reasons[reason] += 1
-        self.messages.append(message)
-
-    def has_descriptor(self, number, /):
-        return number < self.descriptors_max
-
-    def descriptor_refusal(self):
-        return "none left"
-
-    def account(self, address, what, cut, /):
-        return Account(self, what, cut)
-
-
-class Account:
-    def __init__(self, budget, what, cut):
-        self.budget, self.what, self.cut = budget, what, cut
-
-    def hold(self, size, /):
-        self.budget.held[self] = size
-
-    def close(self):
-        self.budget.held.pop(self, None)
 
 
 def written(folder, name, pair):
