@@ -20,7 +20,7 @@ TOPICS_MAX: Final = 1000
 """Topics of one client. A producer is not asked about the transactions of further ones."""
 
 
-class Conversation(Protocol):
+class ClientStream(Protocol):
     """A live Telemetry stream."""
 
     def push(self, command: TelemetryCommand) -> bool:
@@ -32,7 +32,7 @@ class Client:
     """A client. Only `Clients` changes it."""
 
     __slots__ = (
-        "conversations", "group", "has_left", "id", "kind", "language", "last_seen", "topics", "user"
+        "group", "has_left", "id", "kind", "language", "last_seen", "streams", "topics", "user"
     )  # fmt: skip
 
     def __init__(self, client_id: str, language: str, user: str, now: float) -> None:
@@ -46,7 +46,7 @@ class Client:
         """Those of a producer's settings and transactions, or of a consumer's subscriptions, with their namespaces."""
         self.last_seen = now
         """Steady seconds."""
-        self.conversations: list[Conversation] = []
+        self.streams: list[ClientStream] = []
         """The oldest first."""
         self.has_left = False
         """It was reported as silent, and its stream is open."""
@@ -73,14 +73,14 @@ class Clients:
     def is_connected(self, client_id: str) -> bool:
         """Whether a client has a live Telemetry stream. One that has none may be alive nevertheless: see `is_alive`."""
         client = self._clients.get(client_id)
-        return client is not None and bool(client.conversations)
+        return client is not None and bool(client.streams)
 
     def is_alive(self, client_id: str) -> bool:
         """Whether a client has called lately, and not left. After a restart of the gateway, clients call for minutes before they open a stream."""
         client = self._clients.get(client_id)
         if client is None or self._is_silent(client):
             return False
-        return bool(client.conversations) or self._now() - client.last_seen <= ALONE_SECONDS_MAX
+        return bool(client.streams) or self._now() - client.last_seen <= ALONE_SECONDS_MAX
 
     def producers_of(self, topic: str) -> list[Client]:
         """Return the connected producers that are bound to a topic."""
@@ -133,22 +133,22 @@ class Clients:
         if client is not None:
             self._bind(client, topic)
 
-    def opened(self, client: Client, conversation: Conversation) -> None:
+    def opened(self, client: Client, stream: ClientStream) -> None:
         """Note a Telemetry stream; noting one again changes nothing."""
-        if conversation not in client.conversations:
-            client.conversations.append(conversation)
+        if stream not in client.streams:
+            client.streams.append(stream)
 
-    def closed(self, client_id: str, conversation: Conversation) -> None:
+    def closed(self, client_id: str, stream: ClientStream) -> None:
         """Forget this Telemetry stream, and no other one of the client."""
         client = self._clients.get(client_id)
         if client is not None:
             with suppress(ValueError):
-                client.conversations.remove(conversation)
+                client.streams.remove(stream)
 
     def push(self, client_id: str, command: TelemetryCommand) -> bool:
         """Write a command to a client's newest stream. False if it has none, or does not take what it has got already."""
         client = self._clients.get(client_id)
-        return client is not None and bool(client.conversations) and client.conversations[-1].push(command)
+        return client is not None and bool(client.streams) and client.streams[-1].push(command)
 
     def leave(self, client_id: str) -> None:
         """Forget a client that says that it leaves."""
@@ -161,7 +161,7 @@ class Clients:
     def sweep(self) -> None:
         """Report the clients that have been silent for too long, and forget those without a stream."""
         for client in [client for client in self._clients.values() if self._is_silent(client)]:
-            if not client.conversations:
+            if not client.streams:
                 self.leave(client.id)
             elif not client.has_left:
                 self._report(client)
@@ -172,7 +172,7 @@ class Clients:
             callback(client.id)
 
     def _can_answer(self, client: Client) -> bool:
-        return bool(client.conversations) and not self._is_silent(client)
+        return bool(client.streams) and not self._is_silent(client)
 
     def _is_silent(self, client: Client) -> bool:
         return self._now() - client.last_seen > EXPIRY_SECONDS

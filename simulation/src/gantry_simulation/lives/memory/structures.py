@@ -258,7 +258,7 @@ OFF_IN_LIVES = (
     "gateway.grpc.consuming.renewals:Renewals",
     "gateway.grpc.self_signed:SelfSigned",
     "gateway.grpc.telemetry.telemetry:Commands",
-    "gateway.grpc.telemetry.telemetry:Talk",
+    "gateway.grpc.telemetry.telemetry:TelemetryStream",
     "gateway.routing.topic_types:TopicTypes",
 )
 """Classes of access control, TLS, gRPC, RocketMQ's slaves and the register in JetStream, which are off in lives: no census sees them."""

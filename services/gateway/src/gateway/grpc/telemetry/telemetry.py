@@ -42,7 +42,7 @@ ANSWER_SECONDS: Final = 5.0
 _RIGHTLESS: Final = frozenset({int(Code.UNAUTHORIZED), int(Code.FORBIDDEN)})
 
 
-class Talk:
+class TelemetryStream:
     """One stream. Commands leave it in order, as the client takes them."""
 
     def __init__(self, stream: Stream) -> None:
@@ -139,27 +139,29 @@ class Telemetry:
 
     async def serve(self, stream: Stream) -> None:
         """Serve one stream until its client ends it."""
-        talk = Talk(stream)
+        outgoing = TelemetryStream(stream)
         client_id = read_caller(stream.info).client_id
-        writing = asyncio.ensure_future(talk.write())
+        writing = asyncio.ensure_future(outgoing.write())
         try:
             while (data := await stream.receive()) is not None:
                 started = self._calls.now()
-                answer = await self._answer(stream, talk, data)
+                answer = await self._answer(stream, outgoing, data)
                 if answer is not None:
-                    await talk.answer(answer)
+                    await outgoing.answer(answer)
                 self._calls.count(METHOD, Code.OK if answer is None else answer.status.code, started)
         finally:
             writing.cancel()
-            self._clients.closed(client_id, talk)
+            self._clients.closed(client_id, outgoing)
 
-    async def _answer(self, stream: Stream, talk: Talk, data: bytes) -> TelemetryCommand | None:
+    async def _answer(
+        self, stream: Stream, outgoing: TelemetryStream, data: bytes
+    ) -> TelemetryCommand | None:
         try:
             if len(data) > COMMAND_BYTES_MAX:
                 raise Refused(Code.PAYLOAD_TOO_LARGE, f"a command may have {COMMAND_BYTES_MAX} bytes")
             command = parse(TelemetryCommand, data)
             user = self._admit(METHOD, read_caller(stream.info), command)
-            return await self._take(caller_of(stream.info), user, talk, command)
+            return await self._take(caller_of(stream.info), user, outgoing, command)
         except asyncio.CancelledError:
             raise
         except (DecodeError, TooManyFields):
@@ -167,11 +169,11 @@ class Telemetry:
         except Exception as error:  # noqa: BLE001 - a stream must not end because of one command
             failed = self._calls.failure(METHOD, error)
             if failed.code in _RIGHTLESS:  # no checks any more: they hold messages
-                self._clients.closed(read_caller(stream.info).client_id, talk)
+                self._clients.closed(read_caller(stream.info).client_id, outgoing)
             return TelemetryCommand(status=failed)
 
     async def _take(
-        self, caller: Caller, user: str, talk: Talk, command: TelemetryCommand
+        self, caller: Caller, user: str, outgoing: TelemetryStream, command: TelemetryCommand
     ) -> TelemetryCommand | None:
         client = self._clients.seen(caller.client_id, caller.language, user)
         match command.WhichOneof("command"):
@@ -182,7 +184,7 @@ class Telemetry:
                 if self._clients.get(client.id) is not client:  # it has left meanwhile
                     client = self._clients.seen(caller.client_id, caller.language, user)
                 self._clients.describe(client, *described)
-                self._clients.opened(client, talk)
+                self._clients.opened(client, outgoing)
                 return TelemetryCommand(status=status(Code.OK), settings=answer)
             case "thread_stack_trace":
                 self._commands.answered(caller.client_id, command.thread_stack_trace.nonce, command)
